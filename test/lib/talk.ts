@@ -67,7 +67,7 @@ export async function serve({ namespace, ...place }: Place): Promise<void> {
   if (answer !== 'ready') throw new Error(`no ${place.protocol} server on ${place.address}: ${answer}`);
 }
 
-export interface Question extends Place {
+export interface EchoRequest extends Place {
   /** Bytes to send and to get back. */
   readonly size?: number;
   /** The asker's own port; any free one unless said otherwise. */
@@ -85,6 +85,6 @@ export async function ask({
   localPort = 0,
   within = 30_000,
   ...place
-}: Question): Promise<string> {
+}: EchoRequest): Promise<string> {
   return speakerIn(namespace).perform({ role: 'ask', size, localPort, within, ...place });
 }

@@ -12,7 +12,7 @@ export interface NftSessionOptions {
   readonly program: string;
 }
 
-interface Question {
+interface PendingLine {
   readonly listing: ((part: string) => void) | undefined;
   readonly resolve: (lines: readonly string[]) => void;
   readonly reject: (error: NftError) => void;
@@ -27,7 +27,7 @@ export class NftSession {
   readonly #options: NftSessionOptions;
   readonly #child: ChildProcess;
   readonly #closed: Promise<void>;
-  #question: Question | undefined;
+  #pending: PendingLine | undefined;
   #lines: string[] = [];
   #partial: string[] = [];
   /** Whether what comes of this line is given on as it comes. */
@@ -84,7 +84,7 @@ export class NftSession {
         this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
-      this.#question = { listing, resolve, reject, cancel };
+      this.#pending = { listing, resolve, reject, cancel };
       this.#child.stdin?.write(`${line}\n${markLine}\n`);
     });
   }
@@ -110,7 +110,7 @@ export class NftSession {
   #take(part: string): void {
     if (part === '') return;
     this.#partial.push(part);
-    const listing = this.#question?.listing;
+    const listing = this.#pending?.listing;
     if (listing === undefined) return;
     this.#isListing ||= this.#partial.join('').startsWith(listingStart);
     if (!this.#isListing) return;
@@ -129,11 +129,11 @@ export class NftSession {
   }
 
   #answer(): void {
-    const [question, lines] = [this.#question, this.#lines];
-    this.#question = undefined;
+    const [pending, lines] = [this.#pending, this.#lines];
+    this.#pending = undefined;
     this.#lines = [];
-    question?.cancel();
-    question?.resolve(lines);
+    pending?.cancel();
+    pending?.resolve(lines);
   }
 
   #endOf(code: number | null, signal: string | null): NftError {
@@ -146,9 +146,9 @@ export class NftSession {
 
   #die(error: NftError): void {
     this.#dead ??= error;
-    const question = this.#question;
-    this.#question = undefined;
-    question?.cancel();
-    question?.reject(this.#dead);
+    const pending = this.#pending;
+    this.#pending = undefined;
+    pending?.cancel();
+    pending?.reject(this.#dead);
   }
 }

@@ -47,7 +47,7 @@ export interface Request {
   readonly payload: Uint8Array;
 }
 
-interface Question {
+interface PendingRequest {
   /** Sees the messages of its socket, as many as come at a time; true ends the question. */
   readonly hear: (messages: readonly Message[]) => boolean;
   readonly resolve: () => void;
@@ -84,7 +84,7 @@ export class NetlinkChannel {
   /** The end of a helper that was given up, while it has not ended. */
   #formerEnd: Promise<void> | undefined;
   /** Those that are open, by their sockets. */
-  readonly #questions = new Map<number, Question>();
+  readonly #pending = new Map<number, PendingRequest>();
   #requests: Promise<unknown> = Promise.resolve();
   /** By their sockets. */
   readonly #listings = new Map<number, Promise<unknown>>();
@@ -247,12 +247,12 @@ export class NetlinkChannel {
     return first;
   }
 
-  #ask(socket: number, messages: readonly Message[], hear: Question['hear']): Promise<void> {
+  #ask(socket: number, messages: readonly Message[], hear: PendingRequest['hear']): Promise<void> {
     return this.#put(socket, [sealFrame(writeMessages(messages, headSize), socket)], hear);
   }
 
   /** Writes a frame, in these pieces, and waits for its answer. */
-  #put(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
+  #put(socket: number, frame: readonly Uint8Array[], hear: PendingRequest['hear']): Promise<void> {
     const former = this.#formerEnd;
     return former === undefined || this.#isMissing
       ? this.#write(socket, frame, hear)
@@ -272,7 +272,7 @@ export class NetlinkChannel {
     });
   }
 
-  #write(socket: number, frame: readonly Uint8Array[], hear: Question['hear']): Promise<void> {
+  #write(socket: number, frame: readonly Uint8Array[], hear: PendingRequest['hear']): Promise<void> {
     return new Promise((resolve, reject) => {
       try {
         const child = this.#running();
@@ -280,7 +280,7 @@ export class NetlinkChannel {
           this.#answers ? this.#patience : Math.min(this.#patience, firstPatience),
           () => this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink')),
         );
-        this.#questions.set(socket, { hear, resolve, reject, cancel });
+        this.#pending.set(socket, { hear, resolve, reject, cancel });
         if (frame.length > 1) child.stdin?.cork();
         for (const piece of frame) child.stdin?.write(piece);
         if (frame.length > 1) child.stdin?.uncork();
@@ -344,7 +344,7 @@ export class NetlinkChannel {
     try {
       for (const { socket, bytes } of frames.push(chunk)) {
         asked = socket;
-        if (this.#questions.get(socket)?.hear(readMessages(bytes)) === true) this.#settle(socket)?.resolve();
+        if (this.#pending.get(socket)?.hear(readMessages(bytes)) === true) this.#settle(socket)?.resolve();
       }
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.
@@ -353,11 +353,11 @@ export class NetlinkChannel {
     }
   }
 
-  #settle(socket: number): Question | undefined {
-    const question = this.#questions.get(socket);
-    this.#questions.delete(socket);
-    question?.cancel();
-    return question;
+  #settle(socket: number): PendingRequest | undefined {
+    const pending = this.#pending.get(socket);
+    this.#pending.delete(socket);
+    pending?.cancel();
+    return pending;
   }
 
   /** The next question is for another helper, once this one has ended. */
@@ -373,7 +373,7 @@ export class NetlinkChannel {
 
   /** All that are open: there is one helper for all of them. */
   #fail(error: ChannelError): void {
-    for (const socket of this.#questions.keys()) this.#settle(socket)?.reject(error);
+    for (const socket of this.#pending.keys()) this.#settle(socket)?.reject(error);
   }
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Receipt } from './receipt.ts';
-import { inForceUpTo, verdictOf, type Question } from './verdict.ts';
+import { inForceUpTo, verdictOf, type VerdictInput } from './verdict.ts';
 
 const touches = [
   { revision: 10, key: 'a' },
@@ -22,16 +22,16 @@ const receipt = (given: Partial<Receipt>): Receipt => ({
   status: {},
   ...given,
 });
-const question: Question = { revision: 30, head: 30, touches, receipt: receipt({}), online: true, digestOf };
+const input: VerdictInput = { revision: 30, head: 30, touches, receipt: receipt({}), online: true, digestOf };
 
 const early = (digest: string): Receipt => receipt({ revision: 12, digest });
 /** The server began to look when this was there already. */
-const loaded: Partial<Question> = {
+const loaded: Partial<VerdictInput> = {
   touches: [{ revision: 25, key: 'b', atLatest: true }],
   receipt: early('digest of b'),
 };
 
-test.each<[string, Partial<Question>, string, string?]>([
+test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the newest change with the right digest', {}, 'yes'],
   ['the same, and away since', { online: false }, 'yes'],
   ['a later revision that changed nothing for it', { receipt: receipt({ revision: 29 }) }, 'yes'],
@@ -72,7 +72,7 @@ test.each<[string, Partial<Question>, string, string?]>([
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
   ['a policy whose digest is no longer known', { touches: [{ revision: 5, key: 'gone' }] }, 'behind'],
 ])('a device that reported %s is %3$s', (_, given, word, code) => {
-  const verdict = verdictOf({ ...question, ...given });
+  const verdict = verdictOf({ ...input, ...given });
   expect(verdict.in_force).toBe(word);
   if (code !== undefined) expect(verdict.code).toBe(code);
 });

@@ -11,7 +11,7 @@ export interface Touch {
   readonly atLatest?: boolean;
 }
 
-export interface Question {
+export interface VerdictInput {
   /** Whether the device has this revision in force. */
   readonly revision: number;
   /** The newest revision that there is: a receipt for a later one is of another history. */
@@ -63,7 +63,7 @@ export function reflectedTouch({
   revision,
   head,
   receipt,
-}: Omit<Question, 'digestOf' | 'online'>): Touch | undefined {
+}: Omit<VerdictInput, 'digestOf' | 'online'>): Touch | undefined {
   const needed = neededTouch(touches, revision);
   const reflected = receipt?.revision;
   if (needed === undefined || reflected === undefined || reflected > head) return undefined;
@@ -72,8 +72,8 @@ export function reflectedTouch({
   return touches.findLast((touch) => touch.revision <= reflected);
 }
 
-export function verdictOf(question: Question): Verdict {
-  const { receipt, online, digestOf } = question;
+export function verdictOf(input: VerdictInput): Verdict {
+  const { receipt, online, digestOf } = input;
   if (receipt?.state === 'failed') {
     return { in_force: receipt.code === 'not_understood' ? 'not_understood' : 'failed', ...optional(receipt) };
   }
@@ -81,7 +81,7 @@ export function verdictOf(question: Question): Verdict {
   if (receipt === undefined && online === undefined) return { in_force: 'never_seen' };
   const missing: Verdict = { in_force: online === true ? 'behind' : 'offline' };
   if (receipt?.state !== 'applied') return missing;
-  const reflected = reflectedTouch(question);
+  const reflected = reflectedTouch(input);
   if (reflected === undefined) return missing;
   const unproven = unprovenReason(receipt);
   if (unproven !== undefined) return { ...missing, ...unproven };
@@ -93,8 +93,8 @@ export function verdictOf(question: Question): Verdict {
 }
 
 /** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
-export function inForceUpTo(question: Omit<Question, 'revision' | 'online'>): number {
-  const { head, touches, receipt, digestOf } = question;
+export function inForceUpTo(input: Omit<VerdictInput, 'revision' | 'online'>): number {
+  const { head, touches, receipt, digestOf } = input;
   // Whether it is connected tells apart what a device lacks, never what it has.
   if (verdictOf({ revision: 0, head, touches, receipt, online: undefined, digestOf }).in_force !== 'yes') return -1;
   const reflected = Math.max(receipt?.revision ?? -1, touches[0]?.revision ?? -1);

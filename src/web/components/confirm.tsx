@@ -1,10 +1,10 @@
-/** Owns the question before something that cannot be taken back. */
+/** Owns the confirmation before something that cannot be taken back. */
 import { Button, Modal } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import { DialogFoot } from './dialog-foot.tsx';
 import { sentence } from './sentence.ts';
 
-export interface Question {
+export interface Confirmation {
   readonly title: string;
   readonly body: ReactNode;
   /** What the button says: the action itself, never "OK". */
@@ -13,10 +13,10 @@ export interface Question {
 }
 
 export function Confirm({
-  question,
+  confirmation,
   close,
 }: {
-  readonly question: Question | undefined;
+  readonly confirmation: Confirmation | undefined;
   readonly close: () => void;
 }): ReactNode {
   const [busy, setBusy] = useState(false);
@@ -28,23 +28,23 @@ export function Confirm({
   const act = (): void => {
     setBusy(true);
     setFault(undefined);
-    question
+    confirmation
       ?.act()
       .then(leave, setFault)
       .finally(() => setBusy(false));
   };
   return (
     <Modal
-      opened={question !== undefined}
+      opened={confirmation !== undefined}
       onClose={leave}
-      title={question?.title}
+      title={confirmation?.title}
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
       <div className="stack">
-        <div>{question?.body}</div>
+        <div>{confirmation?.body}</div>
         <DialogFoot fault={fault === undefined ? undefined : sentence(fault)} cancel={leave} focusCancel>
           <Button color="red.9" loading={busy} onClick={act}>
-            {question?.action}
+            {confirmation?.action}
           </Button>
         </DialogFoot>
       </div>

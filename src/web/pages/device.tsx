@@ -7,7 +7,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { BackIcon, TrashIcon } from '../components/icons.tsx';
 import { policyOf } from '../model/device-policy.ts';
 import { Compiled } from '../components/ruleset.tsx';
-import { Confirm, type Question } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
@@ -97,7 +97,7 @@ export function DevicePage(): ReactNode {
   const { client } = useSession();
   const rights = useRights();
   const navigate = useNavigate();
-  const [question, setQuestion] = useState<Question>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
   const device = snapshot.deviceById.get(id.toLowerCase());
   const { groups, groupById, defaultGroup } = snapshot;
   const fleet = useFleet();
@@ -122,7 +122,7 @@ export function DevicePage(): ReactNode {
   const name = deviceName(device);
   const several = !('missing' in policy) && policy.groups.length > 1;
   const remove = (): void =>
-    setQuestion({
+    setConfirmation({
       title: `Delete ${name}?`,
       body: 'Its agent loses its credential and every other device hears that it is gone. To come back it must join anew.',
       action: 'Delete the device',
@@ -134,7 +134,7 @@ export function DevicePage(): ReactNode {
     });
   return (
     <div className="page">
-      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       {back}
       <div className="page-head">
         <div>

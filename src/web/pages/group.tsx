@@ -7,7 +7,7 @@ import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
 import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { plural } from '../model/rule-text.ts';
-import { Confirm, type Question } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor } from '../group/group-editor.tsx';
 import { RuleTable } from '../group/rules.tsx';
@@ -50,7 +50,7 @@ export function GroupPage(): ReactNode {
   const rights = useRights();
   const nameOf = useNames();
   const navigate = useNavigate();
-  const [question, setQuestion] = useState<Question>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
   const group = groupById.get(id.toLowerCase());
   const under = useMemo(
     () => (group === undefined ? [] : devicesUnder(group, devices, byLabelIn(groups))),
@@ -73,7 +73,7 @@ export function GroupPage(): ReactNode {
   const isDefault = group.is_default === true;
   const named = under.slice(0, 8).map(deviceName).join(', ');
   const remove = (): void =>
-    setQuestion({
+    setConfirmation({
       title: isDefault ? 'Reset the default group?' : `Delete ${group.group_name}?`,
       body: isDefault ? (
         <p>
@@ -98,7 +98,7 @@ export function GroupPage(): ReactNode {
     });
   return (
     <div className="page">
-      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       {back}
       <div className="page-head">
         <div>

@@ -7,7 +7,7 @@ import type { EnrollmentKey } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
-import { Confirm, type Question } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
@@ -90,14 +90,14 @@ export function KeysPage(): ReactNode {
   const { isOwner, mayWrite, me } = useRights();
   const queries = useQueryClient();
   const [adding, setAdding] = useState(false);
-  const [question, setQuestion] = useState<Question>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
   const { data, error, refetch } = useQuery({
     queryKey: keysKey(org),
     queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
     refetchInterval: 3_000,
   });
   const revoke = (key: EnrollmentKey): void =>
-    setQuestion({
+    setConfirmation({
       title: `Revoke ${key.name || 'this key'}?`,
       body: 'No further device can join with it. Those that did stay.',
       action: 'Revoke the key',
@@ -115,7 +115,7 @@ export function KeysPage(): ReactNode {
   ) : null;
   return (
     <div className="page">
-      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
       <div className="page-head">
         <div>

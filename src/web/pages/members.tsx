@@ -8,7 +8,7 @@ import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { Confirm, type Question } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Failed } from '../components/placeholders.tsx';
 import { sentence } from '../components/sentence.ts';
@@ -112,14 +112,14 @@ export function MembersPage(): ReactNode {
   const { data, error, refetch } = useMembers();
   const { governs, mayWrite, me } = useRights();
   const organization = useOrganizations().data?.find(({ id }) => id === org);
-  const [question, setQuestion] = useState<Question>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
 
   const remove = (member: Member): void => {
     const own = member.user_id === me.id;
     const count = devices.filter(({ user_id }) => user_id === member.user_id).length;
     const written = groups.filter(({ user_id }) => user_id === member.user_id).length;
     const keep = { devices: false };
-    setQuestion({
+    setConfirmation({
       title: own ? 'Leave this organization?' : `Remove ${member.username}?`,
       body: (
         <div className="stack">
@@ -168,7 +168,7 @@ export function MembersPage(): ReactNode {
   const mayGo = ({ role, user_id }: Member): boolean =>
     (role !== 'owner' || owners > 1) && (governs || (mayWrite && user_id === me.id));
   const removeAll = (): void =>
-    setQuestion({
+    setConfirmation({
       title: `Delete ${organization?.name ?? 'the organization'}?`,
       body: (
         <p>
@@ -186,7 +186,7 @@ export function MembersPage(): ReactNode {
 
   return (
     <div className="page">
-      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <div className="page-head">
         <div>
           <h1>{organization?.name ?? 'Organization'}</h1>

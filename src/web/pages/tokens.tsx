@@ -8,7 +8,7 @@ import { Segmented } from '../components/segmented.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { plural } from '../model/rule-text.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
-import { Confirm, type Question } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
@@ -209,7 +209,7 @@ export function TokensPage(): ReactNode {
   const queries = useQueryClient();
   const [making, setMaking] = useState(false);
   const [issued, setIssued] = useState<IssuedToken>();
-  const [question, setQuestion] = useState<Question>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
   const { data, error, refetch } = useQuery({
     queryKey: tokensKey,
     queryFn: ({ signal }) => client.tokens.list({ signal }),
@@ -222,7 +222,7 @@ export function TokensPage(): ReactNode {
   const ofDevices = [...ofAllDevices.filter(isHere), ...ofAllDevices.filter((token) => !isHere(token))];
   const isThis = (token: Token): boolean => token.id === me.credential?.id;
   const rotate = (token: Token): void =>
-    setQuestion({
+    setConfirmation({
       title: `Give ${token.name || 'this token'} another secret?`,
       body: 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
       action: 'Rotate it',
@@ -232,7 +232,7 @@ export function TokensPage(): ReactNode {
       },
     });
   const revoke = (token: Token): void =>
-    setQuestion({
+    setConfirmation({
       title: `Revoke ${token.name || 'this token'}?`,
       body:
         token.kind === 'device'
@@ -253,7 +253,7 @@ export function TokensPage(): ReactNode {
     });
   return (
     <div className="page">
-      <Confirm question={question} close={() => setQuestion(undefined)} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <Make
         opened={making}
         close={() => setMaking(false)}

@@ -21,12 +21,12 @@ interface GroupView extends View<GroupId> {
 
 const nameOf = <Id extends string>({ org, user, id }: View<Id>): string => `${org}/${id}/${user}`;
 
-interface Question {
+interface CallerLookup {
   readonly presented: Presented;
   readonly subject: Subject | undefined;
 }
 
-function nameOfQuestion({ presented: { authorization, session }, subject }: Question): string {
+function nameOfLookup({ presented: { authorization, session }, subject }: CallerLookup): string {
   const credential = authorization === undefined ? `cookie ${session ?? ''}` : `header ${authorization}`;
   return subject === undefined ? credential : `${subject.org}/${subject.id} ${credential}`;
 }
@@ -39,7 +39,7 @@ const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => 
 export class Lookups {
   readonly store: Store;
   readonly #members: CallerLookups['members'];
-  readonly #callers: Ask<Question, Caller>;
+  readonly #callers: Ask<CallerLookup, Caller>;
   readonly #groups: Ask<GroupView, Visible<GroupRecord>>;
   readonly #devices: Ask<View<DeviceId>, Visible<DeviceRecord>>;
 
@@ -51,7 +51,7 @@ export class Lookups {
       ({ org, id, ...caller }) => store.access.group(org, caller, id),
     );
     this.#devices = each(nameOf, ({ org, user, id }) => store.access.device(org, user, id));
-    this.#callers = each(nameOfQuestion, ({ presented, subject }) => authenticate(presented, subject));
+    this.#callers = each(nameOfLookup, ({ presented, subject }) => authenticate(presented, subject));
   }
 
   /** Who asks, and often at once what it sees of the subject. */

@@ -178,7 +178,7 @@ async function checkCount(tx: Runner, context: Context, user: string): Promise<v
   if (await isFull()) refuse({ code: 'limit_reached', what: 'tokens', limit });
 }
 
-interface Question {
+interface TokenLookup {
   readonly hex: string;
   readonly org: string;
   readonly id: string;
@@ -219,7 +219,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       return credential(row, hex);
     };
   const foundFor = (kind: Subject['kind']) =>
-    new Coalescer<Question, (AuthenticatedRow & VisibleRow) | undefined>({
+    new Coalescer<TokenLookup, (AuthenticatedRow & VisibleRow) | undefined>({
       nameOf: ({ hex, org, id }) => `${hex}/${org}/${id}`,
       // A group may be a megabyte: nobody waits for another's.
       concurrent: true,
