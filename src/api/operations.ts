@@ -7,7 +7,7 @@ import { operationIds, paths, type AnswerKind, type Method, type OperationId } f
 import type { Wire } from './scalar.ts';
 
 /** A success as the wire has it. */
-export interface Answer {
+export interface SuccessResponse {
   readonly kind: AnswerKind;
   readonly schema: TSchema;
   readonly etag: boolean;
@@ -20,7 +20,7 @@ export interface Operation extends Omit<Row, 'answer' | 'etag'> {
   readonly path: string;
   /** Names of its path variables, all UUIDs. */
   readonly params: readonly string[];
-  readonly answer: Answer;
+  readonly answer: SuccessResponse;
   readonly status: 200 | 201;
   /** Every status it may answer with on failure, ascending. */
   readonly failures: readonly number[];

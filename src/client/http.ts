@@ -83,7 +83,7 @@ export interface WriteOptions extends CallOptions {
 }
 
 /** An answer with what its headers say. */
-export interface Answer<Value> {
+export interface ClientResponse<Value> {
   readonly value: Value;
   readonly status: number;
   readonly etag: string | undefined;
@@ -128,7 +128,7 @@ export class Client {
   }
 
   /** Any operation by its id, with the headers of its answer. */
-  async request<Id extends CallId>(id: Id, request: Request<Id>): Promise<Answer<Calls[Id]['answer']>> {
+  async request<Id extends CallId>(id: Id, request: Request<Id>): Promise<ClientResponse<Calls[Id]['answer']>> {
     const { transport } = this;
     const { signal, ifMatch, query } = request;
     return withSignal(

@@ -4,12 +4,12 @@ import { FakeStream, fakeNetwork, type Seen } from './fake.fixture.ts';
 import { createInformer, type InformerOptions } from './informer.ts';
 import { organization } from './records.fixture.ts';
 
-type Answer = (request: Seen, stream: FakeStream) => Response;
+type FakeResponder = (request: Seen, stream: FakeStream) => Response;
 
 /** A running informer, the streams it opened and what it told. `answers` overrule the stream that a request would get. */
 export function informed<K extends WatchKind>(
   kinds: readonly K[],
-  { answers = [], ...options }: Partial<InformerOptions<K>> & { readonly answers?: (Answer | undefined)[] } = {},
+  { answers = [], ...options }: Partial<InformerOptions<K>> & { readonly answers?: (FakeResponder | undefined)[] } = {},
 ) {
   const streams: FakeStream[] = [];
   const network = fakeNetwork((request) => {

@@ -27,7 +27,7 @@ export function includeLine(path: string): string {
 export const batchLine = (commands: readonly (Command | EndedCommand)[]): string =>
   printCommands(commands).trimEnd().replaceAll('\n', '; ');
 
-export type Answer =
+export type NftReply =
   | { readonly kind: 'done'; readonly json?: string }
   | { readonly kind: 'absent'; readonly detail: string }
   | { readonly kind: 'not_permitted'; readonly detail: string }
@@ -38,7 +38,7 @@ const longestDetail = 300;
 const errorLine = /^(?:nft> )*(?:\S+:\d+:\d+(?:-\d+)?: )?(?:netlink: )?Error: (.*)$/;
 
 /** What nft said to one line, the mark left out. The first error tells the most; what it quotes may be megabytes. */
-export function readAnswer(lines: readonly string[]): Answer {
+export function readNftReply(lines: readonly string[]): NftReply {
   for (const line of lines) {
     // The quoted line of a failed batch can be huge and is never an error line itself: only its beginning is looked at.
     const error = errorLine.exec(line.slice(0, 1_000));

@@ -1,15 +1,15 @@
 /** Owns the coalescing of reads: questions that many ask at about the same time are answered by one read. */
 
 /** One way to ask. */
-export interface Ask<Key, Answer> {
-  get(key: Key): Promise<Answer>;
+export interface Ask<Key, Value> {
+  get(key: Key): Promise<Value>;
   /** Answers in the order of the keys. */
-  getMany(keys: readonly Key[]): Promise<readonly Answer[]>;
+  getMany(keys: readonly Key[]): Promise<readonly Value[]>;
 }
 
-export interface CoalescerOptions<Key, Answer> {
+export interface CoalescerOptions<Key, Value> {
   /** Gives an answer for each key, in their order: all at once, or each as it comes. No key is there twice. */
-  readonly read: (keys: readonly Key[]) => Promise<readonly Answer[]> | readonly Promise<Answer>[];
+  readonly read: (keys: readonly Key[]) => Promise<readonly Value[]> | readonly Promise<Value>[];
   /** Tells keys apart; needed where they are not texts. */
   readonly nameOf?: (key: Key) => string;
   /** Whether reads go side by side. By default one waits for the one before it, so that under load more questions share it. */
@@ -37,13 +37,13 @@ const nodeTimers: Timers = {
   later: (run, ms) => void setTimeout(run, ms),
 };
 
-type Answers<Answer> = ReadonlyMap<string, Answer | Promise<Answer>>;
+type Answers<Value> = ReadonlyMap<string, Value | Promise<Value>>;
 
 /** Questions that one read will answer. */
-interface Batch<Key, Answer> {
+interface Batch<Key, Value> {
   readonly keys: Map<string, Key>;
-  readonly answers: Promise<Answers<Answer>>;
-  readonly settle: (answers: Promise<Answers<Answer>>) => void;
+  readonly answers: Promise<Answers<Value>>;
+  readonly settle: (answers: Promise<Answers<Value>>) => void;
   /** Someone waits for it who is not batched. */
   immediate: boolean;
 }
@@ -54,17 +54,17 @@ interface Batch<Key, Answer> {
  * event loop, and those asked while a read is in flight, go together; equal keys are read once. A failure is that of everyone who
  * shared the read, and of nobody else.
  */
-export class Coalescer<Key, Answer> {
+export class Coalescer<Key, Value> {
   /** For whoever wants the answer as soon as it can be had. */
-  readonly immediate: Ask<Key, Answer> = this.#asking(true);
+  readonly immediate: Ask<Key, Value> = this.#asking(true);
   /**
    * For those who come in thousands and can wait some milliseconds for each other, such as streams that reconnect: together they
    * cost the database as much as a hundred. A lone one does not wait, and an immediate one takes the batched ones along.
    */
-  readonly batched: Ask<Key, Answer> = this.#asking(false);
-  readonly #o: CoalescerOptions<Key, Answer>;
+  readonly batched: Ask<Key, Value> = this.#asking(false);
+  readonly #o: CoalescerOptions<Key, Value>;
   readonly #timers: Timers;
-  #waiting: Batch<Key, Answer>[] = [];
+  #waiting: Batch<Key, Value>[] = [];
   #reading = false;
   #deferred = false;
   /** A timer for the batched ones is set. */
@@ -72,7 +72,7 @@ export class Coalescer<Key, Answer> {
   /** When the last read began. */
   #began = Number.NEGATIVE_INFINITY;
 
-  constructor(options: CoalescerOptions<Key, Answer>) {
+  constructor(options: CoalescerOptions<Key, Value>) {
     this.#o = options;
     this.#timers = options.timers ?? nodeTimers;
   }
@@ -81,17 +81,17 @@ export class Coalescer<Key, Answer> {
     return this.#reading && this.#o.concurrent !== true;
   }
 
-  #asking(immediate: boolean): Ask<Key, Answer> {
+  #asking(immediate: boolean): Ask<Key, Value> {
     return {
       get: async (key) => {
         const name = this.#name(key);
         // `read` answers every key; the cast says so for answers that may themselves be undefined.
-        return (await this.#join(name, key, immediate).answers).get(name) as Answer | Promise<Answer>;
+        return (await this.#join(name, key, immediate).answers).get(name) as Value | Promise<Value>;
       },
       getMany: async (keys) => {
         const joined = keys.map((key) => ({ name: this.#name(key), batch: this.#join(this.#name(key), key, immediate) }));
         return Promise.all(
-          joined.map(async ({ name, batch }) => (await batch.answers).get(name) as Answer | Promise<Answer>),
+          joined.map(async ({ name, batch }) => (await batch.answers).get(name) as Value | Promise<Value>),
         );
       },
     };
@@ -101,7 +101,7 @@ export class Coalescer<Key, Answer> {
     return this.#o.nameOf?.(key) ?? String(key);
   }
 
-  #join(name: string, key: Key, immediate: boolean): Batch<Key, Answer> {
+  #join(name: string, key: Key, immediate: boolean): Batch<Key, Value> {
     const batch = this.#batchFor(name);
     batch.keys.set(name, key);
     batch.immediate ||= immediate;
@@ -109,14 +109,14 @@ export class Coalescer<Key, Answer> {
     return batch;
   }
 
-  #batchFor(name: string): Batch<Key, Answer> {
+  #batchFor(name: string): Batch<Key, Value> {
     const last = this.#waiting.at(-1);
     if (last !== undefined && (last.keys.size < mostKeys || last.keys.has(name))) return last;
     // Whoever is in a batch that is full has waited long enough.
     if (last !== undefined) last.immediate = true;
-    let settle: Batch<Key, Answer>['settle'] = () => {};
-    const answers = new Promise<Answers<Answer>>((resolve) => (settle = resolve));
-    const batch: Batch<Key, Answer> = { keys: new Map(), answers, settle, immediate: false };
+    let settle: Batch<Key, Value>['settle'] = () => {};
+    const answers = new Promise<Answers<Value>>((resolve) => (settle = resolve));
+    const batch: Batch<Key, Value> = { keys: new Map(), answers, settle, immediate: false };
     this.#waiting.push(batch);
     return batch;
   }
@@ -148,7 +148,7 @@ export class Coalescer<Key, Answer> {
     }
   }
 
-  async #begin(batch: Batch<Key, Answer>, now: number): Promise<void> {
+  async #begin(batch: Batch<Key, Value>, now: number): Promise<void> {
     this.#waiting.shift();
     this.#reading = true;
     this.#began = now;
@@ -159,9 +159,9 @@ export class Coalescer<Key, Answer> {
     this.#beginWhenDue();
   }
 
-  async #read(keys: ReadonlyMap<string, Key>): Promise<Answers<Answer>> {
+  async #read(keys: ReadonlyMap<string, Key>): Promise<Answers<Value>> {
     const answers = await this.#o.read([...keys.values()]);
     if (answers.length !== keys.size) throw new Error(`${answers.length} answers to ${keys.size} questions`);
-    return new Map([...keys.keys()].map((name, index) => [name, answers[index] as Answer | Promise<Answer>]));
+    return new Map([...keys.keys()].map((name, index) => [name, answers[index] as Value | Promise<Value>]));
   }
 }

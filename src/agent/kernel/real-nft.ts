@@ -14,9 +14,9 @@ import {
   countersLine,
   includeLine,
   listLine,
-  readAnswer,
+  readNftReply,
   tablesLine,
-  type Answer,
+  type NftReply,
 } from '../../nft/session.ts';
 import { openFreshFile } from '../../node/atomic-write.ts';
 import { ChannelError, type NetlinkChannel } from '../netlink/channel.ts';
@@ -167,11 +167,11 @@ export class RealNft implements Nft {
   async #ask(
     line: string,
     { size, listing }: { readonly size?: number; readonly listing?: ListingReader } = {},
-  ): Promise<Answer> {
+  ): Promise<NftReply> {
     const session = await this.#running();
     try {
       const hear = listing && ((part: string): void => listing.push(part));
-      const answer = readAnswer(await session.ask(line, this.#patience.for(size), hear));
+      const answer = readNftReply(await session.ask(line, this.#patience.for(size), hear));
       this.#patience.reset();
       // 50,000 rules leave it with 250 MB for good: the next question goes to a fresh one.
       const listed = answer.kind === 'done' ? (answer.json?.length ?? 0) : 0;
@@ -242,7 +242,7 @@ export class RealNft implements Nft {
 }
 
 /** Whether nft has listed; false where our table is not there. */
-function isListed(answer: Answer): answer is Extract<Answer, { kind: 'done' }> {
+function isListed(answer: NftReply): answer is Extract<NftReply, { kind: 'done' }> {
   if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
   if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
   return answer.kind === 'done';

@@ -45,14 +45,14 @@ const inKernel = (world: RealWorld, port: number, open: boolean): Promise<void> 
 const settled = (world: RealWorld): Promise<void> =>
   world.eventually('the rules were read back', () => world.agent.status.verifiedAt !== undefined);
 
-type Answer = 'open' | 'closed';
-const call = (from: RealWorld['device'], to: string, port: number): Promise<Answer> =>
+type ConnectOutcome = 'open' | 'closed';
+const call = (from: RealWorld['device'], to: string, port: number): Promise<ConnectOutcome> =>
   Talker.call(from, to, port, { within: silence }).then(
     () => 'open',
     () => 'closed',
   );
 /** What packets meet: two services of the device, and two of its peer. */
-const verdicts = async (world: RealWorld): Promise<Record<string, Answer>> => {
+const verdicts = async (world: RealWorld): Promise<Record<string, ConnectOutcome>> => {
   const [withdrawn, admitted, out, forbidden] = await Promise.all([
     call(world.peer, device4, 2_200),
     call(world.peer, device4, 2_300),

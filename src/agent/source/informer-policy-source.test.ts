@@ -5,7 +5,7 @@ import { FakeStream, fakeNetwork, problem, turn, type Seen } from '../../client/
 import { device, deviceId, group, groupId, organization } from '../../client/records.fixture.ts';
 import { InformerSource } from './informer-policy-source.ts';
 
-type Answer = (request: Seen) => Response;
+type FakeResponder = (request: Seen) => Response;
 
 const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 } as const;
 const change = (kind: WatchKind, value: object) => ({ type: 'change', kind, value });
@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 /** A source that runs, and the streams it opened. `answers` overrule the stream that a request would get. */
-function follow(answers: readonly (Answer | undefined)[] = []) {
+function follow(answers: readonly (FakeResponder | undefined)[] = []) {
   const streams: FakeStream[] = [];
   const network = fakeNetwork((request) => {
     const stream = new FakeStream(request.signal);

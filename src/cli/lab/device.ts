@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Answer, TrafficRequest } from './traffic.ts';
+import type { TrafficResult, TrafficRequest } from './traffic.ts';
 import type { Namespace, Outcome } from './namespace.ts';
 import { addressesOf, relayAddress, driverName, type Addresses } from './topology.ts';
 import { ChildProgram } from './child-program.ts';
@@ -63,13 +63,13 @@ export class LabDevice {
   }
 
   /** Does it inside, at once. */
-  perform(request: TrafficRequest): Promise<Answer> {
+  perform(request: TrafficRequest): Promise<TrafficResult> {
     this.#traffic ??= new TrafficHelper(this.namespace, this.#options.program);
     return this.#traffic.perform(request);
   }
 
   /** One echo request. */
-  async ping(address: string, options: readonly string[] = []): Promise<Answer> {
+  async ping(address: string, options: readonly string[] = []): Promise<TrafficResult> {
     const { code } = await this.namespace.attempt(['ping', '-n', '-c', '1', '-W', '1', ...options, address]);
     return code === 0 ? 'open' : 'closed';
   }
@@ -84,7 +84,7 @@ export const deviceName = (number: number): string => `device-${number}`;
 /** Makes traffic inside a namespace: one process for any number of requests. */
 export class TrafficHelper {
   readonly #child: ChildProcess;
-  readonly #waiting = new Map<number, (answer: Answer) => void>();
+  readonly #waiting = new Map<number, (answer: TrafficResult) => void>();
   #count = 0;
 
   constructor(namespace: Namespace, program: readonly string[]) {
@@ -94,7 +94,7 @@ export class TrafficHelper {
     });
     if (this.#child.stdout === null) throw new Error('the traffic helper has no output');
     createInterface({ input: this.#child.stdout }).on('line', (line) => {
-      const { id, answer } = JSON.parse(line) as { readonly id: number; readonly answer: Answer };
+      const { id, answer } = JSON.parse(line) as { readonly id: number; readonly answer: TrafficResult };
       this.#waiting.get(id)?.(answer);
       this.#waiting.delete(id);
     });
@@ -104,7 +104,7 @@ export class TrafficHelper {
     this.#child.stdin?.on('error', () => {});
   }
 
-  perform(request: TrafficRequest): Promise<Answer> {
+  perform(request: TrafficRequest): Promise<TrafficResult> {
     const id = ++this.#count;
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve);

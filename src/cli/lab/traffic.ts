@@ -30,7 +30,7 @@ export type TrafficRequest =
   | { readonly do: 'echo'; readonly name: string; readonly timeoutMs: number };
 
 /** `open`: it came back. `closed`: nothing did. Else what the system said. */
-export type Answer = string;
+export type TrafficResult = string;
 
 const connections = new Map<string, Socket>();
 
@@ -38,7 +38,7 @@ const codeOf = (error: Error): string =>
   'code' in error && typeof error.code === 'string' ? error.code : error.message;
 
 /** What comes first: an answer, or the end of the time. */
-function firstAnswer(timeoutMs: number, work: (answer: (text: string) => void) => () => void): Promise<Answer> {
+function firstAnswer(timeoutMs: number, work: (answer: (text: string) => void) => () => void): Promise<TrafficResult> {
   return new Promise((resolve) => {
     let clean: () => void = () => {};
     const timer = setTimeout(() => done(''), timeoutMs);
@@ -51,7 +51,7 @@ function firstAnswer(timeoutMs: number, work: (answer: (text: string) => void) =
   });
 }
 
-function serve(protocol: 'tcp' | 'udp', port: number): Promise<Answer> {
+function serve(protocol: 'tcp' | 'udp', port: number): Promise<TrafficResult> {
   return new Promise((resolve) => {
     const fail = (error: Error): void => resolve(codeOf(error));
     if (protocol === 'tcp') {
@@ -72,7 +72,7 @@ function probeTcp({
   timeoutMs,
   localPort,
   size = 1,
-}: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
+}: TrafficRequest & { readonly do: 'probe' }): Promise<TrafficResult> {
   return firstAnswer(timeoutMs, (answer) => {
     let heard = 0;
     const socket = connect({ host: address, port, ...(localPort === undefined ? {} : { localPort }) }, () =>
@@ -93,7 +93,7 @@ function probeUdp({
   timeoutMs,
   localPort = 0,
   size = 1,
-}: TrafficRequest & { readonly do: 'probe' }): Promise<Answer> {
+}: TrafficRequest & { readonly do: 'probe' }): Promise<TrafficResult> {
   return firstAnswer(timeoutMs, (answer) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     socket.on('message', () => answer('open'));
@@ -104,7 +104,7 @@ function probeUdp({
   });
 }
 
-function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do: 'connect' }): Promise<Answer> {
+function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do: 'connect' }): Promise<TrafficResult> {
   return firstAnswer(timeoutMs, (answer) => {
     const socket = connect({ host: address, port, noDelay: true }, () => answer('open'));
     socket.on('error', (error) => answer(codeOf(error)));
@@ -114,7 +114,7 @@ function open({ name, address, port, timeoutMs }: TrafficRequest & { readonly do
   });
 }
 
-function exchange({ name, timeoutMs }: TrafficRequest & { readonly do: 'echo' }): Promise<Answer> {
+function exchange({ name, timeoutMs }: TrafficRequest & { readonly do: 'echo' }): Promise<TrafficResult> {
   return firstAnswer(timeoutMs, (answer) => {
     const socket = connections.get(name);
     if (socket === undefined) {
@@ -129,7 +129,7 @@ function exchange({ name, timeoutMs }: TrafficRequest & { readonly do: 'echo' })
   });
 }
 
-function perform(request: TrafficRequest): Promise<Answer> {
+function perform(request: TrafficRequest): Promise<TrafficResult> {
   switch (request.do) {
     case 'serve':
       return serve(request.protocol, request.port);

@@ -8,7 +8,7 @@ import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nodeFetch } from '../../node/fetch.ts';
 import { findOne } from './find-one.ts';
-import { isForPeople, print, type Answer, type Output } from '../terminal/output.ts';
+import { isForPeople, print, type CommandOutput, type Output } from '../terminal/output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -64,7 +64,7 @@ export class Session {
     return profilesFile(this.terminal.env);
   }
 
-  print(answer: Answer): Promise<void> {
+  print(answer: CommandOutput): Promise<void> {
     const { output, quiet, headers } = this.values;
     return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, answer);
   }

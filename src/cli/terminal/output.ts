@@ -7,7 +7,7 @@ export const outputs = ['table', 'wide', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];
 
 /** One answer in all its forms. */
-export interface Answer {
+export interface CommandOutput {
   /** What JSON and YAML show: the records as the server tells them. */
   readonly data: unknown;
   /** What `--quiet` prints, one a line. */
@@ -26,7 +26,7 @@ export interface Form {
 export const isForPeople = ({ output, quiet }: Pick<Form, 'output' | 'quiet'>): boolean =>
   !quiet && (output === 'table' || output === 'wide');
 
-export async function print(terminal: Terminal, { output, quiet, headers }: Form, answer: Answer): Promise<void> {
+export async function print(terminal: Terminal, { output, quiet, headers }: Form, answer: CommandOutput): Promise<void> {
   const layout: Layout = { paint: terminal.paint, wide: output === 'wide', headers, width: terminal.width };
   terminal.out(await render(output, quiet, answer, layout));
 }
@@ -39,7 +39,7 @@ export async function toYaml(data: unknown): Promise<string> {
   return writeYaml(data);
 }
 
-async function render(output: Output, quiet: boolean, answer: Answer, layout: Layout): Promise<string> {
+async function render(output: Output, quiet: boolean, answer: CommandOutput, layout: Layout): Promise<string> {
   if (quiet) return answer.ids.map((id) => `${id}\n`).join('');
   switch (output) {
     case 'json':

@@ -78,14 +78,14 @@ export interface Call<Id extends OperationId> {
 }
 
 /** A page of a list: what comes back, and where the next page starts if there is one. */
-export interface ListAnswer {
+export interface ListResult {
   readonly kind: 'list';
   /** In parts, where the whole is too much to hold for a reader that does not keep up. */
   readonly json: string | AsyncIterable<string>;
   readonly next?: string;
 }
 
-export interface RecordAnswer {
+export interface RecordResult {
   readonly kind: 'record';
   /** In parts, as of a list, where it holds one that may be long. */
   readonly json: string | AsyncIterable<string>;
@@ -96,7 +96,7 @@ export interface RecordAnswer {
   readonly next?: string;
 }
 
-export type Answer = ListAnswer | RecordAnswer;
+export type HandlerResult = ListResult | RecordResult;
 
 /** What every handler may use. */
 export interface Services {
@@ -114,7 +114,7 @@ export interface Services {
   readonly publicUrl: string | undefined;
 }
 
-export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<Answer>;
+export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<HandlerResult>;
 
 export const lengthsOf = (limits: Limits): TextLengths => ({
   name: limits.nameLength,
@@ -122,14 +122,14 @@ export const lengthsOf = (limits: Limits): TextLengths => ({
 });
 
 /** The answer for a device or group, whose text the store keeps ready. */
-export const stored = (thing: Stored<unknown>, location?: string): RecordAnswer => ({
+export const stored = (thing: Stored<unknown>, location?: string): RecordResult => ({
   kind: 'record',
   json: thing.json,
   revision: thing.revision,
   ...(location === undefined ? {} : { location }),
 });
 
-export const record = (value: object, more: { revision?: number; location?: string } = {}): RecordAnswer => ({
+export const record = (value: object, more: { revision?: number; location?: string } = {}): RecordResult => ({
   kind: 'record',
   json: JSON.stringify(value),
   ...more,

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import { lengthsOf, type Admitted, type Answer, type Handler, type Services } from './call.ts';
+import { lengthsOf, type Admitted, type HandlerResult, type Handler, type Services } from './call.ts';
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { Entrance } from './guard/entrance.ts';
@@ -61,7 +61,7 @@ declare module 'fastify' {
 
 const stuckMs = 60_000;
 
-function send(operation: Operation, answer: Answer, reply: FastifyReply): FastifyReply {
+function send(operation: Operation, answer: HandlerResult, reply: FastifyReply): FastifyReply {
   if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
   if (answer.kind === 'record') {
     if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
@@ -101,7 +101,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, entrance, answerTim
     const heldBack = heldBackMs(query);
     const admit = () => entrance.admit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
-    const call = (): Promise<Answer> =>
+    const call = (): Promise<HandlerResult> =>
       handler(
         {
           operation: id,

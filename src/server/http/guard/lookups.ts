@@ -32,8 +32,8 @@ function nameOfLookup({ presented: { authorization, session }, subject }: Caller
 }
 
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
-const each = <Key, Answer>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Answer>): Ask<Key, Answer> =>
-  new Coalescer<Key, Answer>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
+const each = <Key, Value>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Value>): Ask<Key, Value> =>
+  new Coalescer<Key, Value>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
     .immediate;
 
 export class Lookups {

@@ -6,7 +6,7 @@ import { groupReader } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
-import { stored, type Answer, type Call, type Handler, type Services } from '../call.ts';
+import { stored, type HandlerResult, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, refuse, revisionAhead } from '../errors.ts';
 import { refuseEverything, withWarnings } from './guardrails.ts';
@@ -129,7 +129,7 @@ export const ownerOf = ({ subjects }: Pick<Call<OperationId>, 'subjects'>): Grou
   subjects.user_id ?? 'organization';
 
 const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =>
-  Promise.resolve<Answer>(stored(groupOf(call)));
+  Promise.resolve<HandlerResult>(stored(groupOf(call)));
 
 const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);

@@ -8,7 +8,7 @@ import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
 import type { SavedGroup } from '../../store/contract/groups.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Store } from '../../store/contract/store.ts';
-import { stored, type RecordAnswer } from '../call.ts';
+import { stored, type RecordResult } from '../call.ts';
 import { invalid } from '../errors.ts';
 
 type Rules = Partial<Pick<GroupRecord, 'id' | 'group_name' | 'inbound_rules' | 'outbound_rules'>>;
@@ -125,7 +125,7 @@ export async function withWarnings(
   org: OrganizationId,
   group: SavedGroup,
   location?: string,
-): Promise<RecordAnswer> {
+): Promise<RecordResult> {
   const answer = stored(group, location);
   const warnings = await warningsFor(store, org, group);
   if (warnings.length === 0) return answer;

@@ -2,7 +2,7 @@
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
 import { groupReader } from '../../identity/authenticate.ts';
-import type { Call, Handler, ListAnswer } from '../call.ts';
+import type { Call, Handler, ListResult } from '../call.ts';
 import { HttpError, invalid, notFound } from '../errors.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
@@ -20,7 +20,7 @@ function answerStates(
   /** What there is none of where the list is empty; undefined where an empty list is an answer. */
   what: 'device' | 'group' | undefined,
   read: (page: StatePage) => Promise<readonly State<unknown>[]>,
-): Promise<ListAnswer> {
+): Promise<ListResult> {
   const start = after === undefined ? undefined : String(after);
   return answerList(
     { path, query: { limit, after: start } },

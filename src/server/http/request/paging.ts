@@ -3,7 +3,7 @@ import type { RequestProblem } from '../../../api/codes.ts';
 import { operations, type QueryOf } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
-import type { ListAnswer } from '../call.ts';
+import type { ListResult } from '../call.ts';
 import { at, join } from '../../../policy/problem.ts';
 import { refuse } from '../errors.ts';
 
@@ -115,7 +115,7 @@ export async function answerList<T>(
   read: ReadPart<T>,
   show: Show<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
-): Promise<ListAnswer> {
+): Promise<ListResult> {
   const { limit, gt_revision, at_revision, kind } = call.query;
   const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
   const first = (await parts.next()).value as Part;
