@@ -99,7 +99,7 @@ type StreamInformerOptions<K extends WatchKind, R extends WatchedByIdentity> = I
 const settled = 5_000;
 
 /** How a stream ended, and whether anything was gained by it. */
-interface End {
+interface StreamEnd {
   readonly error: RingfenceError | undefined;
   readonly progressed: boolean;
   readonly settled: boolean;
@@ -256,7 +256,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   /** One stream from its opening to its end. */
-  async #follow(signal: AbortSignal): Promise<End> {
+  async #follow(signal: AbortSignal): Promise<StreamEnd> {
     const { client, organization, silence, onReport, signs } = this.#options;
     const { clock } = client.transport;
     const tails = new Set<K>();

@@ -4,6 +4,6 @@ export {
   connect,
   hardwareAddress,
   Namespace,
-  type End,
+  type VethEnd,
   type Outcome,
 } from '../../src/cli/lab/namespace.ts';

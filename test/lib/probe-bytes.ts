@@ -72,7 +72,7 @@ export function encodeProbe(probe: Probe): Buffer[] {
 /** Fragments are counted in units of eight bytes. */
 const fragmentUnit = 8;
 
-interface Ends {
+interface PacketAddresses {
   readonly source: Buffer;
   readonly destination: Buffer;
 }
@@ -87,7 +87,7 @@ interface Fragment {
   readonly more: boolean;
 }
 
-function ipv4({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragment?: Fragment): Buffer {
+function ipv4({ id, shape, packet }: Probe, ends: PacketAddresses, payload: Buffer, fragment?: Fragment): Buffer {
   const options = shape.options ? Buffer.from([1, 1, 1, 0]) : Buffer.alloc(0); // no-operation ×3, end of list
   const header = Buffer.alloc(20);
   header.writeUInt8(0x40 | (5 + options.length / 4), 0);
@@ -107,7 +107,7 @@ function ipv4({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragmen
 const fragmentHeader = 44;
 const destinationOptions = 60;
 
-function ipv6({ id, shape, packet }: Probe, ends: Ends, payload: Buffer, fragment?: Fragment): Buffer {
+function ipv6({ id, shape, packet }: Probe, ends: PacketAddresses, payload: Buffer, fragment?: Fragment): Buffer {
   const extensions: Buffer[] = [];
   let next = protocolNumber(packet.transport);
   if (shape.options && (fragment?.offset ?? 0) === 0) {

@@ -166,13 +166,13 @@ function readFlows(messages: readonly Message[], texts: Texts): KernelFlow[] {
   return flows;
 }
 
-type End = 'original' | 'reply';
+type TupleDirection = 'original' | 'reply';
 /** Who began a connection is the source of its original tuple; who answers it, of the other one. */
-const endOf = ({ direction }: FarEnd): End => (direction === 'inbound' ? 'original' : 'reply');
+const tupleOf = ({ direction }: FarEnd): TupleDirection => (direction === 'inbound' ? 'original' : 'reply');
 
 /** Asks for the connections with this far end. Old kernels list all. */
-function listRequest(end: End, value: bigint): Request {
-  const flags = (name: End) => attribute(filterBy[name], le32(name === end ? bySource : 0));
+function listRequest(end: TupleDirection, value: bigint): Request {
+  const flags = (name: TupleDirection) => attribute(filterBy[name], le32(name === end ? bySource : 0));
   const payload = concat([
     head(familyNumber(4)),
     nested(cta[end], nested(tuple.ip, attribute(ip.source4, addressBytes(4, value)))),
@@ -182,7 +182,7 @@ function listRequest(end: End, value: bigint): Request {
 }
 
 /** Whether the source of this tuple of a listed connection is one of these IPv6 addresses, which are written as their bytes. */
-function hasSource({ payload }: Message, end: End, sources: ReadonlySet<string>): boolean {
+function hasSource({ payload }: Message, end: TupleDirection, sources: ReadonlySet<string>): boolean {
   let found = false;
   const seeAddress = (which: number, from: number, to: number): void => {
     if (which === ip.source6) found ||= sources.has(payload.subarray(from, to).join());
@@ -210,8 +210,8 @@ export async function visitConnections(
     const address = parseAddress(remote.address);
     if ('fault' in address) continue;
     const { family, value } = address;
-    if (family === 4) await channel.dump(netfilter, listRequest(endOf(remote), value), seen);
-    else sources6[endOf(remote)].add(addressBytes(6, value).join());
+    if (family === 4) await channel.dump(netfilter, listRequest(tupleOf(remote), value), seen);
+    else sources6[tupleOf(remote)].add(addressBytes(6, value).join());
   }
   const ends = (['original', 'reply'] as const).filter((end) => sources6[end].size > 0);
   if (ends.length === 0) return;

@@ -18,7 +18,7 @@ const anyCookie = new Uint8Array(8).fill(0xff);
 const identity = { from: 4, to: 52 } as const;
 
 /** The two addresses of connections, of which there may be very many. */
-interface Ends {
+interface SocketAddresses {
   readonly near: Address;
   readonly far: Address;
   /** Asks for a socket between them; only the ports are missing. */
@@ -29,12 +29,12 @@ interface Ends {
 interface Wanted {
   readonly here: number;
   readonly there: number;
-  readonly ends: Ends;
+  readonly ends: SocketAddresses;
 }
 
 /** Reads the ends of connections, those between the same addresses once. */
-function endsReader(interfaceIndex: number): (flow: LocalFlow) => Ends | undefined {
-  const known = new Map<string, Ends | undefined>();
+function socketAddressesReader(interfaceIndex: number): (flow: LocalFlow) => SocketAddresses | undefined {
+  const known = new Map<string, SocketAddresses | undefined>();
   return ({ local, remote }) => {
     const key = `${local} ${remote}`;
     if (known.has(key)) return known.get(key);
@@ -46,7 +46,7 @@ function endsReader(interfaceIndex: number): (flow: LocalFlow) => Ends | undefin
   };
 }
 
-function wantedOf({ flow: { original, reply }, direction }: LocalFlow, ends: Ends): Wanted {
+function wantedOf({ flow: { original, reply }, direction }: LocalFlow, ends: SocketAddresses): Wanted {
   const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
   return { here, there, ends };
 }
@@ -137,7 +137,7 @@ export async function abortSockets(
   many: number = manySockets,
 ): Promise<number | undefined> {
   const byFarEnd = new Map<string, Wanted[]>();
-  const endsOf = endsReader(interfaceIndex);
+  const endsOf = socketAddressesReader(interfaceIndex);
   for (const flow of flows) {
     const ends = flow.flow.protocol === tcp && flow.forwarded === undefined ? endsOf(flow) : undefined;
     if (ends === undefined) continue;

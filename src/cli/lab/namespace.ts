@@ -205,7 +205,7 @@ export class Namespace {
   }
 }
 
-export interface End {
+export interface VethEnd {
   readonly namespace: Namespace;
   readonly name: string;
   readonly addresses: readonly string[];
@@ -215,7 +215,7 @@ export interface End {
  * A cable between two namespaces, both ends up and addressed, without waiting for duplicate address detection.
  * The kernel tells IPv6 of the carrier from a work queue, so an end is ready only when its link-local route is there.
  */
-export async function connect(a: End, b: End): Promise<void> {
+export async function connect(a: VethEnd, b: VethEnd): Promise<void> {
   await a.namespace.run([
     'ip',
     'link',
@@ -233,7 +233,7 @@ export async function connect(a: End, b: End): Promise<void> {
   await Promise.all([a, b].map(untilReady));
 }
 
-export async function bringUp({ namespace, name, addresses }: End): Promise<void> {
+export async function bringUp({ namespace, name, addresses }: VethEnd): Promise<void> {
   await namespace.sysctl({ [`net/ipv6/conf/${name}/accept_dad`]: 0, [`net/ipv6/conf/${name}/accept_ra`]: 0 });
   const lines = addresses.map(
     (address) => `address add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
@@ -241,7 +241,7 @@ export async function bringUp({ namespace, name, addresses }: End): Promise<void
   await namespace.run(['ip', '-batch', '-'], [...lines, `link set ${name} up`, ''].join('\n'));
 }
 
-export async function untilReady({ namespace, name }: End): Promise<void> {
+export async function untilReady({ namespace, name }: VethEnd): Promise<void> {
   const isReady = `ip -6 route show dev ${name} | grep -q '^fe80::/64'`;
   const script = `for look in $(seq 3000); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
   await namespace.run(['sh', '-c', script]);

@@ -1,7 +1,7 @@
 /** Owns the commands about policy as a whole: files, rulesets, explanations. */
 import { Option, type Command } from 'commander';
 import type { DiffOptions } from './diff.ts';
-import type { ExplainOptions } from './explain-ends.ts';
+import type { ExplainOptions } from './explain-endpoints.ts';
 import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';

@@ -22,7 +22,7 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
 import { doubtAbout, verdictWords } from './enforcement.ts';
-import { readAsked, readEnds, type Asked, type End, type ExplainOptions } from './explain-ends.ts';
+import { readAsked, readEndpoints, type Asked, type ExplainEndpoint, type ExplainOptions } from './explain-endpoints.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
 
 interface Side {
@@ -43,7 +43,7 @@ interface Side {
 export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
   const asked = readAsked(row, options);
   const [all, groups, statuses] = await Promise.all([allDevices(session), allGroups(session), allStatuses(session)]);
-  const { from, to, devices } = readEnds(asked, all);
+  const { from, to, devices } = readEndpoints(asked, all);
   const known: Known = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
   if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
@@ -79,7 +79,7 @@ interface Known {
   readonly names: PeerNames;
 }
 
-const sidesOf = (from: End, to: End, transport: Transport, known: Known): readonly Side[] => [
+const sidesOf = (from: ExplainEndpoint, to: ExplainEndpoint, transport: Transport, known: Known): readonly Side[] => [
   ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to, transport, known)]),
   ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from, transport, known)]),
 ];
@@ -88,7 +88,7 @@ const sidesOf = (from: End, to: End, transport: Transport, known: Known): readon
 async function explainWho(
   session: Session,
   asked: Asked,
-  { to, devices, ...known }: Known & { readonly to: End; readonly devices: readonly Device[] },
+  { to, devices, ...known }: Known & { readonly to: ExplainEndpoint; readonly devices: readonly Device[] },
 ): Promise<void> {
   const transport = readTransport(asked, to.address.family);
   const admitted = devices.flatMap((device) => {
@@ -144,7 +144,7 @@ function readTransport({ proto, port }: Asked, family: 4 | 6): Transport {
 function sideOf(
   device: Device,
   direction: Direction,
-  { address: remote, name: farEnd }: End,
+  { address: remote, name: farEnd }: ExplainEndpoint,
   transport: Transport,
   { groups, statuses, fleet, names }: Known,
 ): Side {
@@ -230,15 +230,15 @@ function containersWords(side: Side): readonly string[] {
 const shownRules = 10;
 
 function render(explanation: {
-  readonly from: End;
-  readonly to: End;
+  readonly from: ExplainEndpoint;
+  readonly to: ExplainEndpoint;
   readonly asked: Asked;
   readonly passes: boolean;
   readonly sides: readonly Side[];
   readonly paint: Paint;
 }): string {
   const { from, to, asked, passes, sides, paint } = explanation;
-  const end = ({ name, address, isStandIn }: End): string => {
+  const end = ({ name, address, isStandIn }: ExplainEndpoint): string => {
     const text = isStandIn ? 'no address yet' : printAddress(address.family, address.value);
     return visible(name === text ? name : `${name} (${text})`);
   };
@@ -267,7 +267,7 @@ function render(explanation: {
   return [...lines, ...notes].map((line) => `${line}\n`).join('');
 }
 
-const endData = ({ name, address, device, isStandIn }: End): object => ({
+const endData = ({ name, address, device, isStandIn }: ExplainEndpoint): object => ({
   name,
   ...(isStandIn ? {} : { address: printAddress(address.family, address.value) }),
   ...(device !== undefined && { device_id: device.id }),

@@ -18,11 +18,11 @@ import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from './c
 import { contentHash } from './group-content.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
-export type End = { readonly device: DeviceId } | { readonly address: Address };
+export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly address: Address };
 
 export interface Asked {
-  readonly from: End;
-  readonly to: End;
+  readonly from: ExplainedEndpoint;
+  readonly to: ExplainedEndpoint;
   /** Of the family that the ends have. */
   readonly transport: (family: 4 | 6) => Transport;
 }
@@ -31,14 +31,14 @@ export interface Asked {
 export type Unexplained =
   'from_unknown' | 'to_unknown' | 'from_has_no_address' | 'to_has_no_address' | 'families_differ' | 'no_device';
 
-interface FoundEnd {
+interface FoundEndpoint {
   readonly address: Address;
   readonly device: SurveyedDevice | undefined;
 }
 
 const same = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;
 
-function findEnd(end: End, { devices }: Survey): FoundEnd | 'unknown' | 'has_no_address' {
+function findEndpoint(end: ExplainedEndpoint, { devices }: Survey): FoundEndpoint | 'unknown' | 'has_no_address' {
   if ('address' in end) {
     const { address } = end;
     const device = [...devices.values()].find(({ identity }) => identity.addresses.some((own) => same(own, address)));
@@ -53,13 +53,13 @@ function findEnd(end: End, { devices }: Survey): FoundEnd | 'unknown' | 'has_no_
 /** So often the records are read again when they changed between two reads. */
 const mostTries = 3;
 
-interface Ends {
-  readonly from: FoundEnd;
-  readonly to: FoundEnd;
+interface FoundEndpoints {
+  readonly from: FoundEndpoint;
+  readonly to: FoundEndpoint;
 }
 
-function endsOf({ from, to }: Asked, survey: Survey): Ends | Unexplained {
-  const [source, target] = [findEnd(from, survey), findEnd(to, survey)];
+function endpointsOf({ from, to }: Asked, survey: Survey): FoundEndpoints | Unexplained {
+  const [source, target] = [findEndpoint(from, survey), findEndpoint(to, survey)];
   if (typeof source === 'string') return `from_${source}`;
   if (typeof target === 'string') return `to_${target}`;
   if (source.address.family !== target.address.family) return 'families_differ';
@@ -79,7 +79,7 @@ export async function explain(
 ): Promise<Explanation | Unexplained> {
   for (let tries = 0; tries < mostTries; tries += 1) {
     const survey = await convergence.survey(org);
-    const ends = endsOf(asked, survey);
+    const ends = endpointsOf(asked, survey);
     if (typeof ends === 'string') return ends;
     const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
     const policies = await readPolicies(org, devices, survey, groups);
@@ -150,12 +150,12 @@ function atAddress(address: Address, { devices }: Survey): DevicesNamed {
 
 function answerOf(
   survey: Survey,
-  { from, to }: Ends,
+  { from, to }: FoundEndpoints,
   transport: Transport,
   policies: Policies,
   enforcementStatuses: readonly EnforcementStatus[],
 ): Explanation {
-  const sideOf = ({ device }: FoundEnd, direction: Direction, far: FoundEnd): ExplainedSide[] => {
+  const sideOf = ({ device }: FoundEndpoint, direction: Direction, far: FoundEndpoint): ExplainedSide[] => {
     const policy = device && policies.get(device.id);
     const enforcement = enforcementStatuses.find(({ device_id }) => device_id === device?.id);
     if (device === undefined || policy === undefined || enforcement === undefined) return [];
@@ -211,7 +211,7 @@ function voidRules(policy: EffectivePolicy, packet: Packet, fleet: DevicesNamed)
   return rules.length === 0 ? {} : { void_rules: rules };
 }
 
-const endOf = ({ address, device }: FoundEnd): Explanation['from'] => ({
+const endOf = ({ address, device }: FoundEndpoint): Explanation['from'] => ({
   address: printAddress(address.family, address.value),
   ...(device && { device_id: device.id, hostname: device.hostname }),
 });

@@ -131,7 +131,7 @@ function Allow({
   );
 }
 
-function End({
+function EndpointExplanation({
   endpoint,
   farEnd,
   side,
@@ -208,8 +208,8 @@ export function Explanation({
         {answer.kind === 'unknown' ? <p>{answer.why}</p> : null}
         {answer.kind === 'yes' || answer.kind === 'no' ? (
           <ul className="why">
-            <End endpoint={from} farEnd={to} side={answer.outbound} org={org} probe={probe} />
-            <End endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
+            <EndpointExplanation endpoint={from} farEnd={to} side={answer.outbound} org={org} probe={probe} />
+            <EndpointExplanation endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
           </ul>
         ) : null}
         {doubts.length > 0 && (answer.kind === 'yes' || answer.kind === 'no') ? (

@@ -3,7 +3,7 @@ import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
 import { parseAddress } from '../../../policy/address.ts';
 import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
 import type { Transport } from '../../../policy/packet.ts';
-import { explain, type End, type Unexplained } from '../../convergence/explain.ts';
+import { explain, type ExplainedEndpoint, type Unexplained } from '../../convergence/explain.ts';
 import { record, type Handler } from '../call.ts';
 import { invalid } from '../errors.ts';
 
@@ -13,7 +13,7 @@ const problem = (pointer: string, code: RequestProblemCode, detail: string): Req
   detail,
 });
 
-function readEnd(name: 'from' | 'to', text: string): End {
+function readEndpoint(name: 'from' | 'to', text: string): ExplainedEndpoint {
   if (isUuid(text)) return { device: parseDeviceId(text) };
   const address = parseAddress(text);
   if (!('fault' in address)) return { address };
@@ -49,7 +49,7 @@ const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
 
 const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence }) => {
   const { from, to, protocol = 'tcp', port } = call.query;
-  const asked = { from: readEnd('from', from), to: readEnd('to', to), transport: readTransport(protocol, port) };
+  const asked = { from: readEndpoint('from', from), to: readEndpoint('to', to), transport: readTransport(protocol, port) };
   const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups });
   if (typeof answer === 'string') throw invalid([refusals[answer]]);
   return record(answer);

@@ -42,7 +42,7 @@ export function readAsked(row: readonly string[], options: ExplainOptions): Aske
   return { from, to, proto: options.proto, port };
 }
 
-export interface End {
+export interface ExplainEndpoint {
   readonly name: string;
   readonly address: Address;
   readonly device: Device | undefined;
@@ -50,10 +50,10 @@ export interface End {
   readonly isStandIn: boolean;
 }
 
-export interface Ends {
+export interface ExplainEndpoints {
   /** Absent with `--who`. */
-  readonly from: End | undefined;
-  readonly to: End;
+  readonly from: ExplainEndpoint | undefined;
+  readonly to: ExplainEndpoint;
   /** All devices, the ends with their stand-ins. */
   readonly devices: readonly Device[];
 }
@@ -65,11 +65,11 @@ const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
 };
 
 /** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
-export function readEnds({ from, to }: Pick<Asked, 'from' | 'to'>, devices: readonly Device[]): Ends {
-  const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEnd(text, devices));
+export function readEndpoints({ from, to }: Pick<Asked, 'from' | 'to'>, devices: readonly Device[]): ExplainEndpoints {
+  const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, devices));
   const family = found.find(({ address }) => address !== undefined)?.address?.family ?? 4;
   const placed = new Map<string, Device>();
-  const [there, here] = found.map(({ name, address, device }, index): End => {
+  const [there, here] = found.map(({ name, address, device }, index): ExplainEndpoint => {
     if (address !== undefined) return { name, address, device, isStandIn: false };
     const standIn = standIns[family](index + 1);
     const moved = device && { ...device, tunnel_ip: printAddress(family, standIn.value) };
@@ -80,13 +80,13 @@ export function readEnds({ from, to }: Pick<Asked, 'from' | 'to'>, devices: read
   return { from: here, to: there, devices: devices.map((device) => placed.get(device.id) ?? device) };
 }
 
-interface FoundEnd {
+interface FoundEndpoint {
   readonly name: string;
   readonly address: Address | undefined;
   readonly device: Device | undefined;
 }
 
-function readEnd(text: string, devices: readonly Device[]): FoundEnd {
+function readEndpoint(text: string, devices: readonly Device[]): FoundEndpoint {
   const address = parseAddress(text);
   if (!('fault' in address)) {
     // A host name may look like an address too.

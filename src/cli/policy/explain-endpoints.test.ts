@@ -2,14 +2,14 @@
 import { expect, test } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import { printAddress } from '../../policy/address.ts';
-import { readEnds, type End } from './explain-ends.ts';
+import { readEndpoints, type ExplainEndpoint } from './explain-endpoints.ts';
 
 const device = (hostname: string, tunnel_ip: string): Device =>
   ({ id: `id-of-${hostname}`, hostname, tunnel_ip, labels: ['app'] }) as unknown as Device;
 const [app, db, six] = [device('app-1', ''), device('db-1', '100.64.0.2'), device('six-1', 'fd00::6')];
 const devices = [app, db, six];
 
-const shown = (end: End | undefined): string | undefined =>
+const shown = (end: ExplainEndpoint | undefined): string | undefined =>
   end && `${end.name} ${printAddress(end.address.family, end.address.value)}${end.isStandIn ? ' stands in' : ''}`;
 
 test.each([
@@ -18,13 +18,13 @@ test.each([
   ['one without an address stands somewhere', 'app-1', 'db-1', ['app-1 240.0.0.2 stands in', 'db-1 100.64.0.2']],
   ['in the family of the other end', 'six-1', 'app-1', ['six-1 fd00::6', 'app-1 100::1 stands in']],
 ])('%s', (_title, from, to, expected) => {
-  const ends = readEnds({ from, to }, devices);
+  const ends = readEndpoints({ from, to }, devices);
   expect([shown(ends.from), shown(ends.to)]).toEqual(expected);
 });
 
 test('the fleet has the device where it stands in, so that rules by label find it', () => {
-  const { from, devices: all } = readEnds({ from: 'app-1', to: 'db-1' }, devices);
+  const { from, devices: all } = readEndpoints({ from: 'app-1', to: 'db-1' }, devices);
   expect(all.find(({ hostname }) => hostname === 'app-1')).toBe(from?.device);
   expect(from?.device).toMatchObject({ tunnel_ip: '240.0.0.2', labels: ['app'] });
-  expect(readEnds({ from: undefined, to: 'db-1' }, devices)).toMatchObject({ from: undefined, devices });
+  expect(readEndpoints({ from: undefined, to: 'db-1' }, devices)).toMatchObject({ from: undefined, devices });
 });
