@@ -14,14 +14,14 @@ function setUp(count: number) {
   const devices = new Map<DeviceId, ModelDevice>();
   const receipts = new Map<DeviceId, Receipt>();
   const world = { fails: false, isKnown: true, judged: 0, meanwhile: () => {} };
-  let touched: Set<DeviceId> | undefined;
+  let changed: Set<DeviceId> | undefined;
   const slices = new TimeSlices({ monotonic: () => 0, worked: () => 0, defer: queueMicrotask, rest: queueMicrotask });
   const state: EnforcedRevisionsOptions['state'] = {
     devices,
     receiptOf: (id) => receipts.get(id),
-    takeTouched: () => {
-      const taken = touched;
-      touched = new Set();
+    takeChanged: () => {
+      const taken = changed;
+      changed = new Set();
       return taken;
     },
     workOutDigests: async () => {
@@ -36,16 +36,16 @@ function setUp(count: number) {
   };
   const report = (number: number, revision: number): void => {
     receipts.set(idOf(number), { revision } as Receipt);
-    touched?.add(idOf(number));
+    changed?.add(idOf(number));
   };
   const put = (number: number): void => {
     devices.set(idOf(number), { id: idOf(number) } as ModelDevice);
-    touched = undefined;
+    changed = undefined;
   };
   const remove = (number: number): void => {
     devices.delete(idOf(number));
     receipts.delete(idOf(number));
-    touched = undefined;
+    changed = undefined;
   };
   for (let number = 0; number < count; number += 1) put(number);
   const enforced = new EnforcedRevisions({ state, slices });

@@ -6,7 +6,7 @@ import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';
 
 export interface EnforcedRevisionsOptions {
-  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'takeTouched' | 'workOutDigests' | 'inForceUpTo'>;
+  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'takeChanged' | 'workOutDigests' | 'inForceUpTo'>;
   readonly slices: TimeSlices;
 }
 
@@ -40,11 +40,11 @@ export class EnforcedRevisions {
 
   async #look(): Promise<ReadonlyMap<DeviceId, number>> {
     const { state, slices } = this.#o;
-    const touched = state.takeTouched();
-    const isWhole = touched === undefined || this.#hasFailed;
+    const changed = state.takeChanged();
+    const isWhole = changed === undefined || this.#hasFailed;
     this.#hasFailed = true;
     const again: Known[] = [];
-    await slices.each(isWhole ? state.devices.keys() : new Set([...touched, ...this.#uncertain]), (id) => {
+    await slices.each(isWhole ? state.devices.keys() : new Set([...changed, ...this.#uncertain]), (id) => {
       const device = state.devices.get(id);
       const receipt = state.receiptOf(id);
       if (device !== undefined && this.#isOther(device, receipt)) again.push({ device, receipt });

@@ -9,7 +9,7 @@ import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
-import { inForceUpTo, reflectedTouch, verdictOf } from './verdict.ts';
+import { inForceUpTo, reflectedChange, verdictOf } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
 
@@ -46,8 +46,8 @@ export class OrganizationState {
   readonly #slices: TimeSlices;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
-  /** Whose record, policy or last word may be another since `takeTouched`; undefined: everybody's. */
-  #touched: Set<DeviceId> | undefined;
+  /** Whose record, policy or last word may be another since `takeChanged`; undefined: everybody's. */
+  #changed: Set<DeviceId> | undefined;
   #isApplying = false;
   #through: string | undefined;
   #refreshing: Promise<void> | undefined;
@@ -71,10 +71,10 @@ export class OrganizationState {
   }
 
   /** Whose record, policy or last word may be another since the last call; undefined: everybody's. For one who asks. */
-  takeTouched(): ReadonlySet<DeviceId> | undefined {
-    const touched = this.#touched;
-    if (!this.#isApplying) this.#touched = new Set();
-    return touched;
+  takeChanged(): ReadonlySet<DeviceId> | undefined {
+    const changed = this.#changed;
+    if (!this.#isApplying) this.#changed = new Set();
+    return changed;
   }
 
   /** Takes in everything that was written before this call. Calls that come together share one reading. */
@@ -133,16 +133,16 @@ export class OrganizationState {
   }
 
   /** Up to which revision the device has everything in force, by the digests that are known. */
-  inForceUpTo({ id, touches }: ModelDevice): number {
+  inForceUpTo({ id, policyChanges }: ModelDevice): number {
     const receipt = this.#receipts.get(id);
-    return inForceUpTo({ head: this.head, touches, receipt, digestOf: (key) => this.#digests.get(key) });
+    return inForceUpTo({ head: this.head, policyChanges, receipt, digestOf: (key) => this.#digests.get(key) });
   }
 
   #enforcementStatus(at: { revision: number; head: number }, { device, receipt }: Known, presence: DevicePresence | undefined): EnforcementStatus {
-    const { id, hostname, touches } = device;
+    const { id, hostname, policyChanges } = device;
     const online = isOnline(receipt, presence);
     const { revision, head } = at;
-    const verdict = verdictOf({ revision, head, touches, receipt, online, digestOf: (key) => this.#digests.get(key) });
+    const verdict = verdictOf({ revision, head, policyChanges, receipt, online, digestOf: (key) => this.#digests.get(key) });
     const lastSeen = later(presence?.last_seen_at, receipt?.reported_at);
     // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
     const enforcement: Writable<EnforcementStatus> = {
@@ -170,10 +170,10 @@ export class OrganizationState {
     const wanted = new Map<string, Effect>();
     await this.#slices.each(known, ({ device, receipt }) => {
       if (receipt?.digest === undefined) return;
-      const { touches } = device;
-      const reflected = reflectedTouch({ revision, head, touches, receipt });
+      const { policyChanges } = device;
+      const reflected = reflectedChange({ revision, head, policyChanges, receipt });
       // Of an earlier policy the rules are no longer there: its digest is known only if it was asked for then.
-      if (reflected === undefined || reflected !== touches.at(-1) || wanted.has(reflected.key)) return;
+      if (reflected === undefined || reflected !== policyChanges.at(-1) || wanted.has(reflected.key)) return;
       if (this.#digests.get(reflected.key) !== undefined) return;
       const { effect, key } = model.policyOf(device);
       if (effect !== undefined && key === reflected.key) wanted.set(key, effect);
@@ -190,7 +190,7 @@ export class OrganizationState {
     await this.#slices.each(statuses, (status) => {
       if (!this.devices.has(status.device_id)) return;
       this.#receipts.set(status.device_id, readReceipt(status));
-      this.#touched?.add(status.device_id);
+      this.#changed?.add(status.device_id);
     });
     this.#through = through;
   }
@@ -222,7 +222,7 @@ export class OrganizationState {
 
   /** Whoever looks meanwhile sees a part of it, and looks at everybody again afterwards. */
   async #apply(model: PolicyModel, entry: Entry): Promise<void> {
-    this.#touched = undefined;
+    this.#changed = undefined;
     this.#isApplying = true;
     try {
       await model.apply(entry);
@@ -251,7 +251,7 @@ export class OrganizationState {
     await model.finish(head);
     for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
     this.#model = model;
-    this.#touched = undefined;
+    this.#changed = undefined;
     return model;
   }
 }

@@ -42,8 +42,8 @@ async function modelOf(...entries: readonly Entry[]): Promise<PolicyModel> {
   await model.finish(Math.max(...entries.map(({ revision }) => revision)));
   return model;
 }
-const touched = (model: PolicyModel, id: string): readonly number[] =>
-  model.devices.get(parseDeviceId(id))?.touches.map(({ revision }) => revision) ?? [];
+const changesOf = (model: PolicyModel, id: string): readonly number[] =>
+  model.devices.get(parseDeviceId(id))?.policyChanges.map(({ revision }) => revision) ?? [];
 
 test('a device that is loaded was touched by the newest of itself and its groups', async () => {
   const model = await modelOf(
@@ -53,7 +53,7 @@ test('a device that is loaded was touched by the newest of itself and its groups
     device(3, d1, [web]),
     device(9, d2, []),
   );
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[5], [9]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[5], [9]]);
 });
 
 test('only what changes the rules in effect touches: not a name, not another group, not another device', async () => {
@@ -68,15 +68,15 @@ test('only what changes the rules in effect touches: not a name, not another gro
   await model.apply(group(7, ssh, 2222));
   await model.apply(device(8, d1, [web], { hostname: 'other' }));
   await model.apply(entry(9, 'organization', idOf(99), {}));
-  expect([touched(model, d1), touched(model, d2), model.head]).toEqual([[4], [5], 9]);
+  expect([changesOf(model, d1), changesOf(model, d2), model.head]).toEqual([[4], [5], 9]);
   await model.apply(group(10, web, 81));
   await model.apply(device(11, d2, [ssh]));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
     [4, 10],
     [5, 11],
   ]);
   await model.apply(group(12, ssh, 22));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
     [4, 10],
     [5, 11, 12],
   ]);
@@ -86,9 +86,9 @@ test('a change that is taken back touches twice: what is in between may be in fo
   const model = await modelOf(group(1, web, 80), device(2, d1, [web]));
   await model.apply(group(3, web, 443));
   await model.apply(group(4, web, 80));
-  const { touches = [] } = model.devices.get(parseDeviceId(d1)) ?? {};
-  expect(touches.map(({ revision }) => revision)).toEqual([2, 3, 4]);
-  expect(new Set(touches.map(({ key }) => key)).size).toBe(3);
+  const { policyChanges = [] } = model.devices.get(parseDeviceId(d1)) ?? {};
+  expect(policyChanges.map(({ revision }) => revision)).toEqual([2, 3, 4]);
+  expect(new Set(policyChanges.map(({ key }) => key)).size).toBe(3);
 });
 
 test('a default group that is reset touches the devices without a list, and no other', async () => {
@@ -100,9 +100,9 @@ test('a default group that is reset touches the devices without a list, and no o
   );
   await model.apply(entry(5, 'security-groups', fallback, { is_default: true }, 'delete'));
   await model.apply(group(6, another, 1, { is_default: true }));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6], [4]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[3, 5, 6], [4]]);
   await model.apply(group(7, another, 2, { is_default: true }));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[3, 5, 6, 7], [4]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[3, 5, 6, 7], [4]]);
 });
 
 test('the log may begin before what was loaded ends: nothing is taken twice, nothing goes back', async () => {
@@ -112,9 +112,9 @@ test('the log may begin before what was loaded ends: nothing is taken twice, not
   await model.apply(group(3, web, 79));
   await model.apply(group(4, web, 80));
   await model.apply(group(5, web, 81));
-  expect(touched(model, d1)).toEqual([5]);
+  expect(changesOf(model, d1)).toEqual([5]);
   await model.apply(group(6, web, 82));
-  expect(touched(model, d1)).toEqual([5, 6]);
+  expect(changesOf(model, d1)).toEqual([5, 6]);
 });
 
 test('a device that is deleted is gone, and one that comes is there with its first change', async () => {
@@ -123,7 +123,7 @@ test('a device that is deleted is gone, and one that comes is there with its fir
   await model.apply(device(4, d2, [web]));
   await model.apply(group(5, web, 81));
   expect([...model.devices.keys()]).toEqual([d2]);
-  expect(touched(model, d2)).toEqual([4, 5]);
+  expect(changesOf(model, d2)).toEqual([4, 5]);
 });
 
 const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Entry =>
@@ -132,12 +132,12 @@ const labelled = (revision: number, id: string, labels: readonly string[], tunne
 test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', async () => {
   const model = await modelOf(group(1, fallback, 1, { is_default: true }), device(2, d1, []), device(3, d2, []));
   await model.apply(group(4, web, 80, { applies_to: [{ labels: ['web'] }] }));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[2], [3]]);
   await model.apply(labelled(5, d1, ['web'], '100.64.0.1'));
   await model.apply(group(6, web, 81, { applies_to: [{ labels: ['web'] }] }));
   await model.apply(group(7, web, 81, { applies_to: [{ all_devices: true }] }));
   await model.apply(entry(8, 'security-groups', web, {}, 'delete'));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
     [2, 5, 6, 8],
     [3, 7, 8],
   ]);
@@ -146,7 +146,7 @@ test('a group that applies by label touches those that carry it, when they come 
 test('a guardrail touches those that it applies to, beside their groups', async () => {
   const model = await modelOf(group(1, web, 80), device(2, d1, [web]), device(3, d2, [web], { labels: ['db'] }));
   await model.apply(group(4, ssh, 22, { applies_to: [{ labels: ['db'] }], guardrail: 'forbid' }));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[2], [3, 4]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[2], [3, 4]]);
 });
 
 test('a device that joins or leaves a peer touches those whose rules name it, and no other', async () => {
@@ -157,13 +157,13 @@ test('a device that joins or leaves a peer touches those whose rules name it, an
   await model.apply(device(6, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9', hostname: 'other' }));
   await model.apply(device(7, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.8' }));
   await model.apply(entry(8, 'device', d3, {}, 'delete'));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[4, 5, 7, 8], [4]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[4, 5, 7, 8], [4]]);
 });
 
 test('where rules name devices, what was loaded may have been touched as late as the head', async () => {
   const named = { inbound_rules: [{ ...rules(80)[0], peers: [{ all_devices: true }] }] };
   const model = await modelOf(group(1, web, 80, named), group(2, ssh, 22), device(3, d1, [web]), device(9, d2, [ssh]));
-  expect([touched(model, d1), touched(model, d2)]).toEqual([[9], [9]]);
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[9], [9]]);
 });
 
 /** Turns of a loop that the test takes; every look at the time is half a slice later. */
@@ -199,18 +199,18 @@ test('a change of a whole fleet is taken in by slices; until the last device has
   const seen = new Set<number>();
   const before = model.version;
   do {
-    const count = ids.filter((id) => touched(model, id).includes(3)).length;
+    const count = ids.filter((id) => changesOf(model, id).includes(3)).length;
     expect(count).toBeLessThan(ids.length);
     seen.add(model.head);
     // What is in effect now is never taken for what a device had that was not walked yet.
-    for (const { touches, ...rest } of model.devices.values()) {
-      const { key } = model.policyOf({ touches, ...rest });
-      expect(touches.at(-1)?.key === key).toBe(touches.at(-1)?.revision === 3);
+    for (const { policyChanges, ...rest } of model.devices.values()) {
+      const { key } = model.policyOf({ policyChanges, ...rest });
+      expect(policyChanges.at(-1)?.key === key).toBe(policyChanges.at(-1)?.revision === 3);
     }
   } while (await turns.next());
   await applying;
   expect([...seen]).toEqual([2]);
   expect(model.head).toBe(3);
   expect(model.version).toBe(before);
-  expect(ids.map((id) => touched(model, id))).toEqual(ids.map(() => [2, 3]));
+  expect(ids.map((id) => changesOf(model, id))).toEqual(ids.map(() => [2, 3]));
 });

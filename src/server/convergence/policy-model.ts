@@ -9,8 +9,8 @@ import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
-import { TouchLists, untouched } from './touch-lists.ts';
-import type { Touch } from './verdict.ts';
+import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
+import type { PolicyChange } from './verdict.ts';
 
 export interface ModelDevice {
   readonly id: DeviceId;
@@ -21,7 +21,7 @@ export interface ModelDevice {
   readonly cohort: string;
   readonly revision: number;
   /** Ascending; the earliest are forgotten. */
-  readonly touches: readonly Touch[];
+  readonly policyChanges: readonly PolicyChange[];
 }
 
 /** The groups in effect on a device, guardrails last. */
@@ -59,7 +59,7 @@ const nothing: Effect = [];
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
- * While the log is followed, a touch is exact. Of a device that was loaded as it stands, the first touch is the latest change that
+ * While the log is followed, a policy change is exact. Of a device that was loaded as it stands, the first policy change is the latest change that
  * may have touched it: late rather than early, so that nobody counts as in force who may not be.
  *
  * An entry that touches many devices is taken in by slices. `head` moves when it is done, so that whoever asks about a revision up to the head
@@ -82,7 +82,7 @@ export class PolicyModel {
   readonly #peersChangedAt = new Map<string, number>();
   /** Of each cohort, as far as it was asked for since something last changed. */
   readonly #policies = new Map<string, CohortPolicy>();
-  readonly #touchLists = new TouchLists();
+  readonly #policyChangeLists = new PolicyChangeLists();
   #default: GroupId | undefined;
   #loaded = false;
   /** In the order of their ids, as far as that was asked for since one came or left. */
@@ -168,7 +168,7 @@ export class PolicyModel {
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const cohort = JSON.stringify([list, identity.labels]);
-    this.devices.set(id, { id, hostname, list, identity, cohort, revision, touches: old?.touches ?? untouched });
+    this.devices.set(id, { id, hostname, list, identity, cohort, revision, policyChanges: old?.policyChanges ?? noPolicyChanges });
     if (!this.#loaded) return;
     this.#refresh(id, revision);
     await this.#peersChanged(old?.identity, identity, revision);
@@ -287,11 +287,11 @@ export class PolicyModel {
     if (device === undefined) return;
     const { effect, key } = this.policyOf(device);
     this.#hold(id, effect ?? nothing);
-    if (device.touches.at(-1)?.key === key) return;
+    if (device.policyChanges.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
-    const touch = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
+    const policyChange = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
     const { hostname, list, identity, cohort } = device;
-    const touches = this.#touchLists.after(device.touches, touch);
-    this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, touches });
+    const policyChanges = this.#policyChangeLists.after(device.policyChanges, policyChange);
+    this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, policyChanges });
   }
 }

@@ -5,7 +5,7 @@ import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Receipt } from './receipt.ts';
 import { inForceUpTo, verdictOf, type VerdictInput } from './verdict.ts';
 
-const touches = [
+const policyChanges = [
   { revision: 10, key: 'a' },
   { revision: 20, key: 'b' },
 ];
@@ -22,12 +22,12 @@ const receipt = (given: Partial<Receipt>): Receipt => ({
   status: {},
   ...given,
 });
-const input: VerdictInput = { revision: 30, head: 30, touches, receipt: receipt({}), online: true, digestOf };
+const input: VerdictInput = { revision: 30, head: 30, policyChanges, receipt: receipt({}), online: true, digestOf };
 
 const early = (digest: string): Receipt => receipt({ revision: 12, digest });
 /** The server began to look when this was there already. */
 const loaded: Partial<VerdictInput> = {
-  touches: [{ revision: 25, key: 'b', atLatest: true }],
+  policyChanges: [{ revision: 25, key: 'b', atLatest: true }],
   receipt: early('digest of b'),
 };
 
@@ -70,7 +70,7 @@ test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the same, and it is connected', { ...loaded, online: true }, 'yes'],
   ['other rules for an earlier revision, connected', { ...loaded, online: true, receipt: early('x') }, 'behind'],
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
-  ['a policy whose digest is no longer known', { touches: [{ revision: 5, key: 'gone' }] }, 'behind'],
+  ['a policy whose digest is no longer known', { policyChanges: [{ revision: 5, key: 'gone' }] }, 'behind'],
 ])('a device that reported %s is %3$s', (_, given, word, code) => {
   const verdict = verdictOf({ ...input, ...given });
   expect(verdict.in_force).toBe(word);
@@ -96,16 +96,16 @@ test('in force is said only of a receipt that reflects the newest change up to t
       fc.boolean(),
       (at, names, said, revision, online) => {
         const changes = at.toSorted((a, b) => a - b).map((one, index) => ({ revision: one, key: names[index] ?? 'a' }));
-        const given = { revision, head: 40, touches: changes, receipt: receipt(said), online, digestOf };
+        const given = { revision, head: 40, policyChanges: changes, receipt: receipt(said), online, digestOf };
         const loadedFirst = changes.map((change, index) => ({ ...change, ...(index === 0 && { atLatest: true }) }));
-        for (const one of [given, { ...given, touches: loadedFirst }]) {
+        for (const one of [given, { ...given, policyChanges: loadedFirst }]) {
           expect(verdictOf(one).in_force === 'yes').toBe(revision <= inForceUpTo(one));
         }
         if (verdictOf(given).in_force !== 'yes') return;
-        const needed = changes.findLast((touch) => touch.revision <= revision) ?? changes[0];
+        const needed = changes.findLast((change) => change.revision <= revision) ?? changes[0];
         expect([said.state, said.digestForm]).toEqual(['applied', digestForm]);
         expect(said.revision).toBeGreaterThanOrEqual(needed?.revision ?? Number.POSITIVE_INFINITY);
-        const reflected = changes.findLast((touch) => touch.revision <= said.revision);
+        const reflected = changes.findLast((change) => change.revision <= said.revision);
         expect(said.digest).toBe(digestOf(reflected?.key ?? 'gone'));
       },
     ),

@@ -4,7 +4,7 @@ import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Receipt } from './receipt.ts';
 
 /** A change that touched a device's effective policy, and what that policy was made of from then on. */
-export interface Touch {
+export interface PolicyChange {
   readonly revision: number;
   readonly key: string;
   /** It may have been earlier: the server has not seen it happen. */
@@ -17,7 +17,7 @@ export interface VerdictInput {
   /** The newest revision that there is: a receipt for a later one is of another history. */
   readonly head: number;
   /** Ascending, at least one; earlier ones may have been forgotten. */
-  readonly touches: readonly Touch[];
+  readonly policyChanges: readonly PolicyChange[];
   readonly receipt: Receipt | undefined;
   /** Undefined: it never held a stream. */
   readonly online: boolean | undefined;
@@ -54,22 +54,22 @@ const optional = ({ code, detail }: Pick<Receipt, 'code' | 'detail'>): Omit<Verd
 });
 
 /** The change that the device must have: the newest one that touched it up to the revision. */
-export const neededTouch = (touches: readonly Touch[], revision: number): Touch | undefined =>
-  touches.findLast((touch) => touch.revision <= revision) ?? touches[0];
+export const neededChange = (policyChanges: readonly PolicyChange[], revision: number): PolicyChange | undefined =>
+  policyChanges.findLast((change) => change.revision <= revision) ?? policyChanges[0];
 
 /** The change that its rules reflect, as the receipt says: only where that is the needed one or a later one. */
-export function reflectedTouch({
-  touches,
+export function reflectedChange({
+  policyChanges,
   revision,
   head,
   receipt,
-}: Omit<VerdictInput, 'digestOf' | 'online'>): Touch | undefined {
-  const needed = neededTouch(touches, revision);
+}: Omit<VerdictInput, 'digestOf' | 'online'>): PolicyChange | undefined {
+  const needed = neededChange(policyChanges, revision);
   const reflected = receipt?.revision;
   if (needed === undefined || reflected === undefined || reflected > head) return undefined;
   // Where the server did not see the change happen, the digest alone tells whether the rules are the policy's: every server says the same then.
   if (reflected < needed.revision) return needed.atLatest === true ? needed : undefined;
-  return touches.findLast((touch) => touch.revision <= reflected);
+  return policyChanges.findLast((change) => change.revision <= reflected);
 }
 
 export function verdictOf(input: VerdictInput): Verdict {
@@ -81,7 +81,7 @@ export function verdictOf(input: VerdictInput): Verdict {
   if (receipt === undefined && online === undefined) return { in_force: 'never_seen' };
   const missing: Verdict = { in_force: online === true ? 'behind' : 'offline' };
   if (receipt?.state !== 'applied') return missing;
-  const reflected = reflectedTouch(input);
+  const reflected = reflectedChange(input);
   if (reflected === undefined) return missing;
   const unproven = unprovenReason(receipt);
   if (unproven !== undefined) return { ...missing, ...unproven };
@@ -94,10 +94,10 @@ export function verdictOf(input: VerdictInput): Verdict {
 
 /** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
 export function inForceUpTo(input: Omit<VerdictInput, 'revision' | 'online'>): number {
-  const { head, touches, receipt, digestOf } = input;
+  const { head, policyChanges, receipt, digestOf } = input;
   // Whether it is connected tells apart what a device lacks, never what it has.
-  if (verdictOf({ revision: 0, head, touches, receipt, online: undefined, digestOf }).in_force !== 'yes') return -1;
-  const reflected = Math.max(receipt?.revision ?? -1, touches[0]?.revision ?? -1);
-  const next = touches.find((touch) => touch.revision > reflected);
+  if (verdictOf({ revision: 0, head, policyChanges, receipt, online: undefined, digestOf }).in_force !== 'yes') return -1;
+  const reflected = Math.max(receipt?.revision ?? -1, policyChanges[0]?.revision ?? -1);
+  const next = policyChanges.find((change) => change.revision > reflected);
   return next === undefined ? Number.POSITIVE_INFINITY : next.revision - 1;
 }

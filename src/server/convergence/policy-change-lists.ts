@@ -1,0 +1,41 @@
+/** Owns the lists of what has touched devices: those that the same changes touched share one list, however many they are. */
+import type { PolicyChange } from './verdict.ts';
+
+/** Changes that are remembered of each device: enough for whoever waits for one that others have followed. */
+const mostChanges = 8;
+
+export const noPolicyChanges: readonly PolicyChange[] = Object.freeze([]);
+
+/** A policy change, and the lists that it made of others. */
+interface Made {
+  readonly policyChange: PolicyChange;
+  readonly lists: Map<readonly PolicyChange[], readonly PolicyChange[]>;
+}
+
+/**
+ * A change may touch ten thousand devices, one after the other. A list for each of them would be most of the garbage that following a change
+ * leaves, so the lists of the change before are looked up by which list they were made of.
+ */
+export class PolicyChangeLists {
+  /** By the key of the policy change. */
+  readonly #made = new Map<string, Made>();
+  #revision = Number.NaN;
+
+  /** The list with this policy change at its end; the earliest are forgotten. */
+  after(policyChanges: readonly PolicyChange[], policyChange: PolicyChange): readonly PolicyChange[] {
+    const { key, revision } = policyChange;
+    // What another change made is not asked for again.
+    if (revision !== this.#revision) this.#made.clear();
+    this.#revision = revision;
+    let made = this.#made.get(key);
+    if (made === undefined || made.policyChange.atLatest !== policyChange.atLatest) {
+      made = { policyChange, lists: new Map() };
+      this.#made.set(key, made);
+    }
+    const known = made.lists.get(policyChanges);
+    if (known !== undefined) return known;
+    const list = [...policyChanges.slice(1 - mostChanges), made.policyChange];
+    made.lists.set(policyChanges, list);
+    return list;
+  }
+}
