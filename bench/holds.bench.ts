@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { digestForm } from '../src/policy/digest/digest-form.ts';
-import { Census } from '../src/server/convergence/census.ts';
+import { FleetCounts } from '../src/server/convergence/fleet-counts.ts';
 import { Sampler } from '../src/server/convergence/sampler.ts';
 import { startConvergence, type ConvergenceService } from '../src/server/convergence/service.ts';
 import { openDatabase } from '../src/server/database/supervise.ts';
@@ -149,17 +149,17 @@ const onWarning = (message: string, cause: unknown): void => console.error(messa
 
 /** Each is done `rounds` times by somebody who knows nothing of the organization yet. */
 const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<Hold>>> = {
-  async 'census of the metrics'(scene) {
+  async 'fleet counts of the metrics'(scene) {
     const convergence = fresh(scene);
-    const census = new Census({
+    const fleetCounts = new FleetCounts({
       store: { organizations: { ids: () => Promise.resolve([scene.org]) } },
       convergence,
       monotonic: () => performance.now(),
       onWarning,
     });
     const hold = await longestHold(async () => {
-      census.read();
-      await census.settled();
+      fleetCounts.read();
+      await fleetCounts.settled();
     }, named);
     convergence.close();
     return hold;

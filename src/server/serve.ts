@@ -23,7 +23,7 @@ import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
 import { listen, openConnections, openTls, requestPatienceMs, stopServing } from './listen.ts';
 import type { ServerConfig } from './options/config.ts';
-import { Census } from './convergence/census.ts';
+import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
 import type { WorkerPeers } from './worker-peers.ts';
 import { innermost, isSystemError, StartError } from './start-error.ts';
@@ -230,9 +230,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const slices = processSlices();
     const convergence = startConvergence({ store, monotonic: () => performance.now(), slices });
     undo.push(() => convergence.close());
-    const census = new Census({ store, convergence, monotonic: () => performance.now(), onWarning });
-    undo.push(() => census.close());
-    metrics.countDevices(() => census.read());
+    const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
+    undo.push(() => fleetCounts.close());
+    metrics.countDevices(() => fleetCounts.read());
     const places = around.streams
       ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
       : new LocalStreamPlaces(streamLimitsOf(config));

@@ -6,7 +6,7 @@ import type { Convergence } from './contract.ts';
 
 export type Counts = Readonly<Record<InForce, number>>;
 
-export interface CensusOptions {
+export interface FleetCountsOptions {
   readonly store: { readonly organizations: Pick<Organizations, 'ids'> };
   readonly convergence: Pick<Convergence, 'count'>;
   /** Milliseconds that only ever go forward. */
@@ -24,14 +24,14 @@ const page = 500;
 const none = (): Record<InForce, number> =>
   Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
 
-export class Census {
-  readonly #o: CensusOptions;
+export class FleetCounts {
+  readonly #o: FleetCountsOptions;
   #last: Counts | undefined;
   #counting: Promise<void> | undefined;
   #dueAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
-  constructor(options: CensusOptions) {
+  constructor(options: FleetCountsOptions) {
     this.#o = options;
   }
 
