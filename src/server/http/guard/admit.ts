@@ -21,7 +21,7 @@ import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';
 import { decideRights, type Role } from './rights.ts';
 
-const doors: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVariables[Name] } = {
+const parameterParsers: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVariables[Name] } = {
   org_id: parseOrganizationId,
   sg_id: parseGroupId,
   device_id: parseDeviceId,
@@ -31,12 +31,12 @@ const doors: { readonly [Name in keyof PathVariables]: (text: unknown) => PathVa
   webhook_id: parseWebhookId,
 };
 
-const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(doors, name);
+const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(parameterParsers, name);
 
-/** Every variable of the path through its door; for one that is no id, the answer to whoever may be told. */
+/** Every variable of the path, parsed; for one that is no id, the answer to whoever may be told. */
 export function parseVariables(given: Readonly<Record<string, unknown>>): Partial<PathVariables> | HttpError {
   const parse = <Name extends keyof PathVariables>(name: Name): Pick<PathVariables, Name> =>
-    ({ [name]: doors[name](given[name]) }) as Pick<PathVariables, Name>;
+    ({ [name]: parameterParsers[name](given[name]) }) as Pick<PathVariables, Name>;
   const variables: Partial<PathVariables> = {};
   try {
     for (const name of Object.keys(given)) if (isVariable(name)) Object.assign(variables, parse(name));
@@ -85,7 +85,7 @@ function need<Name extends keyof PathVariables>(variables: Partial<PathVariables
 }
 
 /** Who asks, by a good credential, and what is known already of what the path names. */
-interface Applicant {
+interface AuthenticatedCaller {
   readonly principal: Principal;
   readonly visible: VisibleSubject | undefined;
 }
@@ -101,7 +101,7 @@ interface Found {
 /** Reads what the path names, in as few questions as there can be. */
 async function look(
   operation: Operation,
-  { principal, visible }: Applicant,
+  { principal, visible }: AuthenticatedCaller,
   variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Found> {
@@ -198,7 +198,7 @@ function rolesTowards({ subjects }: Found, principal: Principal): Role[] {
  */
 export async function admit(
   id: OperationId,
-  caller: Applicant,
+  caller: AuthenticatedCaller,
   variables: Partial<PathVariables>,
   lookups: Lookups,
 ): Promise<Subjects> {
