@@ -7,7 +7,7 @@ import type { Metrics } from './http/observe/metrics.ts';
 import type { Health } from './http/pages/health.ts';
 import { Connections } from './http/listener/connections.ts';
 import { fittingConnections } from './http/listener/descriptors.ts';
-import { acceptQueue } from './http/listener/gate.ts';
+import { acceptQueue } from './http/listener/shared-listener.ts';
 import { keepRenewed, readPair } from './http/listener/tls.ts';
 import type { ServerConfig } from './options/config.ts';
 import { innermost, isSystemError, StartError } from './start-error.ts';

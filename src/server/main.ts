@@ -117,7 +117,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     const around = { log, processes: config.workers, others: () => worker.measureOthers(), streams, workerPeers };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();
-    const endBalance = worker.balance(server.gate);
+    const endBalance = worker.balance(server.listener);
     worker.reportReady(server.url);
     await Promise.race([worker.stop, signals.first]);
     endBalance();

@@ -12,7 +12,7 @@ import { buildApp } from './http/app.ts';
 import { requestLimitsOf } from './http/guard/request-limits.ts';
 import { bodyLimitsOf } from './http/request/body.ts';
 import { bodyMemoryLimitsOf } from './http/request/body-memory.ts';
-import { Gate } from './http/listener/gate.ts';
+import { SharedListener } from './http/listener/shared-listener.ts';
 import { databaseChecks, Health } from './http/pages/health.ts';
 import type { Log } from './http/observe/log.ts';
 import { createMetrics, type Measures } from './http/observe/metrics.ts';
@@ -69,7 +69,7 @@ export interface RunningServer {
   readonly store: Store;
   readonly firstAdmin: FirstAdmin | undefined;
   /** Where connections come in. */
-  readonly gate: Gate;
+  readonly listener: SharedListener;
   /** What this process measures. */
   measure(): Promise<Measures>;
   /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
@@ -318,10 +318,10 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     }
     const url = await listen(app, config);
     listensAt = url;
-    const gate = new Gate(app.server, config.listen, onWarning);
-    undo.push(() => gate.close());
+    const listener = new SharedListener(app.server, config.listen, onWarning);
+    undo.push(() => listener.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
-    return { url, store, firstAdmin, gate, measure, close: () => undo.all(shutdownMs) };
+    return { url, store, firstAdmin, listener, measure, close: () => undo.all(shutdownMs) };
   } catch (error) {
     await undo.all();
     throw error;

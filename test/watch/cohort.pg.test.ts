@@ -30,7 +30,7 @@ async function connections(server: TestServer): Promise<readonly Socket[]> {
   const made = Array.from({ length: streams }, () => connect({ host: hostname, port: Number(port) }));
   sockets.push(...made);
   await Promise.all(made.map((socket) => once(socket, 'connect')));
-  while ((await server.gate.connections()) < streams) await sleep(5);
+  while ((await server.listener.connections()) < streams) await sleep(5);
   return made;
 }
 

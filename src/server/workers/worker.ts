@@ -1,7 +1,7 @@
 /** Owns a worker's side of the pool: the messages that it takes from the primary process, and its reports. */
 import cluster from 'node:cluster';
 import { Socket } from 'node:net';
-import type { Gate } from '../http/listener/gate.ts';
+import type { SharedListener } from '../http/listener/shared-listener.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
 import type { StreamBound, StreamClaim, StreamCounter } from '../stream-places.ts';
@@ -80,15 +80,15 @@ export class WorkerProcess {
   }
 
   /** Reports how many connections are here, and pauses when told to, so that the workers' shares stay even; gives what ends this. */
-  balance(gate: Gate): () => void {
+  balance(listener: SharedListener): () => void {
     let paused: NodeJS.Timeout | undefined;
     this.#pause = () => {
       clearTimeout(paused);
-      gate.pause();
-      paused = setTimeout(() => gate.open(), pauseMs);
+      listener.pause();
+      paused = setTimeout(() => listener.open(), pauseMs);
     };
     const reports = setInterval(() => {
-      void gate.connections().then((count) => this.#send({ type: 'connections', count }));
+      void listener.connections().then((count) => this.#send({ type: 'connections', count }));
     }, reportMs).unref();
     return () => {
       this.#pause = () => {};

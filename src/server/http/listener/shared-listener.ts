@@ -7,7 +7,7 @@ import { Server as TcpServer, type ListenOptions } from 'node:net';
  */
 export const acceptQueue = 65_535;
 
-export class Gate {
+export class SharedListener {
   readonly #server: TcpServer;
   readonly #at: ListenOptions;
   readonly #onWarning: (message: string, cause: unknown) => void;
