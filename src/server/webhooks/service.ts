@@ -14,7 +14,7 @@ import { Lanes } from './lanes.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
-import { Steadiness } from './steadiness.ts';
+import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
   readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'ping'>;
@@ -87,7 +87,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   const { store, convergence, slices, clock, hosts, onWarning } = options;
   const settings = { ...webhookSettings, ...options.settings };
   const stopped = new AbortController();
-  const steadiness = new Steadiness(settings.settleMs);
+  const gracePeriod = new GracePeriod(settings.settleMs);
   /** When this process last looked at each webhook. */
   const looks = new Map<WebhookId, number>();
 
@@ -114,7 +114,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     try {
       return await question();
     } catch (cause) {
-      steadiness.interrupted();
+      gracePeriod.interrupted();
       throw cause;
     }
   }
@@ -128,7 +128,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   /** Looks at the webhooks that are due, one after the other. */
   async function scan(): Promise<void> {
     for (;;) {
-      if (!steadiness.isSteady(clock())) return ask(() => store.ping());
+      if (!gracePeriod.isOver(clock())) return ask(() => store.ping());
       const webhook = await ask(claimScan);
       if (webhook === undefined || stopped.signal.aborted) return;
       looks.set(webhook.id, clock());

@@ -4,7 +4,7 @@
  * After a start, an outage of the database or a pause of the machine, all devices look as if they were away, until they have come back or the
  * servers have said which are connected.
  */
-export class Steadiness {
+export class GracePeriod {
   readonly #settleMs: number;
   #since: number | undefined;
   #last = Number.NEGATIVE_INFINITY;
@@ -14,7 +14,7 @@ export class Steadiness {
   }
 
   /** To be asked often, with the time of day: whether nothing has interrupted this process for long enough. */
-  isSteady(now: number): boolean {
+  isOver(now: number): boolean {
     const gap = now - this.#last;
     // Also a clock that was set back is a gap.
     if (this.#since === undefined || gap > this.#settleMs || gap < 0) this.#since = now;
