@@ -31,7 +31,7 @@ import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
-import { LocalStreamPlaces, SharedStreamPlaces, type StreamCounter, type StreamLimits } from './stream-places.ts';
+import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './stream-quota.ts';
 import { processSlices } from './time-slices.ts';
 import { Undo } from './undo.ts';
 import { startWatch } from './watch/service.ts';
@@ -233,16 +233,16 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
     undo.push(() => fleetCounts.close());
     metrics.countDevices(() => fleetCounts.read());
-    const places = around.streams
-      ? new SharedStreamPlaces(around.streams, streamLimitsOf(config))
-      : new LocalStreamPlaces(streamLimitsOf(config));
+    const streamQuota = around.streams
+      ? new SharedStreamQuota(around.streams, streamLimitsOf(config))
+      : new LocalStreamQuota(streamLimitsOf(config));
     const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
     undo.push(endSampler);
     const watch = startWatch({
       source: store.log,
       settings: watchSettings,
       clock,
-      places,
+      streamQuota,
       devices: devices.streams,
       registry: metrics.registry,
       onWarning,
@@ -281,7 +281,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       services: {
         store,
         convergence,
-        places,
+        streamQuota,
         sampler,
         clock,
         random,

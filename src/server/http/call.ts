@@ -19,7 +19,7 @@ import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { StreamPlaces } from '../stream-places.ts';
+import type { StreamQuota } from '../stream-quota.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 
 /** Every variable that a path may have, each through its door. */
@@ -103,7 +103,7 @@ export interface Services {
   readonly store: Store;
   readonly convergence: Convergence;
   /** For answers that are held back. */
-  readonly places: StreamPlaces;
+  readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;
   readonly clock: () => number;
   readonly random: Random;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseTokenId } from '../../policy/ids.ts';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
-import { LocalStreamPlaces } from '../stream-places.ts';
+import { LocalStreamQuota } from '../stream-quota.ts';
 import { modelOrg, userOf } from './model.fixture.ts';
 import { FakeSink } from './sink.fixture.ts';
 
@@ -281,7 +281,7 @@ describe('the number of streams', () => {
   const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 6, waits: 1 };
 
   test('of a credential and of an organization is bounded, and a stream that ends makes room', async () => {
-    const t = make({ places: new LocalStreamPlaces(limits) });
+    const t = make({ streamQuota: new LocalStreamQuota(limits) });
     const first = await t.watch(device, { token });
     for (let i = 0; i < 2; i += 1) await t.watch(device, { token });
     expect(await t.open(device, { token })).toBe('credential_streams');
@@ -295,7 +295,7 @@ describe('the number of streams', () => {
   });
 
   test('does not count requests that are refused or fail', async () => {
-    const t = make({ places: new LocalStreamPlaces(limits) });
+    const t = make({ streamQuota: new LocalStreamQuota(limits) });
     for (let i = 0; i < 10; i += 1) {
       expect(await t.open([{ kind: 'device', gt_revision: 99 }], { token })).toBe('revision_gone');
     }

@@ -2,7 +2,7 @@
 import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
-import type { StreamPlaces } from '../stream-places.ts';
+import type { StreamQuota } from '../stream-quota.ts';
 import { Hub, type DevicePresence, type Refusal } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
@@ -24,7 +24,7 @@ export class TestHub {
     options: {
       readonly settings?: Partial<WatchSettings>;
       readonly db?: ModelDatabase;
-      readonly places?: StreamPlaces;
+      readonly streamQuota?: StreamQuota;
       readonly devices?: DevicePresence;
     } = {},
   ) {
@@ -34,7 +34,7 @@ export class TestHub {
       settings: options.settings ?? {},
       clock: { now: () => this.now },
       random: () => 0.5,
-      places: options.places,
+      streamQuota: options.streamQuota,
       devices: options.devices,
       defer: (run) => setImmediate(run),
       later: (run) => setImmediate(run),

@@ -3,7 +3,7 @@ import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../coalesce.ts';
-import { LocalStreamPlaces, type StreamPlace, type StreamPlaces } from '../stream-places.ts';
+import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../stream-quota.ts';
 import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
@@ -31,7 +31,7 @@ export interface HubOptions {
   /** Runs something after some milliseconds; `setTimeout` in a server. */
   readonly later: (run: () => void, ms: number) => void;
   /** Where streams are counted; by default here, up to the default limits. */
-  readonly places?: StreamPlaces | undefined;
+  readonly streamQuota?: StreamQuota | undefined;
   /** Told of the streams of devices, and of their signs of life. */
   readonly devices?: DevicePresence | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
@@ -94,7 +94,7 @@ export class Hub {
   readonly #byToken = new StreamIndex<TokenId>();
   readonly #byDevice = new StreamIndex<DeviceId>();
   readonly #prompts: Prompts;
-  readonly #places: StreamPlaces;
+  readonly #streamQuota: StreamQuota;
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
   #streams = 0;
@@ -107,7 +107,7 @@ export class Hub {
   constructor(options: HubOptions) {
     this.#o = options;
     this.settings = { ...defaultWatchSettings, ...options.settings };
-    this.#places = options.places ?? new LocalStreamPlaces();
+    this.#streamQuota = options.streamQuota ?? new LocalStreamQuota();
     const { clock, defer, later } = options;
     this.#prompts = new Prompts({ now: clock.now, later });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
@@ -136,19 +136,19 @@ export class Hub {
   async open(opening: Opening): Promise<Refusal | undefined> {
     if (this.#draining) return 'draining';
     const { credential, kind } = opening.holder;
-    const place = await this.#places.take({ kind, credential, organization: opening.org });
-    if (place === 'credential') return 'credential_streams';
-    if (place === 'organization') return 'organization_streams';
+    const reservation = await this.#streamQuota.take({ kind, credential, organization: opening.org });
+    if (reservation === 'credential') return 'credential_streams';
+    if (reservation === 'organization') return 'organization_streams';
     let refused: Refusal | 'failed' | undefined = 'failed';
     try {
-      refused = await this.#open(opening, place);
+      refused = await this.#open(opening, reservation);
       return refused;
     } finally {
-      if (refused !== undefined) place.release();
+      if (refused !== undefined) reservation.release();
     }
   }
 
-  async #open(opening: Opening, place: StreamPlace): Promise<Refusal | undefined> {
+  async #open(opening: Opening, reservation: StreamReservation): Promise<Refusal | undefined> {
     if (this.#draining) return 'draining';
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
@@ -156,22 +156,22 @@ export class Hub {
     const head = await channel.sync(this.#heads.batched.get(opening.org));
     if (this.#draining) return 'draining';
     // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
-    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, place);
+    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, reservation);
     const resumed = opening.items.map((item) => item.gt_revision ?? 0).filter((revision) => revision > 0);
     const latest = Math.max(head.revision, channel.ring.head);
     if (resumed.some((revision) => revision > latest || revision < head.purged)) return 'revision_gone';
     if (resumed.length > 0) this.stats.resumes += 1;
     if (resumed.length > 0 && resumed.every((revision) => channel.ring.covers(revision))) this.stats.ringHits += 1;
-    this.#attach(channel, opening, place);
+    this.#attach(channel, opening, reservation);
     return undefined;
   }
 
-  async #reopen(opening: Opening, place: StreamPlace): Promise<Refusal | undefined> {
+  async #reopen(opening: Opening, reservation: StreamReservation): Promise<Refusal | undefined> {
     const head = await this.#heads.immediate.get(opening.org);
-    return head === undefined ? 'not_found' : this.#open(opening, place);
+    return head === undefined ? 'not_found' : this.#open(opening, reservation);
   }
 
-  #attach(channel: Channel, opening: Opening, place: StreamPlace): void {
+  #attach(channel: Channel, opening: Opening, reservation: StreamReservation): void {
     const { items, holder, chunked, preface, accept, takesPrompts, signs = 'unpromised' } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
@@ -190,7 +190,7 @@ export class Hub {
       takesPrompts,
       signs,
       silenceMs: this.#silenceOf(holder, signs),
-      place,
+      reservation,
       cursor: start(items),
       preface,
       now,
@@ -261,7 +261,7 @@ export class Hub {
       this.#byDevice.delete(device, stream);
       this.#o.devices?.closed(device, stream.signs, stream.ended === 'silent');
     }
-    stream.place.release();
+    stream.reservation.release();
     this.#streams -= 1;
     if (this.#streams === 0) this.#drained?.();
   }

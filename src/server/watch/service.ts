@@ -1,6 +1,6 @@
 /** Owns a running hub: its clock in real time, and its end. */
 import type { Registry } from 'prom-client';
-import type { StreamPlaces } from '../stream-places.ts';
+import type { StreamQuota } from '../stream-quota.ts';
 import { Hub, type HubOptions } from './hub.ts';
 import { tellMetrics } from './metrics.ts';
 import type { WatchSettings } from './settings.ts';
@@ -19,7 +19,7 @@ export interface WatchServiceOptions {
   readonly clock?: () => number;
   readonly random?: () => number;
   readonly registry?: Registry;
-  readonly places?: StreamPlaces | undefined;
+  readonly streamQuota?: StreamQuota | undefined;
   readonly devices?: HubOptions['devices'];
   readonly onWarning: (message: string, cause: unknown) => void;
 }
@@ -35,7 +35,7 @@ export function startWatch(options: WatchServiceOptions): WatchService {
     random: options.random ?? Math.random,
     defer: (run) => void setImmediate(run),
     later: (run, ms) => void setTimeout(run, ms),
-    places: options.places,
+    streamQuota: options.streamQuota,
     devices: options.devices,
     onWarning: options.onWarning,
   });

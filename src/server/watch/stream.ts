@@ -1,6 +1,6 @@
 /** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
-import type { StreamPlace } from '../stream-places.ts';
+import type { StreamReservation } from '../stream-quota.ts';
 import { sharedSelection, type Selection } from './batch.ts';
 import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';
@@ -90,8 +90,8 @@ export class Stream {
   readonly #signBudget: SignBudget | undefined;
   /** When its reader last showed a sign of life: opened it, sent a sign on it, or made another request. */
   heardAt: number;
-  /** Its place among the streams that may be open; given back when it closes. */
-  readonly place: StreamPlace;
+  /** Its reservation in the stream quota; given back when it closes. */
+  readonly reservation: StreamReservation;
   /** What it is sent while it follows, to look shared batches up by. */
   readonly selection: Selection;
   /** Where it stood before it became live: while it is, ask its owner how far it has come. */
@@ -115,7 +115,7 @@ export class Stream {
     readonly takesPrompts?: boolean | undefined;
     readonly signs: SignSource;
     readonly silenceMs: number;
-    readonly place: StreamPlace;
+    readonly reservation: StreamReservation;
     readonly cursor: Cursor;
     readonly now: number;
     readonly endsAt: number;
@@ -130,7 +130,7 @@ export class Stream {
     this.silenceMs = options.silenceMs;
     this.#signBudget = options.signs === 'stream' ? new SignBudget() : undefined;
     this.heardAt = options.now;
-    this.place = options.place;
+    this.reservation = options.reservation;
     this.cursor = options.cursor;
     this.wroteAt = options.now;
     this.endsAt = options.endsAt;

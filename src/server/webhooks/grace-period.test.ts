@@ -4,13 +4,13 @@ import { GracePeriod } from './grace-period.ts';
 
 const settleMs = 60_000;
 
-/** Asked every second, from one time up to another; gives when it first was steady. */
+/** Asked every second, from one time up to another; gives when the grace period was first over. */
 function firstOver(gracePeriod: GracePeriod, from: number, to: number): number | undefined {
   for (let now = from; now <= to; now += 1_000) if (gracePeriod.isOver(now)) return now;
   return undefined;
 }
 
-test('a process is steady once it has listened for a minute, and stays so', () => {
+test('the grace period is over once a process has listened for a minute, and stays over', () => {
   const gracePeriod = new GracePeriod(settleMs);
   expect(firstOver(gracePeriod, 0, 100_000)).toBe(60_000);
   expect(firstOver(gracePeriod, 61_000, 61_000)).toBe(61_000);
@@ -35,7 +35,7 @@ test.each([
   expect(firstOver(gracePeriod, 60_000 + by, 200_000 + by)).toBe(120_000 + by);
 });
 
-test('without time to settle it is always steady', () => {
+test('without time to settle it is always over', () => {
   const gracePeriod = new GracePeriod(0);
   expect([0, 0, 5, 1_000_000].map((now) => gracePeriod.isOver(now))).toEqual([true, true, true, true]);
 });

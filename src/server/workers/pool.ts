@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../http/observe/log.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { StartError } from '../start-error.ts';
-import { StreamCounts, type StreamBound, type StreamClaim, type StreamLimits } from '../stream-places.ts';
+import { StreamCounts, type StreamBound, type StreamClaim, type StreamLimits } from '../stream-quota.ts';
 import { mustPause, pauseMs, type Load } from './balance.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 import { socketPair } from './socket-pair.ts';

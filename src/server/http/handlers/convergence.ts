@@ -6,7 +6,7 @@ import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
 import type { Converged, EnforcementStatus } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
-import type { StreamPlace, StreamPlaces } from '../../stream-places.ts';
+import type { StreamReservation, StreamQuota } from '../../stream-quota.ts';
 import { record, type Handler } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
@@ -106,11 +106,11 @@ async function* inParts(head: object, pending: readonly EnforcementStatus[]): As
 /** Seconds after which it makes sense to wait again. */
 const retryAfter = 5;
 
-/** A place among those of the user, or of the device, who wait. */
-async function takePlace(principal: Principal, places: StreamPlaces): Promise<StreamPlace> {
+/** A reservation among those of the user, or of the device, who wait. */
+async function reserve(principal: Principal, streamQuota: StreamQuota): Promise<StreamReservation> {
   const who = principal.kind === 'user' ? principal.user_id : credentialId(principal);
-  const place = await places.take({ kind: 'wait', credential: `wait ${who}` });
-  if (typeof place !== 'string') return place;
+  const reservation = await streamQuota.take({ kind: 'wait', credential: `wait ${who}` });
+  if (typeof reservation !== 'string') return reservation;
   throw new HttpError('rate_limited', 'As many of your requests wait as may. End one, or ask without wait.', {
     headers: { 'Retry-After': String(retryAfter) },
   });
@@ -118,14 +118,14 @@ async function takePlace(principal: Principal, places: StreamPlaces): Promise<St
 
 const convergedOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<Converged | undefined> = async (
   { params: { org_id }, query: { revision, wait = 0 }, principal, gone },
-  { convergence, places },
+  { convergence, streamQuota },
 ) => {
   if (wait === 0) return convergence.converge(org_id, { revision });
-  const place = await takePlace(principal, places);
+  const reservation = await reserve(principal, streamQuota);
   try {
     return await convergence.converge(org_id, { revision, waitMs: wait * 1_000, signal: gone });
   } finally {
-    place.release();
+    reservation.release();
   }
 };
 

@@ -28,14 +28,14 @@ export interface StreamClaim {
 /** The bound that is reached. */
 export type StreamBound = 'credential' | 'organization';
 
-export interface StreamPlace {
-  /** Gives the place back; once is enough. */
+export interface StreamReservation {
+  /** Gives the reservation back; once is enough. */
   release(): void;
 }
 
-export interface StreamPlaces {
-  /** A place for one stream, or the bound that stands in the way. */
-  take(claim: StreamClaim): Promise<StreamPlace | StreamBound>;
+export interface StreamQuota {
+  /** A reservation for one stream, or the bound that stands in the way. */
+  take(claim: StreamClaim): Promise<StreamReservation | StreamBound>;
 }
 
 /** Counts of streams; not more than the limits, whoever asks. */
@@ -88,15 +88,15 @@ function once(run: () => void): () => void {
   };
 }
 
-/** The places of a server that is one process. */
-export class LocalStreamPlaces implements StreamPlaces {
+/** The stream quota of a server that is one process. */
+export class LocalStreamQuota implements StreamQuota {
   readonly #counts: StreamCounts;
 
   constructor(limits: StreamLimits = defaultStreamLimits) {
     this.#counts = new StreamCounts(limits);
   }
 
-  take(claim: StreamClaim): Promise<StreamPlace | StreamBound> {
+  take(claim: StreamClaim): Promise<StreamReservation | StreamBound> {
     const bound = this.#counts.add(claim);
     return Promise.resolve(bound ?? { release: once(() => this.#counts.remove(claim)) });
   }
@@ -112,10 +112,10 @@ export interface StreamCounter {
 const patienceMs = 1_000;
 
 /**
- * The places of one process among several: its own counts first, then those of all. Where the process that counts for all does not
+ * The stream quota of one process among several: its own counts first, then those of all. Where the process that counts for all does not
  * answer in time, its own counts decide.
  */
-export class SharedStreamPlaces implements StreamPlaces {
+export class SharedStreamQuota implements StreamQuota {
   readonly #counter: StreamCounter;
   readonly #own: StreamCounts;
   #waiting: { readonly claim: StreamClaim; readonly settle: (answer: Promise<StreamBound | undefined>) => void }[] = [];
@@ -125,7 +125,7 @@ export class SharedStreamPlaces implements StreamPlaces {
     this.#own = new StreamCounts(limits);
   }
 
-  async take(claim: StreamClaim): Promise<StreamPlace | StreamBound> {
+  async take(claim: StreamClaim): Promise<StreamReservation | StreamBound> {
     const bound = this.#own.add(claim);
     if (bound !== undefined) return bound;
     const asked = this.#ask(claim);

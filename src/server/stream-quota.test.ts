@@ -1,14 +1,14 @@
 /** Proves the bounds on open streams: exact, given back, shared by processes, and no reason to wait for a frozen one. */
 import { expect, test, vi } from 'vitest';
 import {
-  LocalStreamPlaces,
-  SharedStreamPlaces,
+  LocalStreamQuota,
+  SharedStreamQuota,
   StreamCounts,
   type StreamBound,
   type StreamClaim,
   type StreamCounter,
-  type StreamPlaces,
-} from './stream-places.ts';
+  type StreamQuota,
+} from './stream-quota.ts';
 
 const limits = { perUserCredential: 3, perDeviceToken: 2, perOrganization: 5, waits: 2 };
 const user = (credential: string, organization = 'acme'): StreamClaim => ({ kind: 'user', credential, organization });
@@ -18,19 +18,19 @@ const device = (credential: string, organization = 'acme'): StreamClaim => ({
   organization,
 });
 
-/** Takes places one after the other; gives what came of each. */
-async function takeAll(places: StreamPlaces, claims: readonly StreamClaim[]): Promise<readonly string[]> {
+/** Takes reservations one after the other; gives what came of each. */
+async function takeAll(streamQuota: StreamQuota, claims: readonly StreamClaim[]): Promise<readonly string[]> {
   const outcomes: string[] = [];
   for (const claim of claims) {
-    const place = await places.take(claim);
-    outcomes.push(typeof place === 'string' ? place : 'taken');
+    const reservation = await streamQuota.take(claim);
+    outcomes.push(typeof reservation === 'string' ? reservation : 'taken');
   }
   return outcomes;
 }
 
 test('a user’s credential, a device’s token and an organization have each their own bound', async () => {
   const claims = [user('a'), user('a'), user('a'), user('a'), device('d'), device('d'), device('d'), user('b')];
-  expect(await takeAll(new LocalStreamPlaces(limits), claims)).toEqual([
+  expect(await takeAll(new LocalStreamQuota(limits), claims)).toEqual([
     'taken',
     'taken',
     'taken',
@@ -42,14 +42,14 @@ test('a user’s credential, a device’s token and an organization have each th
   ]);
 });
 
-test('a place that is given back, once or twice, is free once; nothing is remembered of those that are gone', async () => {
-  const places = new LocalStreamPlaces(limits);
-  const place = await places.take(device('d'));
-  await places.take(device('d'));
-  if (typeof place === 'string') throw new Error(place);
-  place.release();
-  place.release();
-  expect(await takeAll(places, [device('d'), device('d')])).toEqual(['taken', 'credential']);
+test('a reservation that is given back, once or twice, is free once; nothing is remembered of those that are gone', async () => {
+  const streamQuota = new LocalStreamQuota(limits);
+  const reservation = await streamQuota.take(device('d'));
+  await streamQuota.take(device('d'));
+  if (typeof reservation === 'string') throw new Error(reservation);
+  reservation.release();
+  reservation.release();
+  expect(await takeAll(streamQuota, [device('d'), device('d')])).toEqual(['taken', 'credential']);
   const counts = new StreamCounts(limits);
   counts.add(user('a'));
   counts.remove(user('a'));
@@ -82,21 +82,21 @@ class Counter implements StreamCounter {
 
 test('processes that share a counter have one bound together, and claims that come together are one question', async () => {
   const counter = new Counter();
-  const [one, other] = [new SharedStreamPlaces(counter, limits), new SharedStreamPlaces(counter, limits)];
+  const [one, other] = [new SharedStreamQuota(counter, limits), new SharedStreamQuota(counter, limits)];
   const first = await Promise.all([one.take(user('a')), one.take(user('a'))]);
   expect(counter.asked).toEqual([2]);
   expect(await takeAll(other, [user('a'), user('a')])).toEqual(['taken', 'credential']);
-  const [place] = first;
-  if (place === undefined || typeof place === 'string') throw new Error('no place');
-  place.release();
+  const [reservation] = first;
+  if (reservation === undefined || typeof reservation === 'string') throw new Error('no reservation');
+  reservation.release();
   await Promise.resolve();
   expect(await takeAll(other, [user('a'), user('a')])).toEqual(['taken', 'credential']);
 });
 
 test('what a process has reached by itself is refused without asking', async () => {
   const counter = new Counter();
-  const places = new SharedStreamPlaces(counter, limits);
-  expect(await takeAll(places, [device('d'), device('d'), device('d')])).toEqual(['taken', 'taken', 'credential']);
+  const streamQuota = new SharedStreamQuota(counter, limits);
+  expect(await takeAll(streamQuota, [device('d'), device('d'), device('d')])).toEqual(['taken', 'taken', 'credential']);
   expect(counter.asked).toEqual([1, 1]);
 });
 
@@ -104,16 +104,16 @@ test('while the counting process is frozen, a process goes by its own counts; la
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   try {
     const counter = new Counter();
-    const places = new SharedStreamPlaces(counter, limits);
+    const streamQuota = new SharedStreamQuota(counter, limits);
     counter.counts.add(device('d'));
     counter.frozen = true;
-    const claims = [places.take(device('d')), places.take(device('d'))];
+    const claims = [streamQuota.take(device('d')), streamQuota.take(device('d'))];
     await new Promise((resolve) => setImmediate(resolve));
     await vi.advanceTimersByTimeAsync(1_000);
     const taken = await Promise.all(claims);
-    expect(taken.map((place) => typeof place)).toEqual(['object', 'object']);
+    expect(taken.map((reservation) => typeof reservation)).toEqual(['object', 'object']);
     counter.thaw();
-    for (const place of taken) if (typeof place !== 'string') place.release();
+    for (const reservation of taken) if (typeof reservation !== 'string') reservation.release();
     await new Promise((resolve) => setImmediate(resolve));
     // One of them was counted and is free again; the other never was.
     expect(counter.counts.add(device('d'))).toBeUndefined();
@@ -123,10 +123,10 @@ test('while the counting process is frozen, a process goes by its own counts; la
   }
 });
 
-test('whoever waits has a bound of its own, and waiting takes no place from streams', async () => {
+test('whoever waits has a bound of its own, and waiting takes no reservation from streams', async () => {
   const wait = (credential: string): StreamClaim => ({ kind: 'wait', credential });
-  const places = new LocalStreamPlaces({ ...limits, perOrganization: 1 });
-  expect(await takeAll(places, [wait('a'), wait('a'), wait('a'), wait('b'), user('c'), user('c')])).toEqual([
+  const streamQuota = new LocalStreamQuota({ ...limits, perOrganization: 1 });
+  expect(await takeAll(streamQuota, [wait('a'), wait('a'), wait('a'), wait('b'), user('c'), user('c')])).toEqual([
     'taken',
     'taken',
     'credential',
