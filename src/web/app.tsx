@@ -30,8 +30,8 @@ import {
 } from './state/session.ts';
 
 /** Everything behind the sign-in. It comes apart from it: whoever is not signed in yet waits for none of it. */
-const loadPages = () => import('./inside.tsx');
-const Pages = lazy(async () => ({ default: (await loadPages()).Inside }));
+const loadPages = () => import('./signed-in-app.tsx');
+const Pages = lazy(async () => ({ default: (await loadPages()).SignedInApp }));
 /** Whoever was signed in in this tab most likely still is: what they will need is fetched while the server is asked. */
 if (storedToken() !== undefined) {
   setTimeout(() => void loadPages());
@@ -39,7 +39,7 @@ if (storedToken() !== undefined) {
   if (location.pathname.endsWith('/overview')) setTimeout(() => void import('./pages/overview.tsx'));
 }
 
-interface Inside {
+interface SignedInState {
   readonly kind: 'in';
   readonly me: WhoAmI;
   readonly client: Client;
@@ -47,10 +47,10 @@ interface Inside {
   readonly round: number;
   readonly expired: boolean;
 }
-type Where = { readonly kind: 'asking' } | { readonly kind: 'out'; readonly why?: string | undefined } | Inside;
+type AuthState = { readonly kind: 'asking' } | { readonly kind: 'out'; readonly why?: string | undefined } | SignedInState;
 
-function Door(): ReactNode {
-  const [where, setWhere] = useState<Where>({ kind: 'asking' });
+function AuthBoundary(): ReactNode {
+  const [authState, setAuthState] = useState<AuthState>({ kind: 'asking' });
   const [methods, setMethods] = useState<SignInMethods>({ token: true });
   /** What the client sends; undefined: the browser's cookie does. */
   const token = useRef<string | undefined>(undefined);
@@ -61,7 +61,7 @@ function Door(): ReactNode {
     if (secret === undefined) forgetToken();
     else keepToken(secret);
     startTransition(() =>
-      setWhere((before) => {
+      setAuthState((before) => {
         if (before.kind === 'in' && before.me.id === me.id)
           return { ...before, me, round: before.round + 1, expired: false };
         const client = lastingClient(() => token.current);
@@ -85,14 +85,14 @@ function Door(): ReactNode {
   const end = useCallback((why?: string): void => {
     const bySession = token.current === undefined;
     forgetToken();
-    setWhere({ kind: 'out', why });
+    setAuthState({ kind: 'out', why });
     if (!bySession) return;
     void endSession().then((place) => {
       if (place !== undefined) location.assign(place);
     });
   }, []);
   const expired = useCallback(
-    (): void => setWhere((before) => (before.kind === 'in' ? { ...before, expired: true } : before)),
+    (): void => setAuthState((before) => (before.kind === 'in' ? { ...before, expired: true } : before)),
     [],
   );
 
@@ -105,30 +105,30 @@ function Door(): ReactNode {
       });
       if (stored !== undefined) return enter(stored);
       const me = (await asked).provider?.browser === true ? await sessionUser() : undefined;
-      return me === undefined ? startTransition(() => setWhere({ kind: 'out' })) : admit(me, undefined);
+      return me === undefined ? startTransition(() => setAuthState({ kind: 'out' })) : admit(me, undefined);
     };
     begin().catch((error: unknown) =>
-      setWhere({ kind: 'out', why: error instanceof Error ? error.message : undefined }),
+      setAuthState({ kind: 'out', why: error instanceof Error ? error.message : undefined }),
     );
   }, [admit, enter]);
 
-  const inside = where.kind === 'in' ? where : undefined;
-  const { client, me, round } = inside ?? {};
+  const signedIn = authState.kind === 'in' ? authState : undefined;
+  const { client, me, round } = signedIn ?? {};
   const session = useMemo(
     () =>
       client === undefined || me === undefined || round === undefined ? undefined : { client, me, round, end, expired },
     [client, me, round, end, expired],
   );
-  if (where.kind === 'out') return <SignIn enter={enter} methods={methods} why={where.why} />;
-  if (inside === undefined || session === undefined) return <Splash />;
+  if (authState.kind === 'out') return <SignIn enter={enter} methods={methods} why={authState.why} />;
+  if (signedIn === undefined || session === undefined) return <Splash />;
   return (
     <SessionContext value={session}>
       <Suspense fallback={<Splash />}>
         <Pages
-          key={inside.me.id}
-          round={inside.round}
+          key={signedIn.me.id}
+          round={signedIn.round}
           expired={
-            inside.expired ? { enter, again, methods, username: inside.me.username, leave: () => end() } : undefined
+            signedIn.expired ? { enter, again, methods, username: signedIn.me.username, leave: () => end() } : undefined
           }
         />
       </Suspense>
@@ -139,7 +139,7 @@ function Door(): ReactNode {
 export function App(): ReactNode {
   return (
     <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
-      {location.pathname === signedInPath ? <SignedIn /> : <Door />}
+      {location.pathname === signedInPath ? <SignedIn /> : <AuthBoundary />}
     </MantineProvider>
   );
 }

@@ -18,7 +18,7 @@ const newQueries = (): QueryClient =>
     },
   });
 
-export function Inside({
+export function SignedInApp({
   round,
   expired,
 }: {
