@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MonitorReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
 import type { Namespace } from '../../src/cli/lab/namespace.ts';
 
-export interface Seen {
+export interface SeenGeneration {
   /** Milliseconds of the same clock as `now`. */
   readonly at: number;
   readonly generation: Generation;
@@ -18,7 +18,7 @@ export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
  * other, because this process may be kept from its turn.
  */
 export class Witness {
-  readonly seen: Seen[] = [];
+  readonly seen: SeenGeneration[] = [];
   #wake: () => void = () => {};
 
   constructor(namespace: Namespace, stamp: string) {
@@ -37,7 +37,7 @@ export class Witness {
   }
 
   /** The first such generation from that place on. */
-  async next(from: number, wanted: (generation: Generation) => boolean): Promise<Seen> {
+  async next(from: number, wanted: (generation: Generation) => boolean): Promise<SeenGeneration> {
     for (;;) {
       const found = this.seen.slice(from).find(({ generation }) => wanted(generation));
       if (found !== undefined) return found;

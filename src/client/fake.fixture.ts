@@ -52,7 +52,7 @@ export class FakeClock implements Clock {
 }
 
 /** A request as the fake network saw it. */
-export interface Seen {
+export interface RecordedRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: Record<string, string>;
@@ -61,14 +61,14 @@ export interface Seen {
   readonly upgrade: string | undefined;
 }
 
-export type Handler = (request: Seen) => FetchResponse | Promise<FetchResponse>;
+export type Handler = (request: RecordedRequest) => FetchResponse | Promise<FetchResponse>;
 
 /** A client on a fake network: requests are kept, and answered by the handler. An aborted request rejects, as fetch does. */
 export function fakeNetwork(handler: Handler, options: Partial<ClientOptions> = {}) {
-  const seen: Seen[] = [];
+  const seen: RecordedRequest[] = [];
   const clock = new FakeClock();
   const fetch = async (url: string, init: FetchInit): Promise<FetchResponse> => {
-    const request: Seen = {
+    const request: RecordedRequest = {
       url,
       method: init.method,
       headers: init.headers,

@@ -1,10 +1,10 @@
 /** Owns a running informer in tests: the streams that it opened, fed by hand, and what it reported. */
 import type { WatchKind } from '../api/kinds.ts';
-import { FakeStream, fakeNetwork, type Seen } from './fake.fixture.ts';
+import { FakeStream, fakeNetwork, type RecordedRequest } from './fake.fixture.ts';
 import { createInformer, type InformerOptions } from './informer.ts';
 import { organization } from './records.fixture.ts';
 
-type FakeResponder = (request: Seen, stream: FakeStream) => Response;
+type FakeResponder = (request: RecordedRequest, stream: FakeStream) => Response;
 
 /** A running informer, the streams it opened and what it told. `answers` overrule the stream that a request would get. */
 export function informed<K extends WatchKind>(

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { WatchKind } from '../api/kinds.ts';
 import type { WatchItem } from '../api/watch.ts';
-import { fakeNetwork, problem, turn, type Seen } from './fake.fixture.ts';
+import { fakeNetwork, problem, turn, type RecordedRequest } from './fake.fixture.ts';
 import { createInformer } from './informer.ts';
 import { Model, type Listing } from './model.fixture.ts';
 import { organization } from './records.fixture.ts';
@@ -35,7 +35,7 @@ class RandomNetwork {
     return move % below;
   }
 
-  readonly answer = (request: Seen): Response | Promise<Response> => {
+  readonly answer = (request: RecordedRequest): Response | Promise<Response> => {
     this.drained = false;
     this.hung = false;
     const items = request.body as readonly WatchItem[];
@@ -53,7 +53,7 @@ class RandomNetwork {
     return this.#stream(request, items);
   };
 
-  #stream({ signal }: Seen, items: readonly WatchItem[]): Response {
+  #stream({ signal }: RecordedRequest, items: readonly WatchItem[]): Response {
     const documents = this.#model.stream(items, this.#listing);
     let text = new Uint8Array();
     /** Fills up what is to be sent; false when the history has nothing more. */

@@ -40,7 +40,7 @@ const widestSpread = 60_000;
 const longestDetail = 1_000;
 
 /** What is worth a report of its own; the newest revision alone is not, in a large organization it grows all the time. */
-interface Seen {
+interface ReportableState {
   readonly report: DeviceReport;
   readonly policy: unknown;
   /** Revision of the device's own record: who changed it waits to see that it has arrived. */
@@ -49,8 +49,8 @@ interface Seen {
 
 export class Reporter {
   readonly #options: ReporterOptions;
-  #seen: Seen | undefined;
-  #sent: Seen | undefined;
+  #seen: ReportableState | undefined;
+  #sent: ReportableState | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #live = false;
   #refused = false;
@@ -193,7 +193,7 @@ export class Reporter {
 }
 
 /** The newest revision that the report says something about. */
-const reachOf = ({ report: { revision = -1, observed_revision = -1 } }: Seen): number =>
+const reachOf = ({ report: { revision = -1, observed_revision = -1 } }: ReportableState): number =>
   Math.max(revision, observed_revision);
 
 /** A server that does not know forms of digests takes each digest for the oldest: it gets none, and calls the device behind, not failed. */
@@ -209,7 +209,7 @@ function unknownFields(error: unknown): readonly string[] {
   return error.errors.map(({ pointer }) => pointer.slice(1)).filter((name) => !name.includes('/'));
 }
 
-const isNew = (a: Seen, b: Seen): boolean =>
+const isNew = (a: ReportableState, b: ReportableState): boolean =>
   a.policy !== b.policy ||
   a.own !== b.own ||
   a.report.state !== b.report.state ||

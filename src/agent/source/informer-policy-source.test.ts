@@ -1,11 +1,11 @@
 /** Proves that the device's policy is given whole or not at all, on streams that are fed by hand. */
 import { afterEach, describe, expect, test } from 'vitest';
 import type { WatchKind } from '../../api/kinds.ts';
-import { FakeStream, fakeNetwork, problem, turn, type Seen } from '../../client/fake.fixture.ts';
+import { FakeStream, fakeNetwork, problem, turn, type RecordedRequest } from '../../client/fake.fixture.ts';
 import { device, deviceId, group, groupId, organization } from '../../client/records.fixture.ts';
 import { InformerSource } from './informer-policy-source.ts';
 
-type FakeResponder = (request: Seen) => Response;
+type FakeResponder = (request: RecordedRequest) => Response;
 
 const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 } as const;
 const change = (kind: WatchKind, value: object) => ({ type: 'change', kind, value });
