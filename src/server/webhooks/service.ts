@@ -10,7 +10,7 @@ import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../time-slices.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
 import { conditionsOf } from './conditions.ts';
-import { Lanes } from './lanes.ts';
+import { DeliveryPools } from './delivery-pools.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
@@ -66,11 +66,11 @@ export interface WebhookService {
   close(): Promise<void>;
 }
 
-/** Deliveries that one process has in flight at a time in each lane, and those of one organization: a receiver that hangs costs its own organization's turn. */
-const laneSettings = { places: 64, slowForMs: 600_000 };
+/** Deliveries that one process has in flight at a time in each pool, and those of one organization: a receiver that hangs costs its own organization's turn. */
+const poolSettings = { places: 64, slowForMs: 600_000 };
 /** Deliveries that a process has in flight at a time. */
-export const mostDeliveries = 2 * laneSettings.places;
-const mostOfOrganization = { prompt: 4, slow: 1 };
+export const mostDeliveries = 2 * poolSettings.places;
+const mostOfOrganization = { fast: 4, slow: 1 };
 const page = 5_000;
 /** Whoever looked at a webhook so lately has its organization's state at hand. */
 const ownMs = 45_000;
@@ -171,19 +171,19 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   const rest = (): Promise<void> =>
     sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
 
-  const lanes = new Lanes(laneSettings);
+  const pools = new DeliveryPools(poolSettings);
   const flying = new Set<Promise<void>>();
 
   /** Sends the deliveries of one organization. An organization gets its next ones when these are over; others do not wait for them. */
-  function begin(lane: 'prompt' | 'slow', own: readonly [ClaimedDelivery, ...ClaimedDelivery[]]): void {
+  function begin(pool: 'fast' | 'slow', own: readonly [ClaimedDelivery, ...ClaimedDelivery[]]): void {
     const cut = new AbortController();
     const signal = AbortSignal.any([stopped.signal, cut.signal]);
     const batch = { organization: own[0].organization_id, size: own.length, cut: () => cut.abort() };
-    lanes.begin(lane, batch);
-    const slow = setTimeout(() => lanes.becomeSlow(batch, clock()), settings.slowMs);
+    pools.begin(pool, batch);
+    const slow = setTimeout(() => pools.becomeSlow(batch, clock()), settings.slowMs);
     const work = Promise.allSettled(own.map((delivery) => deliver(delivery, signal))).then((outcomes) => {
       clearTimeout(slow);
-      lanes.end(batch);
+      pools.end(batch);
       flying.delete(work);
       const failed = outcomes.find(({ status }) => status === 'rejected');
       if (failed !== undefined) warn((failed as PromiseRejectedResult).reason);
@@ -191,23 +191,23 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     flying.add(work);
   }
 
-  /** Begins what is due in the lane; gives how many deliveries that are. */
-  async function fill(lane: 'prompt' | 'slow'): Promise<number> {
-    const [limit, perOrganization] = [lanes.freePlaces(lane), mostOfOrganization[lane]];
-    const [slow, busy] = [lanes.slowOrganizations(clock()), lanes.busyOrganizations()];
-    if (limit === 0 || (lane === 'slow' && slow.length === 0)) return 0;
-    const among = lane === 'slow' ? { without: busy, among: slow } : { without: [...busy, ...slow] };
+  /** Begins what is due in the pool; gives how many deliveries that are. */
+  async function fill(pool: 'fast' | 'slow'): Promise<number> {
+    const [limit, perOrganization] = [pools.freePlaces(pool), mostOfOrganization[pool]];
+    const [slow, busy] = [pools.slowOrganizations(clock()), pools.busyOrganizations()];
+    if (limit === 0 || (pool === 'slow' && slow.length === 0)) return 0;
+    const among = pool === 'slow' ? { without: busy, among: slow } : { without: [...busy, ...slow] };
     const claimed = await store.webhooks.claimDeliveries({ limit, perOrganization, ...among }, settings.leaseMs);
     for (const org of new Set(claimed.map(({ organization_id }) => organization_id))) {
       const [first, ...more] = claimed.filter(({ organization_id }) => organization_id === org);
-      if (first !== undefined) begin(lane, [first, ...more]);
+      if (first !== undefined) begin(pool, [first, ...more]);
     }
     return claimed.length;
   }
 
   async function deliverAll(): Promise<void> {
     while (!stopped.signal.aborted) {
-      const begun = (await fill('prompt')) + (await fill('slow'));
+      const begun = (await fill('fast')) + (await fill('slow'));
       if (begun === 0) break;
       // The next ones of the quickest are due; and whatever falls due meanwhile waits for nobody.
       await Promise.race([...flying, rest()]);

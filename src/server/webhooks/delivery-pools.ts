@@ -1,14 +1,14 @@
 /**
- * Owns how deliveries in flight share a process. There are two lanes. Every organization begins in the prompt lane; a batch that takes long moves to the
- * slow lane, where its organization then begins for a while. So receivers that hang, however many organizations have them, leave the prompt lane
- * to others within a moment. When the slow lane is full, its oldest batch is ended. No effects.
+ * Owns how deliveries in flight share a process. There are two pools. Every organization begins in the fast pool; a batch that takes long moves to the
+ * slow pool, where its organization then begins for a while. So receivers that hang, however many organizations have them, leave the fast pool
+ * to others within a moment. When the slow pool is full, its oldest batch is ended. No effects.
  */
 import type { OrganizationId } from '../../policy/ids.ts';
 
-export interface LaneSettings {
-  /** Deliveries that a lane has in flight at a time. */
+export interface DeliveryPoolSettings {
+  /** Deliveries that a pool has in flight at a time. */
   readonly places: number;
-  /** How long an organization whose receivers were slow begins in the slow lane. */
+  /** How long an organization whose receivers were slow begins in the slow pool. */
   readonly slowForMs: number;
 }
 
@@ -20,19 +20,19 @@ export interface Batch {
   readonly cut: () => void;
 }
 
-export class Lanes {
-  readonly #settings: LaneSettings;
-  readonly #prompt = new Set<Batch>();
+export class DeliveryPools {
+  readonly #settings: DeliveryPoolSettings;
+  readonly #fast = new Set<Batch>();
   /** The oldest first. */
   readonly #slow = new Set<Batch>();
-  /** Organizations that begin in the slow lane, and until when. */
+  /** Organizations that begin in the slow pool, and until when. */
   readonly #slowUntil = new Map<OrganizationId, number>();
 
-  constructor(settings: LaneSettings) {
+  constructor(settings: DeliveryPoolSettings) {
     this.#settings = settings;
   }
 
-  /** Organizations that begin in the slow lane now. */
+  /** Organizations that begin in the slow pool now. */
   slowOrganizations(now: number): readonly OrganizationId[] {
     for (const [organization, until] of this.#slowUntil) if (until <= now) this.#slowUntil.delete(organization);
     return [...this.#slowUntil.keys()];
@@ -40,20 +40,20 @@ export class Lanes {
 
   /** Organizations with deliveries in flight: each has one batch at a time. */
   busyOrganizations(): readonly OrganizationId[] {
-    return [...this.#prompt, ...this.#slow].map(({ organization }) => organization);
+    return [...this.#fast, ...this.#slow].map(({ organization }) => organization);
   }
 
-  freePlaces(lane: 'prompt' | 'slow'): number {
-    return Math.max(0, this.#settings.places - sizeOf(lane === 'prompt' ? this.#prompt : this.#slow));
+  freePlaces(pool: 'fast' | 'slow'): number {
+    return Math.max(0, this.#settings.places - sizeOf(pool === 'fast' ? this.#fast : this.#slow));
   }
 
-  begin(lane: 'prompt' | 'slow', batch: Batch): void {
-    (lane === 'prompt' ? this.#prompt : this.#slow).add(batch);
+  begin(pool: 'fast' | 'slow', batch: Batch): void {
+    (pool === 'fast' ? this.#fast : this.#slow).add(batch);
   }
 
   /** To be called when a batch has taken long. */
   becomeSlow(batch: Batch, now: number): void {
-    if (!this.#prompt.delete(batch) && !this.#slow.has(batch)) return;
+    if (!this.#fast.delete(batch) && !this.#slow.has(batch)) return;
     this.#slow.add(batch);
     this.#slowUntil.set(batch.organization, now + this.#settings.slowForMs);
     for (const oldest of this.#slow) {
@@ -64,7 +64,7 @@ export class Lanes {
   }
 
   end(batch: Batch): void {
-    this.#prompt.delete(batch);
+    this.#fast.delete(batch);
     this.#slow.delete(batch);
   }
 }
