@@ -16,12 +16,12 @@ function readUrl(text: string): string {
   return text.replace(/\/+$/, '');
 }
 
-/** The door's own message, as the end of a sentence about the value. */
+/** The parser's own message, as the end of a sentence about the value. */
 const through =
-  <T>(door: (text: string) => T) =>
+  <T>(parse: (text: string) => T) =>
   (text: string): T => {
     try {
-      return door(text);
+      return parse(text);
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       throw new Error(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`, { cause: error });

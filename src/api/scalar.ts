@@ -12,7 +12,7 @@ type Frozen<T> = T extends string | number | boolean | null | undefined
     ? readonly Frozen<Item>[]
     : { readonly [K in keyof T]: Frozen<T[K]> };
 
-/** An id in an answer: branded, since it came through the server's door. */
+/** An id in an answer: branded, since the server parsed it. */
 export const id = <Brand extends string>(description: string) =>
   Type.Unsafe<Brand>(Type.String({ format: 'uuid', description }));
 

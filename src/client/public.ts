@@ -49,7 +49,14 @@ export { systemClock, type Clock } from './clock.ts';
 export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
 export { RingfenceError, type ClientErrorCode } from './error.ts';
 export { entityTag, revisionOf } from './headers.ts';
-export { Client, type ClientResponse, type CallOptions, type ClientOptions, type Request, type WriteOptions } from './http.ts';
+export {
+  Client,
+  type ClientResponse,
+  type CallOptions,
+  type ClientOptions,
+  type Request,
+  type WriteOptions,
+} from './http.ts';
 export { createInformer, type IdentityInformerOptions, type Informer, type InformerOptions } from './informer.ts';
 export type { Unsubscribe } from './listeners.ts';
 export type { Credential, Fetch, FetchInit, FetchResponse } from './request.ts';

@@ -1,4 +1,4 @@
-/** Proves that only names which nft reads as we mean them pass the doors. */
+/** Proves that only names which nft reads as we mean them pass the parsers. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BadName, isObjectName, parseInterfaceName, parseObjectName } from './names.ts';

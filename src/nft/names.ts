@@ -1,4 +1,4 @@
-/** Owns the names that may stand in nft text: each kind has one door, and nothing else makes one. */
+/** Owns the names that may stand in nft text: each kind has one parser, and nothing else makes one. */
 
 declare const brand: unique symbol;
 type Name<Kind extends string> = string & { readonly [brand]: Kind };
@@ -8,7 +8,7 @@ export type InterfaceName = Name<'InterfaceName'>;
 /** A chain, set or other object of our table whose name nft's grammar can hold bare. */
 export type ObjectName = Name<'ObjectName'>;
 
-/** Thrown by the doors below. */
+/** Thrown by the parsers below. */
 export class BadName extends Error {
   readonly code = 'bad_name';
 }

@@ -1,4 +1,4 @@
-/** Owns the branded identifiers: a string becomes an id only through its one door here. */
+/** Owns the branded identifiers: a string becomes an id only through its one parser here. */
 
 declare const brand: unique symbol;
 type Id<Name extends string> = string & { readonly [brand]: Name };
@@ -13,7 +13,7 @@ export type WebhookId = Id<'WebhookId'>;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Thrown by the doors below: the text is no UUID. */
+/** Thrown by the parsers below: the text is no UUID. */
 export class NotAnId extends Error {
   readonly code = 'not_an_id';
   constructor(what: string, text: unknown) {
@@ -21,7 +21,7 @@ export class NotAnId extends Error {
   }
 }
 
-function door<T extends Id<string>>(what: string): (text: unknown) => T {
+function idParser<T extends Id<string>>(what: string): (text: unknown) => T {
   return (text) => {
     const lower = typeof text === 'string' ? text.toLowerCase() : '';
     if (!uuid.test(lower)) throw new NotAnId(what, text);
@@ -31,10 +31,10 @@ function door<T extends Id<string>>(what: string): (text: unknown) => T {
 
 export const isUuid = (text: unknown): text is string => typeof text === 'string' && uuid.test(text.toLowerCase());
 
-export const parseOrganizationId = door<OrganizationId>('an organization id');
-export const parseUserId = door<UserId>('a user id');
-export const parseGroupId = door<GroupId>('a security group id');
-export const parseDeviceId = door<DeviceId>('a device id');
-export const parseTokenId = door<TokenId>('a token id');
-export const parseEnrollmentKeyId = door<EnrollmentKeyId>('an enrollment key id');
-export const parseWebhookId = door<WebhookId>('a webhook id');
+export const parseOrganizationId = idParser<OrganizationId>('an organization id');
+export const parseUserId = idParser<UserId>('a user id');
+export const parseGroupId = idParser<GroupId>('a security group id');
+export const parseDeviceId = idParser<DeviceId>('a device id');
+export const parseTokenId = idParser<TokenId>('a token id');
+export const parseEnrollmentKeyId = idParser<EnrollmentKeyId>('an enrollment key id');
+export const parseWebhookId = idParser<WebhookId>('a webhook id');

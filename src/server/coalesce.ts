@@ -89,7 +89,10 @@ export class Coalescer<Key, Value> {
         return (await this.#join(name, key, immediate).answers).get(name) as Value | Promise<Value>;
       },
       getMany: async (keys) => {
-        const joined = keys.map((key) => ({ name: this.#name(key), batch: this.#join(this.#name(key), key, immediate) }));
+        const joined = keys.map((key) => ({
+          name: this.#name(key),
+          batch: this.#join(this.#name(key), key, immediate),
+        }));
         return Promise.all(
           joined.map(async ({ name, batch }) => (await batch.answers).get(name) as Value | Promise<Value>),
         );

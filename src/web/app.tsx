@@ -47,7 +47,8 @@ interface SignedInState {
   readonly round: number;
   readonly expired: boolean;
 }
-type AuthState = { readonly kind: 'asking' } | { readonly kind: 'out'; readonly why?: string | undefined } | SignedInState;
+type AuthState =
+  { readonly kind: 'asking' } | { readonly kind: 'out'; readonly why?: string | undefined } | SignedInState;
 
 function AuthBoundary(): ReactNode {
   const [authState, setAuthState] = useState<AuthState>({ kind: 'asking' });

@@ -22,7 +22,13 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
 import { doubtAbout, verdictWords } from './enforcement.ts';
-import { readAsked, readEndpoints, type Asked, type ExplainEndpoint, type ExplainOptions } from './explain-endpoints.ts';
+import {
+  readAsked,
+  readEndpoints,
+  type Asked,
+  type ExplainEndpoint,
+  type ExplainOptions,
+} from './explain-endpoints.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
 
 interface Side {

@@ -26,7 +26,11 @@ export interface Form {
 export const isForPeople = ({ output, quiet }: Pick<Form, 'output' | 'quiet'>): boolean =>
   !quiet && (output === 'table' || output === 'wide');
 
-export async function print(terminal: Terminal, { output, quiet, headers }: Form, answer: CommandOutput): Promise<void> {
+export async function print(
+  terminal: Terminal,
+  { output, quiet, headers }: Form,
+  answer: CommandOutput,
+): Promise<void> {
   const layout: Layout = { paint: terminal.paint, wide: output === 'wide', headers, width: terminal.width };
   terminal.out(await render(output, quiet, answer, layout));
 }

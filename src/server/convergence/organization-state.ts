@@ -109,7 +109,9 @@ export class OrganizationState {
     }
     const { head } = this;
     await this.workOutDigests(revision, known);
-    await this.#slices.each(known, (one) => take(this.#enforcementStatus({ revision, head }, one, presence.get(one.device.id))));
+    await this.#slices.each(known, (one) =>
+      take(this.#enforcementStatus({ revision, head }, one, presence.get(one.device.id))),
+    );
   }
 
   async enforcementStatuses(
@@ -138,11 +140,22 @@ export class OrganizationState {
     return inForceUpTo({ head: this.head, policyChanges, receipt, digestOf: (key) => this.#digests.get(key) });
   }
 
-  #enforcementStatus(at: { revision: number; head: number }, { device, receipt }: Known, presence: DevicePresence | undefined): EnforcementStatus {
+  #enforcementStatus(
+    at: { revision: number; head: number },
+    { device, receipt }: Known,
+    presence: DevicePresence | undefined,
+  ): EnforcementStatus {
     const { id, hostname, policyChanges } = device;
     const online = isOnline(receipt, presence);
     const { revision, head } = at;
-    const verdict = verdictOf({ revision, head, policyChanges, receipt, online, digestOf: (key) => this.#digests.get(key) });
+    const verdict = verdictOf({
+      revision,
+      head,
+      policyChanges,
+      receipt,
+      online,
+      digestOf: (key) => this.#digests.get(key),
+    });
     const lastSeen = later(presence?.last_seen_at, receipt?.reported_at);
     // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
     const enforcement: Writable<EnforcementStatus> = {

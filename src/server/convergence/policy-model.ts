@@ -168,7 +168,15 @@ export class PolicyModel {
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const cohort = JSON.stringify([list, identity.labels]);
-    this.devices.set(id, { id, hostname, list, identity, cohort, revision, policyChanges: old?.policyChanges ?? noPolicyChanges });
+    this.devices.set(id, {
+      id,
+      hostname,
+      list,
+      identity,
+      cohort,
+      revision,
+      policyChanges: old?.policyChanges ?? noPolicyChanges,
+    });
     if (!this.#loaded) return;
     this.#refresh(id, revision);
     await this.#peersChanged(old?.identity, identity, revision);
@@ -289,7 +297,8 @@ export class PolicyModel {
     this.#hold(id, effect ?? nothing);
     if (device.policyChanges.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
-    const policyChange = revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
+    const policyChange =
+      revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
     const { hostname, list, identity, cohort } = device;
     const policyChanges = this.#policyChangeLists.after(device.policyChanges, policyChange);
     this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, policyChanges });

@@ -106,7 +106,9 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const answers = new Coalescer<number, Converged>({
       read: (revisions) => revisions.map((revision) => convergedOf(kept, revision)),
     });
-    const enforcementStatuses = new Coalescer<'head', EnforcementStatuses>({ read: (heads) => heads.map(() => enforcementStatusesOf(state)) });
+    const enforcementStatuses = new Coalescer<'head', EnforcementStatuses>({
+      read: (heads) => heads.map(() => enforcementStatusesOf(state)),
+    });
     const kept: Kept = { state, enforced, waits, answers, enforcementStatuses, usedAt: 0, asking: 0 };
     organizations.set(org, kept);
     return kept;

@@ -96,7 +96,8 @@ export function verdictOf(input: VerdictInput): Verdict {
 export function inForceUpTo(input: Omit<VerdictInput, 'revision' | 'online'>): number {
   const { head, policyChanges, receipt, digestOf } = input;
   // Whether it is connected tells apart what a device lacks, never what it has.
-  if (verdictOf({ revision: 0, head, policyChanges, receipt, online: undefined, digestOf }).in_force !== 'yes') return -1;
+  if (verdictOf({ revision: 0, head, policyChanges, receipt, online: undefined, digestOf }).in_force !== 'yes')
+    return -1;
   const reflected = Math.max(receipt?.revision ?? -1, policyChanges[0]?.revision ?? -1);
   const next = policyChanges.find((change) => change.revision > reflected);
   return next === undefined ? Number.POSITIVE_INFINITY : next.revision - 1;

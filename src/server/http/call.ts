@@ -22,7 +22,7 @@ import type { Store } from '../store/contract/store.ts';
 import type { StreamQuota } from '../stream-quota.ts';
 import type { WebhookHost } from '../webhook-hosts.ts';
 
-/** Every variable that a path may have, each through its door. */
+/** Every variable that a path may have, each parsed. */
 export interface PathVariables {
   readonly org_id: OrganizationId;
   readonly sg_id: GroupId;

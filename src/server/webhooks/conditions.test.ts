@@ -15,7 +15,13 @@ const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOStr
 const device = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const organization_id = parseOrganizationId('00000000-0000-4000-8000-000000000002');
 const user_id = parseUserId('00000000-0000-4000-8000-000000000003');
-const scene = (given: Partial<Scene>): Scene => ({ now, enforcementStatuses: [], keys: [], offlineAfterMs: 900_000, ...given });
+const scene = (given: Partial<Scene>): Scene => ({
+  now,
+  enforcementStatuses: [],
+  keys: [],
+  offlineAfterMs: 900_000,
+  ...given,
+});
 const enforcement = (given: Partial<EnforcementStatus>): EnforcementStatus => ({
   device_id: device,
   hostname: 'edge',

@@ -47,9 +47,12 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Enforcement
 
 export const sources: { readonly [Event in AlertEvent]: Source } = {
   'device.failed': ({ enforcementStatuses }) =>
-    enforcementStatuses.filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood').map(notInForce),
+    enforcementStatuses
+      .filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood')
+      .map(notInForce),
 
-  'device.reverted': ({ enforcementStatuses }) => enforcementStatuses.filter(({ in_force }) => in_force === 'reverted').map(notInForce),
+  'device.reverted': ({ enforcementStatuses }) =>
+    enforcementStatuses.filter(({ in_force }) => in_force === 'reverted').map(notInForce),
 
   'device.drift_repaired': ({ enforcementStatuses }) =>
     enforcementStatuses.flatMap(({ device_id, hostname, status }) => {

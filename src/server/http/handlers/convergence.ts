@@ -53,7 +53,10 @@ function partOf<T extends EnforcementStatus>(
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
   const { devices } = await services.convergence.read(call.params.org_id);
   const json = statusFor(await countedFor(call, services));
-  const readPart = async (part: { after?: string | undefined; limit: number }): Promise<readonly EnforcementStatus[]> => {
+  const readPart = async (part: {
+    after?: string | undefined;
+    limit: number;
+  }): Promise<readonly EnforcementStatus[]> => {
     // Each part is written in a turn of its own: whoever else is served goes in between.
     await nextTurn();
     return partOf(devices, part);

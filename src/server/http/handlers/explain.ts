@@ -49,7 +49,11 @@ const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
 
 const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence }) => {
   const { from, to, protocol = 'tcp', port } = call.query;
-  const asked = { from: readEndpoint('from', from), to: readEndpoint('to', to), transport: readTransport(protocol, port) };
+  const asked = {
+    from: readEndpoint('from', from),
+    to: readEndpoint('to', to),
+    transport: readTransport(protocol, port),
+  };
   const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups });
   if (typeof answer === 'string') throw invalid([refusals[answer]]);
   return record(answer);

@@ -19,7 +19,10 @@ export interface Tokens {
   /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
   authenticate(digest: Digest): Promise<Credential | undefined>;
   /** The same, with what `access` would say to it of the subject, in one read. */
-  authenticateFor(digest: Digest, subject: Subject): Promise<{ credential: Credential; visible: VisibleSubject } | undefined>;
+  authenticateFor(
+    digest: Digest,
+    subject: Subject,
+  ): Promise<{ credential: Credential; visible: VisibleSubject } | undefined>;
   issue(user: UserId, token: NewToken, by: Authority): Promise<TokenRecord>;
   /** A further token for a device (the first comes with its creation). */
   issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord>;

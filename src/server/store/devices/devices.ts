@@ -8,7 +8,14 @@ import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts'
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, runOne, stored, type SingleStatementOperation, type SingleStatementRow } from '../write/single-statement.ts';
+import {
+  asItem,
+  readRow,
+  runOne,
+  stored,
+  type SingleStatementOperation,
+  type SingleStatementRow,
+} from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { transactionWrite } from '../write/writer.ts';
@@ -192,7 +199,13 @@ export function devicesIn(context: Context): Devices {
       if (device.security_groups.length === 0 && device.fields.labels.length === 0 && enrollment_key === undefined) {
         const item = newItem(context, org, by, device);
         const conflictKeys = [keyDigest(org, device.fields.public_key)];
-        return writer.write(org, { kind: 'single-statement', operation: sql.createDevice, item, conflictKeys, decode: read });
+        return writer.write(org, {
+          kind: 'single-statement',
+          operation: sql.createDevice,
+          item,
+          conflictKeys,
+          decode: read,
+        });
       }
       const write = transactionWrite(context, by, async (tx) => {
         const locked = { tx, org };

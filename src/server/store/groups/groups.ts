@@ -247,7 +247,13 @@ export function groupsIn(context: Context): Groups {
     async create(org, by, owner, group) {
       const item = newItem(context, by, owner, context.newId(), group);
       if (!namesDevices(group))
-        return writer.write(org, { kind: 'single-statement', operation: sql.createGroup, item, conflictKeys: [], decode: read });
+        return writer.write(org, {
+          kind: 'single-statement',
+          operation: sql.createGroup,
+          item,
+          conflictKeys: [],
+          decode: read,
+        });
       return writer.write(
         org,
         transactionWrite(context, by, async (tx) => {

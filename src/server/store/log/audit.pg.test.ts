@@ -44,7 +44,9 @@ async function writes({ store, org, owner, member }: World) {
     'several single statements': () =>
       Promise.all(
         Array.from({ length: 20 }, (_, n) =>
-          store.groups.update(org, told(owner, `single statement ${n}`), 'organization', kept.record.id, { group_name: `n${n}` }),
+          store.groups.update(org, told(owner, `single statement ${n}`), 'organization', kept.record.id, {
+            group_name: `n${n}`,
+          }),
         ),
       ),
     transaction: () => store.groups.delete(org, told(owner, 'transaction'), 'organization', dropped.record.id),

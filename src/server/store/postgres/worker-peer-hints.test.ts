@@ -30,7 +30,12 @@ function pair() {
   const heard: Hint[] = [];
   const defer = (run: () => void): void => void deferred.push(run);
   const one = new WorkerPeerHints({ workerPeers: here, source, deliver: () => {}, defer });
-  const other = new WorkerPeerHints({ workerPeers: there, source: idOf(101), deliver: (hint) => heard.push(hint), defer });
+  const other = new WorkerPeerHints({
+    workerPeers: there,
+    source: idOf(101),
+    deliver: (hint) => heard.push(hint),
+    defer,
+  });
   const turn = (): void => {
     for (const run of deferred.splice(0)) run();
   };

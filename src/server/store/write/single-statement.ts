@@ -76,8 +76,10 @@ export interface SingleStatementOperation {
 }
 
 /** The form for a single write. */
-export const oneOf = ({ one, oneBySession }: SingleStatementOperation, { session }: Item): Statement<SingleStatementRow> =>
-  session === undefined || session === null ? one : oneBySession;
+export const oneOf = (
+  { one, oneBySession }: SingleStatementOperation,
+  { session }: Item,
+): Statement<SingleStatementRow> => (session === undefined || session === null ? one : oneBySession);
 
 /** What the `one` form of an operation takes. */
 export function oneValues(org: string, { columns }: SingleStatementOperation, item: Item): Value[] {
@@ -193,7 +195,16 @@ export function singleStatement(name: string, parts: Parts): SingleStatementOper
 }
 
 /** What the log has of a write: its own row, as it was inserted. Undefined where nothing was written. */
-export function loggedBy({ id, revision, kind, type, body, only_for, left_at, identity }: SingleStatementRow): Entry | undefined {
+export function loggedBy({
+  id,
+  revision,
+  kind,
+  type,
+  body,
+  only_for,
+  left_at,
+  identity,
+}: SingleStatementRow): Entry | undefined {
   if (revision === null || kind === null || type === null || body === null || left_at === null) return undefined;
   return entryOf({ id, revision, kind, type, body, only_for, left_at, ...(identity == null ? {} : { identity }) });
 }

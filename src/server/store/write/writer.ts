@@ -36,7 +36,11 @@ export interface TransactionWrite<T> {
 
 export type Write<T> = SingleStatementWrite<T> | TransactionWrite<T>;
 
-export const transactionWrite = <T>(stamps: Pick<Stamps, 'clock'>, by: Actor, run: TransactionWrite<T>['run']): TransactionWrite<T> => ({
+export const transactionWrite = <T>(
+  stamps: Pick<Stamps, 'clock'>,
+  by: Actor,
+  run: TransactionWrite<T>['run'],
+): TransactionWrite<T> => ({
   kind: 'transaction',
   opening: openingOf(by, now(stamps)),
   run,
@@ -95,7 +99,13 @@ interface Queue {
   thinking: boolean;
 }
 
-const newQueue = (connection: PipelinedConnection): Queue => ({ waiting: [], connection, loops: 0, inFlight: 0, thinking: false });
+const newQueue = (connection: PipelinedConnection): Queue => ({
+  waiting: [],
+  connection,
+  loops: 0,
+  inFlight: 0,
+  thinking: false,
+});
 
 function sizeOf(write: Write<unknown>): number {
   let size = 0;
@@ -214,7 +224,10 @@ export class Writer {
   async #alone(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
     try {
       if (write.kind === 'single-statement') {
-        const [row] = await connection.run(oneOf(write.operation, write.item), oneValues(org, write.operation, write.item));
+        const [row] = await connection.run(
+          oneOf(write.operation, write.item),
+          oneValues(org, write.operation, write.item),
+        );
         // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
         if (row !== undefined) {
           const entry = loggedBy(row);
@@ -229,7 +242,11 @@ export class Writer {
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */
-  async #together(org: OrganizationId, connection: PipelinedConnection, writes: readonly Write<unknown>[]): Promise<Together | undefined> {
+  async #together(
+    org: OrganizationId,
+    connection: PipelinedConnection,
+    writes: readonly Write<unknown>[],
+  ): Promise<Together | undefined> {
     const single = writes.filter((write) => write.kind === 'single-statement');
     if (single.length === writes.length) return this.#pipelined(org, connection, single);
     const outcomes = await this.#interleaved(org, writes);
@@ -322,7 +339,11 @@ function decoded(write: SingleStatementWrite<unknown>, row: SingleStatementRow):
 }
 
 /** Under the lock a statement answers for each of its writes, unless the organization does not exist. */
-function read(set: SingleStatementSet, rows: readonly SingleStatementRow[], outcomes: Map<Write<unknown>, Outcome>): void {
+function read(
+  set: SingleStatementSet,
+  rows: readonly SingleStatementRow[],
+  outcomes: Map<Write<unknown>, Outcome>,
+): void {
   const byId = new Map(rows.map((row) => [row.id, row]));
   for (const write of set.writes) {
     const row = byId.get(write.item.id);
