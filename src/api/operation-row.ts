@@ -5,11 +5,11 @@ import type { ErrorCode } from './codes.ts';
 export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'alerts' | 'audit';
 
 /**
- * What the path names besides its organization. `user group`: these paths know user-owned groups only. `standing or deleted group`: also one that is
+ * What the path names besides its organization. `user group`: these paths know user-owned groups only. `current or deleted group`: also one that is
  * in the history alone.
  */
 export type SubjectKind =
-  'group' | 'user group' | 'standing or deleted group' | 'device' | 'token' | 'enrollment key' | 'user';
+  'group' | 'user group' | 'current or deleted group' | 'device' | 'token' | 'enrollment key' | 'user';
 
 export interface Row {
   readonly tag: Tag;

@@ -19,7 +19,7 @@ export interface GroupInput {
 }
 
 /** What a group holds now. */
-export interface StandingGroup {
+export interface CurrentGroup {
   readonly inbound_rules: readonly StoredRule[];
   readonly outbound_rules: readonly StoredRule[];
   readonly applies_to?: readonly Selector[] | undefined;
@@ -31,7 +31,7 @@ export interface ReadGroupOptions {
   /** The organization that the path names: a body may repeat it, not contradict it. */
   readonly org_id?: string;
   /** On update: what the group holds now, so that the limit counts the direction that stays. */
-  readonly stored?: StandingGroup;
+  readonly stored?: CurrentGroup;
   readonly limits?: Limits;
   /** Whether the organization has this device. Absent: nobody is asked. */
   readonly knowsDevice?: (id: string) => boolean;

@@ -30,7 +30,7 @@ export const historyRows = {
   },
   restoreSecurityGroup: {
     effect: 'write',
-    subject: 'standing or deleted group',
+    subject: 'current or deleted group',
     tag: 'security groups',
     summary: 'Make a group what it was at a revision; a deleted one comes back',
     query: UpdateGroupQuery,

@@ -55,7 +55,7 @@ export function subjectOf(id: OperationId, variables: Partial<PathVariables> | H
   switch (subject) {
     case 'group':
     case 'user group':
-    case 'standing or deleted group':
+    case 'current or deleted group':
       return sg_id === undefined ? undefined : { kind: 'group', org, id: sg_id };
     case 'device':
       // Of what devices say about themselves the token tells enough, and many come at once.
@@ -125,7 +125,7 @@ async function look(
       if (hidden) return { membership, subjects: {}, missing: 'group' };
       return { membership, subjects: { group: thing.stored, user_id: thing.user_id } };
     }
-    case 'standing or deleted group': {
+    case 'current or deleted group': {
       const [org, id] = [need(variables, 'org_id'), need(variables, 'sg_id')];
       const reader = groupReader(principal);
       const { membership, thing } = await groupOf();

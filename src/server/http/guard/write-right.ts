@@ -70,7 +70,7 @@ function subjectFor(id: OperationId, variables: Partial<PathVariables>): RightSu
   switch (subject) {
     case 'group':
     case 'user group':
-    case 'standing or deleted group':
+    case 'current or deleted group':
       return named('group', variables.sg_id);
     case 'device':
       return named('device', variables.device_id);
