@@ -51,7 +51,7 @@ export class TestHub {
       expiresAt?: number;
       chunked?: boolean;
       bare?: boolean;
-      takesPrompts?: boolean;
+      takesReceiptRequests?: boolean;
       device?: DeviceId;
       signs?: SignSource;
     } = {},
@@ -72,7 +72,7 @@ export class TestHub {
       },
       admittedAt: this.now,
       chunked: options.chunked ?? true,
-      takesPrompts: options.takesPrompts,
+      takesReceiptRequests: options.takesReceiptRequests,
       signs: options.signs,
       accept: () => sink,
     });

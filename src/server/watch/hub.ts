@@ -8,7 +8,7 @@ import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { start } from './cursor.ts';
-import { Prompts } from './receipts/prompts.ts';
+import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
@@ -54,7 +54,7 @@ export interface Opening {
   /** When the request came in: rights are judged after that. */
   readonly admittedAt: number;
   /** Whether the reader understands being asked for its word. */
-  readonly takesPrompts?: boolean | undefined;
+  readonly takesReceiptRequests?: boolean | undefined;
   /** How its reader shows signs of life; promises none unless given. */
   readonly signs?: SignSource | undefined;
   /** False for a client that speaks HTTP/1.0. */
@@ -93,7 +93,7 @@ export class Hub {
   readonly #rights = new Rights();
   readonly #byToken = new StreamIndex<TokenId>();
   readonly #byDevice = new StreamIndex<DeviceId>();
-  readonly #prompts: Prompts;
+  readonly #receiptRequests: ReceiptRequests;
   readonly #streamQuota: StreamQuota;
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
@@ -109,7 +109,7 @@ export class Hub {
     this.settings = { ...defaultWatchSettings, ...options.settings };
     this.#streamQuota = options.streamQuota ?? new LocalStreamQuota();
     const { clock, defer, later } = options;
-    this.#prompts = new Prompts({ now: clock.now, later });
+    this.#receiptRequests = new ReceiptRequests({ now: clock.now, later });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
     this.#heads = new Coalescer({
       read: (orgs) => this.#readHeads(orgs),
@@ -172,7 +172,7 @@ export class Hub {
   }
 
   #attach(channel: Channel, opening: Opening, reservation: StreamReservation): void {
-    const { items, holder, chunked, preface, accept, takesPrompts, signs = 'unpromised' } = opening;
+    const { items, holder, chunked, preface, accept, takesReceiptRequests, signs = 'unpromised' } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
@@ -187,7 +187,7 @@ export class Hub {
         format: formatOf({ withKind: items.length > 1, chunked }),
       },
       holder,
-      takesPrompts,
+      takesReceiptRequests,
       signs,
       silenceMs: this.#silenceOf(holder, signs),
       reservation,
@@ -284,11 +284,11 @@ export class Hub {
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
     this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
     for (const { device_id, revision } of hint.prompted_devices) {
-      for (const stream of this.#byDevice.get(device_id)) this.#prompts.ask(stream, revision);
+      for (const stream of this.#byDevice.get(device_id)) this.#receiptRequests.ask(stream, revision);
     }
     for (const { organization_id, revision } of hint.prompted_organizations) {
       const channel = this.#channels.get(organization_id);
-      for (const stream of channel?.streams ?? []) this.#prompts.ask(stream, revision);
+      for (const stream of channel?.streams ?? []) this.#receiptRequests.ask(stream, revision);
     }
   }
 

@@ -83,7 +83,7 @@ export class Stream {
   readonly reader: Reader;
   readonly holder: Holder;
   /** Whether its reader understands being asked for its word. */
-  readonly takesPrompts: boolean;
+  readonly takesReceiptRequests: boolean;
   readonly signs: SignSource;
   /** How long it may show no sign of life. */
   readonly silenceMs: number;
@@ -112,7 +112,7 @@ export class Stream {
     readonly sink: Sink;
     readonly reader: Reader;
     readonly holder: Holder;
-    readonly takesPrompts?: boolean | undefined;
+    readonly takesReceiptRequests?: boolean | undefined;
     readonly signs: SignSource;
     readonly silenceMs: number;
     readonly reservation: StreamReservation;
@@ -125,7 +125,7 @@ export class Stream {
     this.sink = options.sink;
     this.reader = options.reader;
     this.holder = options.holder;
-    this.takesPrompts = options.takesPrompts ?? false;
+    this.takesReceiptRequests = options.takesReceiptRequests ?? false;
     this.signs = options.signs;
     this.silenceMs = options.silenceMs;
     this.#signBudget = options.signs === 'stream' ? new SignBudget() : undefined;

@@ -113,7 +113,7 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
       items: body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - elapsedMs,
-      takesPrompts: prefers(prefer, reportPreference),
+      takesReceiptRequests: prefers(prefer, reportPreference),
       signs,
       chunked,
       preface: twoWay ? twoWayResponseHead(headers) : responseHead(chunked, headers),

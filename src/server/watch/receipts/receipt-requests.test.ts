@@ -12,7 +12,7 @@ const ways = [
 
 test.each(ways)('a stream that follows, written to %s, is asked once it was sent the revision', async (_way, bare) => {
   const t = make();
-  const sink = await t.watch(both, { bare, takesPrompts: true });
+  const sink = await t.watch(both, { bare, takesReceiptRequests: true });
   t.db.create('device');
   const revision = t.db.head;
   t.db.hint({ prompted_organizations: [{ organization_id: modelOrg, revision }] });

@@ -2,7 +2,7 @@
 import type { Stream } from '../stream.ts';
 import { reportLine } from '../wire.ts';
 
-export interface PromptsOptions {
+export interface ReceiptRequestsOptions {
   readonly now: () => number;
   readonly later: (run: () => void, ms: number) => void;
 }
@@ -13,7 +13,7 @@ const mostLooks = 50;
 /** Streams that are asked in one turn of the event loop. */
 const slice = 1_000;
 
-interface Asked {
+interface PendingReceiptRequest {
   readonly revision: number;
   looks: number;
 }
@@ -22,24 +22,24 @@ interface Asked {
  * A stream is asked only when everything up to the revision has been written to it, so that the line is also a promise: what comes
  * later is newer. One that is blocked or far behind is let go after a while; whoever waits asks again.
  */
-export class Prompts {
-  readonly #o: PromptsOptions;
-  readonly #asked = new Map<Stream, Asked>();
+export class ReceiptRequests {
+  readonly #o: ReceiptRequestsOptions;
+  readonly #pending = new Map<Stream, PendingReceiptRequest>();
   #timed = false;
 
-  constructor(options: PromptsOptions) {
+  constructor(options: ReceiptRequestsOptions) {
     this.#o = options;
   }
 
   /** How many streams are yet to be asked. */
   get size(): number {
-    return this.#asked.size;
+    return this.#pending.size;
   }
 
   ask(stream: Stream, revision: number): void {
-    if (!stream.takesPrompts) return;
-    const known = this.#asked.get(stream);
-    if (known === undefined || known.revision < revision) this.#asked.set(stream, { revision, looks: 0 });
+    if (!stream.takesReceiptRequests) return;
+    const known = this.#pending.get(stream);
+    if (known === undefined || known.revision < revision) this.#pending.set(stream, { revision, looks: 0 });
     this.#schedule(0);
   }
 
@@ -54,16 +54,16 @@ export class Prompts {
 
   #run(): void {
     let left = slice;
-    for (const [stream, asked] of this.#asked) {
+    for (const [stream, asked] of this.#pending) {
       if (left === 0) break;
-      if (isOver(stream) || asked.looks > mostLooks) this.#asked.delete(stream);
+      if (isOver(stream) || asked.looks > mostLooks) this.#pending.delete(stream);
       else if (isAt(stream, asked.revision)) {
-        this.#asked.delete(stream);
+        this.#pending.delete(stream);
         stream.owner.say(stream, reportLine(asked.revision, stream.reader.format.chunked), this.#o.now());
         left -= 1;
       } else asked.looks += 1;
     }
-    if (this.#asked.size > 0) this.#schedule(left === 0 ? 0 : againMs);
+    if (this.#pending.size > 0) this.#schedule(left === 0 ? 0 : againMs);
   }
 }
 
