@@ -3,7 +3,7 @@ import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Projection } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { writeDirect } from './connection/direct.ts';
-import { next, type Following, type Need, type View } from './cursor.ts';
+import { next, type Following, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';
 import { LogReader } from './log-reader.ts';
 import { Ring } from './ring.ts';
@@ -16,7 +16,7 @@ import { StateReader } from './state-reader.ts';
 import type { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
 import { isOpen, type StreamEvent } from './stream-state.ts';
-import type { Ending, Stream, StreamOwner } from './stream.ts';
+import type { StreamEndReason, Stream, StreamOwner } from './stream.ts';
 
 export interface ChannelOptions {
   readonly org: OrganizationId;
@@ -126,16 +126,16 @@ export class Channel implements View, StreamOwner, Task {
     this.endAll('rewound');
   }
 
-  endAll(why: Ending): void {
+  endAll(why: StreamEndReason): void {
     for (const stream of this.streams) this.end(stream, why);
   }
 
   /** Ends the streams of one user. */
-  endOf(user: UserId, why: Ending): void {
+  endOf(user: UserId, why: StreamEndReason): void {
     for (const stream of this.#byUser.get(user)) this.end(stream, why);
   }
 
-  end(stream: Stream, why: Ending): void {
+  end(stream: Stream, why: StreamEndReason): void {
     if (!isOpen(stream.state)) return;
     this.#move(stream, 'end');
     stream.finish(why, this.#o.now());
@@ -334,7 +334,7 @@ export class Channel implements View, StreamOwner, Task {
     const out: Buffer[] = stream.preface === undefined ? [] : [stream.preface];
     stream.preface = undefined;
     let size = 0;
-    let need: Need | undefined;
+    let need: StateRead | undefined;
     let rests = false;
     while (size < goBytes && need === undefined && !rests) {
       const step = next(stream.cursor, stream.reader, this);

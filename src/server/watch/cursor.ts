@@ -59,7 +59,7 @@ export interface Reader {
 }
 
 /** A part of the state that must be read from the database first. */
-export interface Need {
+export interface StateRead {
   readonly projection: Projection;
   readonly deletions: boolean;
   readonly after: number;
@@ -67,7 +67,7 @@ export interface Need {
 
 export type Step =
   | { readonly do: 'send'; readonly bytes: Buffer | undefined; readonly events: number; readonly to: Cursor }
-  | { readonly do: 'read'; readonly need: Need }
+  | { readonly do: 'read'; readonly need: StateRead }
   /** There is nothing to send: the stream has everything. */
   | { readonly do: 'rest' };
 

@@ -4,7 +4,7 @@
  */
 import type { OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
 import type { Ended, Heads, Hint } from '../store/contract/change-log.ts';
-import type { Ending, Holder } from './stream.ts';
+import type { StreamEndReason, Holder } from './stream.ts';
 
 const memberKey = (org: OrganizationId, user: UserId): string => `${org} ${user}`;
 
@@ -38,7 +38,7 @@ export class Rights {
   }
 
   /** For a stream that is being opened: whether its right ended after its request came in, when it may have been judged already. */
-  since(org: OrganizationId, { token, user }: Holder, admittedAt: number): Ending | undefined {
+  since(org: OrganizationId, { token, user }: Holder, admittedAt: number): StreamEndReason | undefined {
     if (token !== undefined && (this.#heard.get(token) ?? 0) >= admittedAt) return 'revoked';
     return (this.#heard.get(memberKey(org, user)) ?? 0) >= admittedAt ? 'removed' : undefined;
   }

@@ -1,7 +1,7 @@
 /** Owns the reading of an organization's state into its caches: a page at a time, each read once for all streams that wait for it. */
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Head, Projection } from '../store/contract/change-log.ts';
-import type { Need } from './cursor.ts';
+import type { StateRead } from './cursor.ts';
 import { maskOf, stateFramesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
 import type { Pool } from './segment.ts';
@@ -58,7 +58,7 @@ export class StateReader {
   }
 
   /** Reads what a stream needs, unless that is being read already. */
-  read(stream: Stream, need: Need): void {
+  read(stream: Stream, need: StateRead): void {
     const key = `${need.projection} ${need.deletions} ${need.after}`;
     const others = this.#waiting.get(key);
     if (others !== undefined) {
@@ -76,7 +76,7 @@ export class StateReader {
   }
 
   /** Reads one page into its cache. False when deletions that it should have are forgotten already. */
-  async #load({ projection, deletions, after }: Need): Promise<boolean> {
+  async #load({ projection, deletions, after }: StateRead): Promise<boolean> {
     const { org, ring, source, stats, sync, pageBytes } = this.#o;
     for (;;) {
       const from = ring.head;

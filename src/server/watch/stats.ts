@@ -1,5 +1,5 @@
 /** Owns the hub's running counts, from which metrics are made. */
-import type { Ending } from './stream.ts';
+import type { StreamEndReason } from './stream.ts';
 
 export class WatchStats {
   /** Documents sent, heartbeats not counted. */
@@ -16,11 +16,11 @@ export class WatchStats {
   /** Times a log had a hole and was read anew. */
   resyncs = 0;
   heartbeats = 0;
-  readonly endings = new Map<Ending, number>();
+  readonly endings = new Map<StreamEndReason, number>();
   /** Told of seconds from reading a change to having written it to the last stream. */
   onLag: (seconds: number) => void = () => {};
 
-  ended(why: Ending): void {
+  ended(why: StreamEndReason): void {
     this.endings.set(why, (this.endings.get(why) ?? 0) + 1);
   }
 }

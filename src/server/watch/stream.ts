@@ -9,7 +9,7 @@ import { SignBudget, type SignSource } from './signs.ts';
 import { ending, heartbeat, twoWayEnding } from './wire.ts';
 
 /** Why a stream came to its end. All but `left`, `stuck`, `silent` and `misused` end it cleanly, so that the client resumes. */
-export type Ending =
+export type StreamEndReason =
   /** The client went. */
   | 'left'
   | 'revoked'
@@ -31,7 +31,7 @@ export type Ending =
   | 'misused';
 
 /** The reasons for which a connection is closed without an end: nobody reads it. */
-const cutsOff: { readonly [Why in Ending]?: true } = { left: true, stuck: true, silent: true, misused: true };
+const cutsOff: { readonly [Why in StreamEndReason]?: true } = { left: true, stuck: true, silent: true, misused: true };
 
 /** The connection under a stream. It tells its stream through `flushed` and `closed`. */
 export interface Sink {
@@ -64,7 +64,7 @@ export interface Holder {
 /** Whoever serves a stream: ends it, and is told what its connection does. */
 export interface StreamOwner {
   now(): number;
-  end(stream: Stream, why: Ending): void;
+  end(stream: Stream, why: StreamEndReason): void;
   /** Writes a line between documents to a stream that is live. */
   say(stream: Stream, line: Buffer, now: number): void;
   /** Up to which revision a live stream was sent everything; undefined for one that is not live. */
@@ -103,7 +103,7 @@ export class Stream {
   /** Since when the connection takes nothing. */
   blockedAt = 0;
   readonly endsAt: number;
-  ended: Ending | undefined;
+  ended: StreamEndReason | undefined;
   /** The response's head, until it has gone out with the first bytes. */
   preface: Buffer | undefined;
 
@@ -178,7 +178,7 @@ export class Stream {
   }
 
   /** Sends the end, or cuts the connection where nobody reads. For a stream that is open. */
-  finish(why: Ending, now: number): void {
+  finish(why: StreamEndReason, now: number): void {
     this.ended = why;
     this.blockedAt = now;
     const last = this.signs === 'stream' ? twoWayEnding : ending(this.reader.format.chunked);

@@ -19,14 +19,14 @@ export function formatOf(format: Format): Format {
 }
 
 /** The parts of a kind's documents that are always the same, so that a line costs one concatenation. */
-interface Phrases {
+interface LineTemplates {
   /** Each without the kind, and with it. */
   readonly change: readonly [string, string];
   readonly delete: readonly [string, string];
   readonly tail: readonly [string, string];
 }
 
-const phrasesOf = (kind: WatchKind): Phrases => {
+const lineTemplatesOf = (kind: WatchKind): LineTemplates => {
   const opening = (type: Frame['type']): readonly [string, string] => [
     `{"type":"${type}","value":`,
     `{"type":"${type}","kind":"${kind}","value":`,
@@ -39,16 +39,16 @@ const phrasesOf = (kind: WatchKind): Phrases => {
 };
 
 /** A kind that is added does not compile before it has its row. */
-const phrases: { readonly [Kind in WatchKind]: Phrases } = {
-  device: phrasesOf('device'),
-  'security-groups': phrasesOf('security-groups'),
+const lineTemplates: { readonly [Kind in WatchKind]: LineTemplates } = {
+  device: lineTemplatesOf('device'),
+  'security-groups': lineTemplatesOf('security-groups'),
 };
 
 /** One document, as one line. */
 export const lineOf = (frame: Frame, withKind: boolean): string =>
-  `${phrases[frame.kind][frame.type][withKind ? 1 : 0]}${frame.json}}\n`;
+  `${lineTemplates[frame.kind][frame.type][withKind ? 1 : 0]}${frame.json}}\n`;
 
-export const tailLine = (kind: WatchKind, withKind: boolean): string => phrases[kind].tail[withKind ? 1 : 0];
+export const tailLine = (kind: WatchKind, withKind: boolean): string => lineTemplates[kind].tail[withKind ? 1 : 0];
 
 /** Lines as they go to the socket. */
 export function encode(lines: string, chunked: boolean): Buffer {
