@@ -31,10 +31,10 @@ const isFinal = ({ revision, devices, in_force, pending }: Convergence): boolean
   );
 
 /** A revision of an organization that is waited for. */
-type Awaited = Changed['organizations'][number];
+type AwaitedRevision = Changed['organizations'][number];
 
 /** What this session wrote; where all was so already, what stands: whoever asked again after a failure wants to know that it is in force. */
-async function awaitedBy(session: Session): Promise<readonly Awaited[]> {
+async function awaitedBy(session: Session): Promise<readonly AwaitedRevision[]> {
   if (session.changed !== undefined) return session.changed.organizations;
   const organization_id = await session.organization();
   if (session.writtenRevision !== undefined) return [{ organization_id, revision: session.writtenRevision }];
@@ -49,7 +49,7 @@ export async function waitInForce(session: Session, given: string | true): Promi
   const until = deadlineOf(given);
   const awaited = await awaitedBy(session);
   // Of several organizations each is told by its id.
-  const nameOf = ({ organization_id, revision }: Awaited): string =>
+  const nameOf = ({ organization_id, revision }: AwaitedRevision): string =>
     awaited.length > 1 ? `revision ${revision} of organization ${organization_id}` : `revision ${revision}`;
   const missing: { readonly name: string; readonly answer: Convergence }[] = [];
   for (const one of awaited) {
@@ -89,7 +89,7 @@ export const deadlineOf = (given: string | true): number =>
 /** Until everything that is connected has answered, or until the time is over. */
 export async function followInForce(
   session: Session,
-  { organization_id, revision }: Awaited,
+  { organization_id, revision }: AwaitedRevision,
   until: number,
 ): Promise<Convergence> {
   const client = await session.client();

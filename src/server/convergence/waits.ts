@@ -1,6 +1,6 @@
 /** Owns those who wait until a revision is in force on every device: all of an organization share one look at its devices. */
 import { StoreError } from '../store/contract/errors.ts';
-import type { Awaited } from '../store/contract/receipts.ts';
+import type { AwaitedRevision } from '../store/contract/receipts.ts';
 import type { EnforcedRevisions } from './enforced-revisions.ts';
 
 export interface WaitsOptions {
@@ -8,7 +8,7 @@ export interface WaitsOptions {
   readonly refresh: () => Promise<void>;
   readonly enforced: Pick<EnforcedRevisions, 'look'>;
   /** Asks devices for their word. */
-  readonly ask: (awaited: Awaited) => void;
+  readonly ask: (awaited: AwaitedRevision) => void;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
 }

@@ -4,7 +4,7 @@ import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
 import { at, type Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
-import type { Counted } from '../store/contract/quotas.ts';
+import type { CountedQuota } from '../store/contract/quotas.ts';
 import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
 
 interface Extras {
@@ -156,7 +156,7 @@ const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'wo
 
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
 
-const counted: Readonly<Record<Counted, string>> = {
+const counted: Readonly<Record<CountedQuota, string>> = {
   tokens: 'tokens of a user',
   organizations: 'organizations that a user owns',
   groups: 'security groups in an organization',

@@ -1,7 +1,7 @@
 /** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { Ended, Entry, Heads, Hint, StateQuery } from '../store/contract/change-log.ts';
+import type { EndedRight, Entry, Heads, Hint, StateQuery } from '../store/contract/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
@@ -21,7 +21,7 @@ export class ModelDatabase implements Source {
   readonly resources = new Map<string, Resource>();
   exists = true;
   purged = 0;
-  readonly ended: Ended[] = [];
+  readonly ended: EndedRight[] = [];
   /** The log is cut up to here, as by a compaction. */
   cut = 0;
   down = false;

@@ -3,7 +3,7 @@
  * acted upon once, on the streams that are open or on their way.
  */
 import type { OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
-import type { Ended, Heads, Hint } from '../store/contract/change-log.ts';
+import type { EndedRight, Heads, Hint } from '../store/contract/change-log.ts';
 import type { StreamEndReason, Holder } from './stream.ts';
 
 const memberKey = (org: OrganizationId, user: UserId): string => `${org} ${user}`;
@@ -59,5 +59,5 @@ export class Rights {
   }
 }
 
-const tokenOf = (one: Ended): readonly TokenId[] => ('token_id' in one ? [one.token_id] : []);
-const memberOf = (one: Ended): EndedRights['members'] => ('user_id' in one ? [one] : []);
+const tokenOf = (one: EndedRight): readonly TokenId[] => ('token_id' in one ? [one.token_id] : []);
+const memberOf = (one: EndedRight): EndedRights['members'] => ('user_id' in one ? [one] : []);

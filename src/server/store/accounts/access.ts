@@ -20,7 +20,7 @@ export interface VisibleRow {
 const tables = { device: 'devices', group: 'security_groups' } as const;
 
 /** Who looks at what, in SQL. `reader`: whose own groups are shown. */
-interface Look {
+interface SubjectQuery {
   readonly kind: Subject['kind'];
   readonly org: string;
   readonly id: string;
@@ -29,21 +29,21 @@ interface Look {
 }
 
 /** The columns of `VisibleRow`, and what they are taken from, beside the row that asks. */
-export const look = ({ kind, org, id, user, reader }: Look): { readonly columns: string; readonly from: string } => ({
+export const subjectQuery = ({ kind, org, id, user, reader }: SubjectQuery): { readonly columns: string; readonly from: string } => ({
   columns: `o.id IS NOT NULL AS is_there, ${roleOf(user, 'o.id')} AS role, s.id AS thing_id, s.user_id AS thing_user_id, s.revision, s.body`,
   from: `LEFT JOIN organizations o ON o.id = ${org} LEFT JOIN ${tables[kind]} s ON s.id = ${id} AND (s.org_id = ${org}) IS TRUE
     ${kind === 'group' ? `AND ${isVisible('s', reader)}` : ''}`,
 });
 
 /** Values: organization, user, id, reader. */
-function lookAt(kind: Subject['kind']): Statement<VisibleRow> {
-  const { columns, from } = look({ kind, org: 'a.org_id', id: 'a.id', user: 'a.user_id', reader: 'a.reader' });
+function readSubject(kind: Subject['kind']): Statement<VisibleRow> {
+  const { columns, from } = subjectQuery({ kind, org: 'a.org_id', id: 'a.id', user: 'a.user_id', reader: 'a.reader' });
   const asked = 'SELECT $1::uuid AS org_id, $2::uuid AS user_id, $3::uuid AS id, $4::uuid AS reader';
   return statement(`look_at_${kind}`, `SELECT ${columns} FROM (${asked}) AS a ${from}`);
 }
 
-const lookAtDevice = lookAt('device');
-const lookAtGroup = lookAt('group');
+const readDevice = readSubject('device');
+const readGroup = readSubject('group');
 
 function visible<T>(row: VisibleRow | undefined): Visible<T> {
   if (row?.is_there !== true) return { membership: undefined, thing: undefined };
@@ -66,11 +66,11 @@ export const visibleSubject = (kind: Subject['kind'], row: VisibleRow): VisibleS
 export function accessIn({ reads }: Context): Access {
   return {
     async device(org, user, id) {
-      const [row] = await reads.run(lookAtDevice, [org, user, id, null]);
+      const [row] = await reads.run(readDevice, [org, user, id, null]);
       return visible<DeviceRecord>(row);
     },
     async group(org, { user, reader }, id) {
-      const [row] = await reads.run(lookAtGroup, [org, user, id, reader ?? null]);
+      const [row] = await reads.run(readGroup, [org, user, id, reader ?? null]);
       return visible<GroupRecord>(row);
     },
   };

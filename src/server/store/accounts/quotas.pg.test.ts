@@ -2,7 +2,7 @@
 import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
-import type { Counted } from '../contract/quotas.ts';
+import type { CountedQuota } from '../contract/quotas.ts';
 import { device, group, join, makeWorld, openTestStore, query, someDigest, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -23,7 +23,7 @@ const key = (expires_at = later) => ({
 const token = (expires_at = later) => ({ digest: someDigest(), name: '', scope: 'full' as const, expires_at });
 
 /** One more of each, by which server asks is of no matter. */
-const makers: Readonly<Record<Counted, (world: World) => Promise<unknown>>> = {
+const makers: Readonly<Record<CountedQuota, (world: World) => Promise<unknown>>> = {
   tokens: ({ store, member }) => store.tokens.issue(member.user_id, token(), asServer),
   organizations: ({ store, member }) =>
     store.organizations.create(member.user_id, { name: '', description: '' }, asServer),
@@ -39,7 +39,7 @@ const makers: Readonly<Record<Counted, (world: World) => Promise<unknown>>> = {
 };
 
 /** What is there from the start: the default group; the owner and the member. */
-const before: Readonly<Record<Counted, number>> = {
+const before: Readonly<Record<CountedQuota, number>> = {
   tokens: 0,
   organizations: 0,
   groups: 1,
@@ -49,7 +49,7 @@ const before: Readonly<Record<Counted, number>> = {
   members: 2,
 };
 
-const all = Object.keys(makers) as Counted[];
+const all = Object.keys(makers) as CountedQuota[];
 
 test.each(all)('of 40 who ask for one more of the %s at once, as many get it as there is room for', async (what) => {
   const limit = 17;

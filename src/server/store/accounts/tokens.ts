@@ -13,7 +13,7 @@ import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts
 import { noteRevoked } from '../schema/fragments.ts';
 import { pageValues, statement, type Statement } from '../postgres/sql.ts';
 import type { Subject } from '../contract/access.ts';
-import { look, visibleSubject, type VisibleRow } from './access.ts';
+import { subjectQuery, visibleSubject, type VisibleRow } from './access.ts';
 import type { Digest, NewToken, Tokens } from '../contract/tokens.ts';
 import type { Batched } from '../contract/caller-lookups.ts';
 
@@ -51,7 +51,7 @@ const authenticate = statement<WithNumber<AuthenticatedRow>>(
 function authenticateFor(kind: Subject['kind']): Statement<WithNumber<AuthenticatedRow & VisibleRow>> {
   // As `groupReader` has it: a device's token shows nobody's own groups.
   const reader = '(CASE WHEN t.device_id IS NULL THEN t.user_id END)';
-  const seen = look({ kind, org: 'd.org_id', id: 'd.id', user: 't.user_id', reader });
+  const seen = subjectQuery({ kind, org: 'd.org_id', id: 'd.id', user: 't.user_id', reader });
   const asked = 'unnest($1::text[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS d (hex, org_id, id, n)';
   return statement(`authenticate_for_${kind}`, known(asked, seen));
 }

@@ -40,13 +40,13 @@ export interface Heads {
    * Rights that ended, members' removals among them, and that an earlier answer could not show: the backstop for lost hints. Some may
    * come again. Without an earlier answer: those of the last minutes.
    */
-  readonly ended: readonly Ended[];
+  readonly ended: readonly EndedRight[];
   /** To be given to the next call, so that it neither misses an ending nor reads all of them again. */
   readonly endedThrough: string;
 }
 
 /** A token that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
-export type Ended =
+export type EndedRight =
   | { readonly serial: number; readonly token_id: TokenId }
   | { readonly serial: number; readonly organization_id: OrganizationId; readonly user_id: UserId };
 

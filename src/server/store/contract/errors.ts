@@ -1,6 +1,6 @@
 /** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
 import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
-import type { Counted } from './quotas.ts';
+import type { CountedQuota } from './quotas.ts';
 
 /** One bad entry of a device's `security_groups` list. */
 export interface GroupListProblem {
@@ -63,7 +63,7 @@ export type StoreProblem =
   /** It was asked for too often: try again after so many seconds. */
   | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */
-  | { readonly code: 'limit_reached'; readonly what: Counted; readonly limit: number }
+  | { readonly code: 'limit_reached'; readonly what: CountedQuota; readonly limit: number }
   /** A group would name more address ranges than it may, with the direction that the write leaves as it is. */
   | { readonly code: 'too_many_ranges'; readonly limit: number }
   /** Rules name devices that are not in the organization. */

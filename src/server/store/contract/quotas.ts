@@ -19,7 +19,7 @@ export interface Quotas {
 }
 
 /** What there may be only so many of. */
-export type Counted = Exclude<keyof Quotas, 'group_ranges' | 'device_ranges'>;
+export type CountedQuota = Exclude<keyof Quotas, 'group_ranges' | 'device_ranges'>;
 
 export const defaultQuotas: Quotas = {
   tokens: limits.tokensPerUser,

@@ -13,7 +13,7 @@ export interface NewReceipts {
 }
 
 /** Somebody waits until devices have said that what they enforce reflects a revision. */
-export interface Awaited {
+export interface AwaitedRevision {
   readonly revision: number;
   /** Whose word is missing; absent: most of the organization. */
   readonly devices?: readonly DeviceId[] | undefined;
@@ -34,5 +34,5 @@ export interface Receipts {
    * Asks all servers to ask these devices for their word at once, and to tell by a hint when devices of this organization report. Lasts
    * some seconds.
    */
-  ask(org: OrganizationId, awaited: Awaited): void;
+  ask(org: OrganizationId, awaited: AwaitedRevision): void;
 }

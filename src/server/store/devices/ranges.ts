@@ -25,12 +25,12 @@ export const mostRangesOf = (device: string): string => `${listRanges(device, no
 const allRanges = `(SELECT coalesce(sum(${rangesOf('o')}), 0) FROM security_groups o WHERE o.org_id = $1)`;
 
 /** Whether a device would have more than `most` with `own` ranges of this group. What is quick to see is looked at first. */
-const isOverfull = (device: string, { group, own, most }: Counted): string =>
+const isOverfull = (device: string, { group, own, most }: RangeCheck): string =>
   `CASE WHEN ${listRanges(device, group)} + ${own} > ${most} THEN true
      WHEN ${listRanges(device, group)} + ${own} + (SELECT ${mostByLabel}) <= ${most} THEN false
      ELSE ${listRanges(device, group)} + ${own} + ${labelRanges(device, group)} > ${most} END`;
 
-interface Counted {
+interface RangeCheck {
   readonly group: string;
   /** How many ranges that group has, or is to have. */
   readonly own: string;
@@ -41,7 +41,7 @@ const hasGroup = (device: string, group: string): string =>
   `(${device}.id IN (SELECT l.device_id FROM device_groups l WHERE l.group_id = ${group}) OR ${hasByLabel(device, group)})`;
 
 /** Whether any device that has this group would be overfull. */
-export const makesOverfull = (counted: Counted): string =>
+export const makesOverfull = (counted: RangeCheck): string =>
   `((SELECT true FROM device_groups l JOIN devices d ON d.id = l.device_id WHERE l.group_id = ${counted.group}
      AND ${isOverfull('d', counted)} LIMIT 1) IS TRUE
     OR EXISTS (SELECT FROM group_selectors s WHERE s.group_id = ${counted.group})

@@ -4,7 +4,7 @@ import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
-import type { ChangeLog, Ended, Head, Projection } from '../contract/change-log.ts';
+import type { ChangeLog, EndedRight, Head, Projection } from '../contract/change-log.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
@@ -142,7 +142,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
           ]),
         ),
         endedThrough: ended[0]?.through ?? '0',
-        ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly Ended[] => {
+        ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly EndedRight[] => {
           if (serial === null) return [];
           if (token_id !== null) return [{ serial, token_id: parseTokenId(token_id) }];
           if (org_id === null || user_id === null) return [];
