@@ -4,7 +4,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { Coalescer, type Ask } from '../../coalesce.ts';
-import { passWrites } from './pass-writes.ts';
+import { drainWrites } from './drain-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Sessions } from '../contract/sessions.ts';
@@ -115,12 +115,12 @@ export function sessionsIn(
     async end(id) {
       const gone = await writes.run(endSession, [id]);
       tellEnded(gone);
-      for (const { user_id } of gone) await passWrites(context, user_id);
+      for (const { user_id } of gone) await drainWrites(context, user_id);
     },
 
     async endAllOf(user) {
       tellEnded(await writes.run(endUserSessions, [user]));
-      await passWrites(context, user);
+      await drainWrites(context, user);
     },
 
     async forget() {

@@ -3,7 +3,7 @@ import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '.
 import type { AuditSubject } from '../write/audit-entry.ts';
 import { lockUser } from './user-lock.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
-import { passWrites } from './pass-writes.ts';
+import { drainWrites } from './drain-writes.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
@@ -201,7 +201,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
   /** Resolves when nothing can be written by the token any more. */
   const ended = async (token: TokenRecord): Promise<TokenRecord> => {
     hints.tell({ credentials: [token.id] });
-    await passWrites(context, token.user_id);
+    await drainWrites(context, token.user_id);
     return token;
   };
   const found = new Coalescer<string, AuthenticatedRow | undefined>({

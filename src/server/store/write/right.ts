@@ -3,7 +3,7 @@
  * no write happens by a right that has ended (reference 5 (15)).
  *
  * What gives the order: roles, memberships and records change under the organization's lock, which every write of the organization takes.
- * Tokens and sessions end outside of it; there the end is answered only after `Writer.pass`, when no write that saw the right before can
+ * Tokens and sessions end outside of it; there the end is answered only after `Writer.drain`, when no write that saw the right before can
  * still commit. Writes outside of organizations lock the rows of the credential and of the user.
  */
 import { rightRoles, type Actor, type Right, type RightSubject } from '../contract/actor.ts';

@@ -158,7 +158,7 @@ export class Writer {
    * Resolves when no write can still commit in the organization that looked at the database before this was called. For rights that end
    * outside of the organization's order: whoever took the lock before has committed by then, and whoever comes later finds another version.
    */
-  async pass(org: OrganizationId): Promise<void> {
+  async drain(org: OrganizationId): Promise<void> {
     await this.#transactions.run((tx) => tx.run(moveVersion, [org]));
   }
 

@@ -13,11 +13,11 @@ const organizationsOf = statement<{ org_id: string }>(
  * To be called when the end of a credential of this user is committed. A write that saw the credential before commits before this resolves, or
  * looks again and finds it gone. The end of a credential pays for this, so that no write has to lock the credential's row.
  */
-export async function passWrites({ reads, writer }: Pick<Context, 'reads' | 'writer'>, user: string): Promise<void> {
+export async function drainWrites({ reads, writer }: Pick<Context, 'reads' | 'writer'>, user: string): Promise<void> {
   const places = await reads.run(organizationsOf, [user]);
   await Promise.all(
     places.map(({ org_id }) =>
-      writer.pass(parseOrganizationId(org_id)).catch((cause: unknown) => {
+      writer.drain(parseOrganizationId(org_id)).catch((cause: unknown) => {
         throw new StoreError(
           { code: 'unavailable' },
           { cause, message: 'writes by an ended credential were not awaited' },
