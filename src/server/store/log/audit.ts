@@ -70,18 +70,18 @@ const newest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** Bound of one statement. */
 const maxBatch = 1_000;
 
-type Told = Pick<AuditRecord, 'before' | 'after' | 'subject'>;
+type AuditDetails = Pick<AuditRecord, 'before' | 'after' | 'subject'>;
 
 const parsed = (text: string | null): object | undefined => (text === null ? undefined : (JSON.parse(text) as object));
 
-const told = ({ before, after, subject }: { [Name in keyof Told]: Told[Name] | undefined }): Told => ({
+const auditDetails = ({ before, after, subject }: { [Name in keyof AuditDetails]: AuditDetails[Name] | undefined }): AuditDetails => ({
   ...(subject === undefined ? {} : { subject }),
   ...(before === undefined ? {} : { before }),
   ...(after === undefined ? {} : { after }),
 });
 
 /** What the entry itself says of the record. Of a change it tells only the fields that differ. */
-function ownWords({ subject_name, before, after }: AuditRow): Told {
+function ownWords({ subject_name, before, after }: AuditRow): AuditDetails {
   const [old, now] = [parsed(before), parsed(after)];
   const { hostname, group_name } = (old ?? {}) as Partial<DeviceRecord & GroupRecord>;
   const name = subject_name ?? hostname ?? group_name;
@@ -89,11 +89,11 @@ function ownWords({ subject_name, before, after }: AuditRow): Told {
   const idOf = (one: { readonly id?: unknown } | undefined): unknown => one?.id;
   const isOther = idOf(old) !== idOf(now);
   const change = old === undefined || now === undefined || isOther ? { before: old, after: now } : changeOf(old, now);
-  return told({ subject: name === undefined ? undefined : { name }, ...change });
+  return auditDetails({ subject: name === undefined ? undefined : { name }, ...change });
 }
 
 /** What the history says of it, without what its reader could not see. */
-function historyWords({ kind, type, body, old_body, old_revision, revision }: AuditRow & StateRow): Told {
+function historyWords({ kind, type, body, old_body, old_revision, revision }: AuditRow & StateRow): AuditDetails {
   if (kind === null || revision === null) return {};
   const standing = body === null ? undefined : (JSON.parse(withRevision(body, revision)) as object);
   if (kind === 'device') {
@@ -106,12 +106,12 @@ function historyWords({ kind, type, body, old_body, old_revision, revision }: Au
   const old = old_body === null ? undefined : (JSON.parse(withRevision(old_body, old_revision ?? 0)) as GroupRecord);
   const { group_name: name, guardrail } = old ?? group ?? {};
   const subject = name === undefined ? undefined : { name, ...(guardrail === undefined ? {} : { guardrail }) };
-  if (type === 'delete') return told({ subject, before: group, after: undefined });
-  if (old === undefined || group === undefined) return told({ subject, before: old, after: group });
-  return told({ subject, ...changeOf(old, group) });
+  if (type === 'delete') return auditDetails({ subject, before: group, after: undefined });
+  if (old === undefined || group === undefined) return auditDetails({ subject, before: old, after: group });
+  return auditDetails({ subject, ...changeOf(old, group) });
 }
 
-function record(row: AuditRow, words: Told = {}): AuditRecord {
+function record(row: AuditRow, words: AuditDetails = {}): AuditRecord {
   return {
     id: row.id,
     at: row.at,
@@ -136,7 +136,7 @@ function firstIdAt(milliseconds: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }
 
-interface Waiting {
+interface PendingAuditRow {
   readonly row: object;
   readonly resolve: () => void;
   readonly reject: (cause: unknown) => void;
@@ -144,7 +144,7 @@ interface Waiting {
 
 export function auditIn(context: Context, keepMs: number): Audit {
   const { reads, writes } = context;
-  let waiting: Waiting[] = [];
+  let waiting: PendingAuditRow[] = [];
   let busy = false;
 
   const drain = async (): Promise<void> => {

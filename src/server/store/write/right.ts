@@ -158,20 +158,20 @@ export function openingOf({ user_id, right }: Actor, at: string): Opening {
 const judge = `(
   $2 & ${rightRoles.anyUser} <> 0 OR $2 & ${rightRoles.administrator} <> 0 AND u.is_admin
   OR $2 & ${rightRoles.owningUser} <> 0 AND u.id = $3::uuid) IS TRUE AS is_allowed`;
-type Judged = { readonly is_allowed: boolean };
+type RightCheck = { readonly is_allowed: boolean };
 
 /** Values: user, roles, whose the subject is, and the credential. The rows stay as they are until the commit. */
-const lockUser = statement<Judged>(
+const lockUser = statement<RightCheck>(
   'lock_right_of_user',
   `SELECT ${judge} FROM users u WHERE u.id = $1 AND u.removed_at IS NULL FOR KEY SHARE OF u`,
 );
-const lockToken = statement<Judged>(
+const lockToken = statement<RightCheck>(
   'lock_right_of_token',
   `SELECT ${judge} FROM users u JOIN tokens t ON t.user_id = u.id
    WHERE u.id = $1 AND u.removed_at IS NULL AND t.digest = $4 AND t.device_id IS NULL AND t.scope = 'full' AND (t.expires_at > $5) IS NOT FALSE
    FOR KEY SHARE OF u, t`,
 );
-const lockSession = statement<Judged>(
+const lockSession = statement<RightCheck>(
   'lock_right_of_session',
   `SELECT ${judge} FROM users u JOIN sessions s ON s.user_id = u.id
    WHERE u.id = $1 AND u.removed_at IS NULL AND s.id = $4 AND s.expires_at > $5 FOR KEY SHARE OF u, s`,

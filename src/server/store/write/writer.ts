@@ -64,7 +64,7 @@ interface Attempt {
   readonly logged?: LogEntries;
 }
 
-interface Together {
+interface BatchResult {
   readonly outcomes: Outcomes;
   readonly logged?: LogEntries;
 }
@@ -246,7 +246,7 @@ export class Writer {
     org: OrganizationId,
     connection: PipelinedConnection,
     writes: readonly Write<unknown>[],
-  ): Promise<Together | undefined> {
+  ): Promise<BatchResult | undefined> {
     const single = writes.filter((write) => write.kind === 'single-statement');
     if (single.length === writes.length) return this.#pipelined(org, connection, single);
     const outcomes = await this.#interleaved(org, writes);
@@ -258,7 +258,7 @@ export class Writer {
     org: OrganizationId,
     connection: PipelinedConnection,
     writes: readonly SingleStatementWrite<unknown>[],
-  ): Promise<Together | undefined> {
+  ): Promise<BatchResult | undefined> {
     const sets = inWaves(writes).flat();
     const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
     const { rows, committed } = await connection.batch([{ statement: lockHead, values: [org] }, ...statements]);
