@@ -19,7 +19,7 @@ import { Operator, type ChangeTimes } from './operator.ts';
 import { now } from './witness.ts';
 
 const rounds = 30;
-const patience = 20_000;
+const timeout = 20_000;
 /** In the background of the figures: those of a server that has worked for a while. */
 const warmUps = 500;
 
@@ -112,12 +112,12 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
       await file.write(Buffer.alloc(8_192, round));
       await file.datasync();
     },
-    filter: () => session.ask(turn, patience),
+    filter: () => session.ask(turn, timeout),
   };
   const times = { http: [], question: [], statement: [], disk: [], filter: [] } satisfies Record<string, number[]>;
   const names = Object.keys(ways) as (keyof Floors)[];
   try {
-    await session.ask('add table inet floor; add chain inet floor turned', patience);
+    await session.ask('add table inet floor; add chain inet floor turned', timeout);
     for (const name of names) for (let n = 0; n < 100; n++) await ways[name](100 + n);
     for (let round = 1; round <= rounds; round++) {
       for (const name of names) {
@@ -128,7 +128,7 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
         (times[name] as number[]).push((answered ?? now()) - (asked ?? start));
       }
     }
-    await session.ask('delete table inet floor', patience);
+    await session.ask('delete table inet floor', timeout);
   } finally {
     await session.end();
     await postgres.end();

@@ -18,7 +18,7 @@ const count = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 10_000);
 const seconds = Math.min(12, Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 10));
 /** So many that writes come together, as those of many people and programs do. */
 const connections = 64;
-const patience = 120_000;
+const timeout = 120_000;
 const perSecond = 1_000;
 
 async function makeDevices(client: Client, organization: string): Promise<readonly string[]> {
@@ -127,7 +127,7 @@ export async function measureChurn(program: string): Promise<readonly Goal[]> {
         const [first] = await client.statuses.list(organization, { limit: 1 });
         if (first?.device_id !== own) throw new Error('the agent is not the first of the list');
         if (first.in_force === 'yes') return performance.now() - from;
-        if (performance.now() - from > patience) throw new Error('the agent does not keep up');
+        if (performance.now() - from > timeout) throw new Error('the agent does not keep up');
         await sleep(100);
       }
     };
@@ -148,7 +148,7 @@ export async function measureChurn(program: string): Promise<readonly Goal[]> {
     const [full, identity] = [new CountedStream(lab, 'full'), new CountedStream(lab, 'identity')];
     await Promise.all([full.ready, identity.ready]);
     const roamed = await change(lab, ids, (n) => ({ symmetric_nat: n % 2 === 0 }));
-    const until = performance.now() + patience;
+    const until = performance.now() + timeout;
     // Each of the changes is in the one stream; what belongs into the other has come by then.
     for (let before = -1; full.bytes !== before && performance.now() < until; await sleep(500)) before = full.bytes;
     const bytes = { full: full.bytes, identity: identity.bytes };

@@ -18,7 +18,7 @@ const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 200);
 const cores = Number(process.env['RINGFENCE_BENCH_PROCESSES'] ?? availableParallelism());
 /** Between two changes, so that all are at rest again. */
 const pause = 50;
-const patience = 60_000;
+const timeout = 60_000;
 const warmUp = 5;
 
 async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
@@ -147,7 +147,7 @@ export async function measureFleet(program: string): Promise<readonly Goal[]> {
       const from = sharedClock();
       const { revision } = await client.devices.update(organization, mover.id, { labels });
       const answered = sharedClock();
-      const times = await within(patience, Promise.all(processes.map((each) => each.reach(revision))));
+      const times = await within(timeout, Promise.all(processes.map((each) => each.reach(revision))));
       const last = Math.max(...times.map((each) => each.last));
       const first = Math.min(...times.map((each) => each.first));
       for (const phase of now) phase.add({ first: first - answered, last: last - answered, whole: last - from });

@@ -25,7 +25,7 @@ import { at, median, type Goal } from '../lib/goals.ts';
 import { figure, table } from '../lib/table.ts';
 
 const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 200);
-const patience = 60_000;
+const timeout = 60_000;
 const firstMember = 0x0a00_0000n;
 const joiner = 0x6440_0001n;
 const [family, set, counter] = [4, 'peers4', 'in-a'] as const;
@@ -125,7 +125,7 @@ export async function measureKernel(): Promise<readonly Goal[]> {
       const text = printAddress(4, joiner);
       const element = `{ ${text} : "${counter}" }`;
       const ask = async (line: string): Promise<void> => {
-        const said = await session.ask(line, patience);
+        const said = await session.ask(line, timeout);
         if (said.some((each) => each.includes('Error'))) throw new Error(said.join('\n'));
       };
       const change = { table: 'service', set, family, addresses: [joiner], counter } as const;

@@ -139,11 +139,11 @@ function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {
 }
 
 /** Milliseconds for the counters: an operator gets an answer also where nft gives none. */
-const patience = 2_000;
+const timeout = 2_000;
 
 async function atMost(work: Promise<void>): Promise<void> {
   const end = new AbortController();
-  await Promise.race([work, sleep(systemClock, patience, end.signal).catch(() => {})]);
+  await Promise.race([work, sleep(systemClock, timeout, end.signal).catch(() => {})]);
   end.abort();
 }
 

@@ -5,7 +5,7 @@ import { change, informed, tail } from './informer.fixture.ts';
 import { createInformer } from './informer.ts';
 import { device, organization } from './records.fixture.ts';
 
-describe('the patience of an informer', () => {
+describe('an informer that waits', () => {
   it('grows with every failure up to its bound and starts small again after progress', async () => {
     const waits: number[] = [];
     const failing = (): Response => problem(503, {});

@@ -23,7 +23,7 @@ export interface SignsOfLifeOptions {
 /** Whatever a server asks for, signs come no more often and no less often than this. */
 const [shortest, longest] = [250, 60_000];
 /** Milliseconds that the server has to answer a request. */
-const patience = 10_000;
+const timeout = 10_000;
 
 export class SignsOfLife {
   readonly #o: SignsOfLifeOptions;
@@ -54,7 +54,7 @@ export class SignsOfLife {
   async #ask(): Promise<void> {
     const { transport, request, onDead } = this.#o;
     try {
-      await withSignal({ clock: transport.clock, signal: this.#end.signal, deadline: patience }, request);
+      await withSignal({ clock: transport.clock, signal: this.#end.signal, deadline: timeout }, request);
     } catch (error) {
       const isDead = error instanceof RingfenceError && (error.code === 'unreachable' || error.code === 'timed_out');
       // Any other failure came from somewhere: what it means shows on the stream.

@@ -124,8 +124,8 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   async next(): Promise<readonly WatchEvent<K, R>[] | undefined> {
     try {
       if (this.#asked !== undefined) this.#tellAsked(this.#asked);
-      const reader = (this.#reader ??= await this.#patient(() => this.#open()));
-      const { done, value: chunk } = await this.#patient(() => reader.read());
+      const reader = (this.#reader ??= await this.#withTimeout(() => this.#open()));
+      const { done, value: chunk } = await this.#withTimeout(() => reader.read());
       if (!done && chunk !== undefined) return this.#documents(chunk);
       if (this.#lines.pending > 0) throw cutOff('the stream ended in the middle of a document');
       // The end of a connection alone may be that of a server that died.
@@ -193,7 +193,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   }
 
   /** Waits for one thing at a time, but no longer than the stream lives, and ends the stream if nothing has come for that long. */
-  #patient<T>(work: () => Promise<T>): Promise<T> {
+  #withTimeout<T>(work: () => Promise<T>): Promise<T> {
     this.#own.signal.throwIfAborted();
     const silence = this.#silence;
     const cancel = this.#client.transport.clock.after(silence, () => this.#own.abort(tooSilent(silence)));

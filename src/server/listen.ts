@@ -73,7 +73,7 @@ export interface ServingParts {
 }
 
 /** No new requests; streams end; requests in flight may finish, but not for ever. */
-export async function stopServing(parts: ServingParts, patienceMs: number): Promise<void> {
+export async function stopServing(parts: ServingParts, timeoutMs: number): Promise<void> {
   const { app, connections, health, watch, convergence } = parts;
   health.drain();
   // Whoever waits asks another server.
@@ -82,7 +82,7 @@ export async function stopServing(parts: ServingParts, patienceMs: number): Prom
     app.server.closeAllConnections();
     connections.close();
     watch.close();
-  }, patienceMs);
+  }, timeoutMs);
   const closed = app.close();
   connections.endUnheard();
   await Promise.all([watch.drain(), closed]);
@@ -94,4 +94,4 @@ export async function stopServing(parts: ServingParts, patienceMs: number): Prom
 const closingMs = 2_000;
 
 /** How long requests in flight may go on when the whole stop may take so long. */
-export const requestPatienceMs = (shutdownMs: number): number => shutdownMs - Math.min(closingMs, shutdownMs / 4);
+export const requestTimeoutMs = (shutdownMs: number): number => shutdownMs - Math.min(closingMs, shutdownMs / 4);

@@ -57,7 +57,7 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
     count: config.workers,
     log,
     streamLimits: streamLimitsOf(config),
-    patienceMs: config.shutdownTimeout * 1000 + graceMs,
+    timeoutMs: config.shutdownTimeout * 1000 + graceMs,
   });
   const close = async (): Promise<void> => {
     await pool.stop();

@@ -21,7 +21,7 @@ import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
-import { listen, openConnections, openTls, requestPatienceMs, stopServing } from './listen.ts';
+import { listen, openConnections, openTls, requestTimeoutMs, stopServing } from './listen.ts';
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
@@ -311,7 +311,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),
     });
     const shutdownMs = config.shutdownTimeout * 1000;
-    undo.push(() => stopServing({ app, connections, health, watch, convergence }, requestPatienceMs(shutdownMs)));
+    undo.push(() => stopServing({ app, connections, health, watch, convergence }, requestTimeoutMs(shutdownMs)));
     if (tls !== undefined) {
       undo.push(() => tls.stop());
       tls.start(app.server as unknown as TlsServer);

@@ -109,7 +109,7 @@ export interface StreamCounter {
 }
 
 /** How long the counting process may take: a stream must not wait for one that is frozen. */
-const patienceMs = 1_000;
+const timeoutMs = 1_000;
 
 /**
  * The stream quota of one process among several: its own counts first, then those of all. Where the process that counts for all does not
@@ -159,7 +159,7 @@ export class SharedStreamQuota implements StreamQuota {
 /** The answer, or undefined when it does not come in time. */
 function inTime<T>(asked: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), patienceMs);
+    const timer = setTimeout(() => resolve(undefined), timeoutMs);
     void asked.then((answer) => {
       clearTimeout(timer);
       resolve(answer);

@@ -45,14 +45,14 @@ export function parseLinks(text: string): readonly Link[] {
 }
 
 /** Milliseconds for a listing. Until the first one the agent has no rules: then it goes by the given name sooner. */
-const patience = 30_000;
-const firstPatience = 1_000;
+const timeout = 30_000;
+const firstTimeout = 1_000;
 
 export class LinkMonitor {
   readonly #argv: readonly string[];
   readonly #program: SupervisedProcess;
   readonly #clock: Clock;
-  #patience = firstPatience;
+  #timeout = firstTimeout;
 
   constructor({ clock, prefix = [], program = 'ip', onChange, onLost }: LinkMonitorOptions) {
     this.#clock = clock;
@@ -83,8 +83,8 @@ export class LinkMonitor {
   /** Every link there is now. Fails where `ip` gives no answer in time, whatever becomes of the program and of what it started. */
   read(): Promise<readonly Link[]> {
     const [command = '', ...args] = this.#argv;
-    const within = this.#patience;
-    this.#patience = patience;
+    const within = this.#timeout;
+    this.#timeout = timeout;
     return new Promise((resolve, reject) => {
       const child = execFile(
         command,

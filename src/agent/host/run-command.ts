@@ -11,7 +11,7 @@ export interface CommandResult {
 export type Run = (argv: readonly string[], input?: string) => Promise<CommandResult>;
 
 /** Long enough for a busy machine, and no caller waits for ever. */
-const patience = 60_000;
+const timeout = 60_000;
 const mostOutput = 256 * 1024 * 1024;
 
 /** Thrown where a program cannot be started, or was stopped. A code other than 0 is an answer, no failure. */
@@ -25,7 +25,7 @@ export const commandRunner =
   (argv, input) =>
     new Promise((resolve, reject) => {
       const [command = '', ...args] = [...prefix, ...argv];
-      const options = { env: helperEnvironment, timeout: patience, maxBuffer: mostOutput };
+      const options = { env: helperEnvironment, timeout, maxBuffer: mostOutput };
       const child = execFile(command, args, options, (error, stdout, stderr) => {
         if (error === null) resolve({ code: 0, stdout, stderr });
         else if (typeof error.code === 'number') resolve({ code: error.code, stdout, stderr });

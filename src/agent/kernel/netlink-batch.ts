@@ -143,8 +143,8 @@ function isRepeatable(all: readonly (Command | EndedCommand)[]): boolean {
 const unclear: ReadonlySet<ChannelErrorCode> = new Set(['interrupted', 'timed_out']);
 
 /** Milliseconds for an answer, and for each byte of a large batch: a hundred times what a quiet machine takes. */
-const patience = 10_000;
-const patiencePerByte = 0.005;
+const timeout = 10_000;
+const timeoutPerByte = 0.005;
 
 /**
  * Makes the changes over netlink; false where `nft` has to be asked, and then nothing has changed, or all of a batch that may be
@@ -159,7 +159,7 @@ export async function changeOverNetlink(
   const batch = batchOf(commands);
   if (batch === undefined) return false;
   try {
-    await batch.run(channel, patience + batch.size * patiencePerByte);
+    await batch.run(channel, timeout + batch.size * timeoutPerByte);
     return true;
   } catch (error) {
     if (!(error instanceof ChannelError)) throw error;

@@ -21,7 +21,7 @@ interface PendingLine {
 
 const noSuchProgram = 127;
 /** Milliseconds for a process that was asked nothing to end. */
-const endPatience = 60_000;
+const endTimeout = 60_000;
 
 export class NftSession {
   readonly #options: NftSessionOptions;
@@ -72,7 +72,7 @@ export class NftSession {
    * The lines that answer this line, or `timed_out` after so many milliseconds. One question at a time; the line is short, so that the kernel takes it whole: nft
    * would run the beginning of a line whose end never comes. `listing` is given what is listed, part by part as it comes, which is then no line of the answer.
    */
-  ask(line: string, patience: number, listing?: (part: string) => void): Promise<readonly string[]> {
+  ask(line: string, timeout: number, listing?: (part: string) => void): Promise<readonly string[]> {
     return new Promise((resolve, reject) => {
       if (this.#dead !== undefined) {
         reject(this.#dead);
@@ -80,8 +80,8 @@ export class NftSession {
       }
       const { clock, program } = this.#options;
       this.#asked++;
-      const cancel = clock.after(patience, () => {
-        this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(patience / 1_000)} s`));
+      const cancel = clock.after(timeout, () => {
+        this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(timeout / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
       this.#pending = { listing, resolve, reject, cancel };
@@ -92,7 +92,7 @@ export class NftSession {
   /** Lets the process finish what it was asked, and waits for its end. */
   async end(): Promise<void> {
     this.#child.stdin?.end();
-    const cancel = this.#options.clock.after(endPatience, () => this.#child.kill('SIGKILL'));
+    const cancel = this.#options.clock.after(endTimeout, () => this.#child.kill('SIGKILL'));
     await this.#closed;
     cancel();
   }

@@ -179,7 +179,7 @@ describe('the real packet filter', () => {
 
   test('gives up on an nft that does not answer, and ends it', async () => {
     const { namespace } = opened;
-    const nft = another({ prefix: namespace.inside(['sh', '-c', 'exec sleep 1000', 'sh']), patience: 200 });
+    const nft = another({ prefix: namespace.inside(['sh', '-c', 'exec sleep 1000', 'sh']), timeout: 200 });
     await expect(nft.run(table)).rejects.toMatchObject({ code: 'timed_out' });
     await nft.close();
     const { stdout } = await namespace.attempt(['pgrep', '--ns', String(namespace.pid), '--nslist', 'net', 'sleep']);

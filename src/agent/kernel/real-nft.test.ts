@@ -24,23 +24,23 @@ const batch = (ranges: number): readonly Command[] => {
 };
 
 /** Milliseconds until the port gives up on this batch. */
-async function patienceFor(nft: RealNft, clock: FakeClock, commands: readonly Command[]): Promise<number> {
+async function timeoutFor(nft: RealNft, clock: FakeClock, commands: readonly Command[]): Promise<number> {
   const outcome = nft.run(commands).catch((error: unknown) => error);
   while (clock.next === undefined) await turn();
-  const patience = clock.next;
-  await clock.advance(patience);
+  const timeout = clock.next;
+  await clock.advance(timeout);
   expect(await outcome).toMatchObject({ code: 'timed_out' });
-  return patience;
+  return timeout;
 }
 
 test('a larger batch has more time, and one that had too little has twice as much the next time', async () => {
   const clock = new FakeClock();
   const silent = new RealNft({ clock, scratch, program: 'sh', prefix: ['sh', '-c', 'exec cat > /dev/null'] });
-  const small = await patienceFor(silent, clock, batch(2));
+  const small = await timeoutFor(silent, clock, batch(2));
   expect(small).toBeGreaterThanOrEqual(60_000);
-  expect(await patienceFor(silent, clock, batch(2))).toBe(small * 2);
+  expect(await timeoutFor(silent, clock, batch(2))).toBe(small * 2);
   const fresh = new RealNft({ clock, scratch, program: 'sh', prefix: ['sh', '-c', 'exec cat > /dev/null'] });
-  const large = await patienceFor(fresh, clock, batch(20_000));
+  const large = await timeoutFor(fresh, clock, batch(20_000));
   expect(large).toBeGreaterThan(small + 1_000);
   await Promise.all([silent.close(), fresh.close()]);
 });

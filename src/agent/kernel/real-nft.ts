@@ -24,7 +24,7 @@ import { isTableAbsent } from '../netlink/nf-tables.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftSession } from './nft-session.ts';
-import { Patience } from './patience.ts';
+import { AdaptiveTimeout } from './adaptive-timeout.ts';
 
 export interface RealNftOptions {
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export interface RealNftOptions {
   readonly prefix?: readonly string[];
   readonly program?: string;
   /** Milliseconds for one answer, besides what a large batch takes; a minute unless given. */
-  readonly patience?: number;
+  readonly timeout?: number;
   /** The short way for what can be said over netlink; absent: all goes through nft. */
   readonly netlink?: NetlinkChannel;
   /** Lines after which a fresh nft takes over: it keeps every line in memory. 10,000 unless given. */
@@ -56,10 +56,10 @@ const helperGrace = 250;
 const knownAuthors = 6;
 
 export class RealNft implements Nft {
-  readonly #options: Required<Omit<RealNftOptions, 'patience' | 'netlink'>> & Pick<RealNftOptions, 'netlink'>;
+  readonly #options: Required<Omit<RealNftOptions, 'timeout' | 'netlink'>> & Pick<RealNftOptions, 'netlink'>;
   readonly #file: string;
   readonly #pids = new Set<number>();
-  readonly #patience: Patience;
+  readonly #timeout: AdaptiveTimeout;
   #process: NftSession | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #lost = false;
@@ -67,7 +67,7 @@ export class RealNft implements Nft {
 
   constructor(options: RealNftOptions) {
     this.#options = { prefix: [], program: 'nft', lifetime: 10_000, heavy: largeBatch, ...options };
-    this.#patience = new Patience(options.patience);
+    this.#timeout = new AdaptiveTimeout(options.timeout);
     this.#file = join(options.scratch, `batch-${process.pid}.nft`);
   }
 
@@ -171,14 +171,14 @@ export class RealNft implements Nft {
     const session = await this.#running();
     try {
       const hear = listing && ((part: string): void => listing.push(part));
-      const answer = readNftReply(await session.ask(line, this.#patience.for(size), hear));
-      this.#patience.reset();
+      const answer = readNftReply(await session.ask(line, this.#timeout.for(size), hear));
+      this.#timeout.reset();
       // 50,000 rules leave it with 250 MB for good: the next question goes to a fresh one.
       const listed = answer.kind === 'done' ? (answer.json?.length ?? 0) : 0;
       if (Math.max(size ?? 0, listing?.length ?? listed) >= this.#options.heavy) await session.end();
       return answer;
     } catch (error) {
-      if (error instanceof NftError && error.code === 'timed_out') this.#patience.grow();
+      if (error instanceof NftError && error.code === 'timed_out') this.#timeout.grow();
       throw error;
     }
   }

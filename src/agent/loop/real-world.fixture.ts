@@ -33,7 +33,7 @@ export const driver = 'rf0';
 
 /** What of the agent's surroundings differs from the usual. */
 export type WorldOverrides = Partial<AgentOptions> & {
-  readonly netlink?: Pick<ChannelOptions, 'argv' | 'patience'>;
+  readonly netlink?: Pick<ChannelOptions, 'argv' | 'timeout'>;
   /** The program that lists and watches interfaces. */
   readonly ip?: string;
 };

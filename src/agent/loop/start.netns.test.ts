@@ -174,7 +174,7 @@ describe('after a reboot', () => {
 
 describe('the first rules do not wait', () => {
   test('for a netlink helper that hangs', async () => {
-    const world = await openWorld({ netlink: { argv: ['sleep', '600'], patience: 600_000 } });
+    const world = await openWorld({ netlink: { argv: ['sleep', '600'], timeout: 600_000 } });
     world.start();
     await settled(world);
     expect(await verdicts(world)).toMatchObject({ withdrawn: 'closed', admitted: 'closed' });

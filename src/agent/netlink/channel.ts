@@ -37,7 +37,7 @@ export interface ChannelOptions {
   /** The helper itself. */
   readonly argv?: readonly string[];
   /** Milliseconds for an answer; 10 seconds unless given. */
-  readonly patience?: number;
+  readonly timeout?: number;
 }
 
 /** One request, without its place in the order. */
@@ -62,7 +62,7 @@ const listingSocket = (protocol: number): number => protocol | 0x20;
 /** A helper that could not be started, or never answered, is not tried again before this many milliseconds. */
 const restartAfter = 60_000;
 /** Milliseconds for the first answer of a helper: one that hangs from its start must hold nothing up. */
-const firstPatience = 5_000;
+const firstTimeout = 5_000;
 const netfilter = 12;
 /** Asks for the number of the packet filter's generation: any question would do that the kernel answers. */
 const greeting: Request = { type: 0xa10, payload: new Uint8Array(4) };
@@ -90,7 +90,7 @@ export class NetlinkChannel {
   readonly #listings = new Map<number, Promise<unknown>>();
   #sequence = 0;
   /** Milliseconds for an answer to what is asked now. */
-  #patience: number;
+  #timeout: number;
   #missingUntil = Number.NEGATIVE_INFINITY;
   /** Whether the helper that runs has answered anything. */
   #answers = false;
@@ -99,8 +99,8 @@ export class NetlinkChannel {
   #closed = false;
 
   constructor(options: ChannelOptions) {
-    this.#options = { prefix: [], argv: helperArgv, patience: 10_000, ...options };
-    this.#patience = this.#options.patience;
+    this.#options = { prefix: [], argv: helperArgv, timeout: 10_000, ...options };
+    this.#timeout = this.#options.timeout;
   }
 
   /** The helper that was started last. */
@@ -195,12 +195,12 @@ export class NetlinkChannel {
 
   /**
    * Sends the batch, which is one transaction. Resolves when the kernel has committed it; rejects with `refused` where it has not, and then
-   * nothing has changed. `patience`, in milliseconds, is for what a large one takes.
+   * nothing has changed. `timeout`, in milliseconds, is for what a large one takes.
    */
-  transact(protocol: number, batch: Batch, patience = this.#options.patience): Promise<void> {
+  transact(protocol: number, batch: Batch, timeout = this.#options.timeout): Promise<void> {
     return this.#inTurn(async () => {
       // Listings that are asked for meanwhile wait for it in the helper.
-      this.#patience = Math.max(patience, this.#options.patience);
+      this.#timeout = Math.max(timeout, this.#options.timeout);
       const first = this.#take(batch.messages);
       const pieces = batch.seal(protocol, first);
       const last = first + batch.messages - 2;
@@ -215,7 +215,7 @@ export class NetlinkChannel {
         }
         return false;
       };
-      await this.#put(protocol, pieces, hear).finally(() => (this.#patience = this.#options.patience));
+      await this.#put(protocol, pieces, hear).finally(() => (this.#timeout = this.#options.timeout));
       if (failed !== undefined) throw refusal(failed);
     });
   }
@@ -262,7 +262,7 @@ export class NetlinkChannel {
   /** Nobody else is asked before one that was given up has ended: what it asked for last may still come into force. */
   #waitForEnd(end: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
-      const cancel = this.#options.clock.after(this.#patience, () =>
+      const cancel = this.#options.clock.after(this.#timeout, () =>
         reject(new ChannelError('timed_out', 'the netlink helper that did not answer does not end')),
       );
       void end.then(() => {
@@ -277,7 +277,7 @@ export class NetlinkChannel {
       try {
         const child = this.#running();
         const cancel = this.#options.clock.after(
-          this.#answers ? this.#patience : Math.min(this.#patience, firstPatience),
+          this.#answers ? this.#timeout : Math.min(this.#timeout, firstTimeout),
           () => this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink')),
         );
         this.#pending.set(socket, { hear, resolve, reject, cancel });

@@ -59,11 +59,11 @@ export class FilterBatch extends Batch {
     return ++this.#sets;
   }
 
-  /** Does all that is asked, or none; `patience` is for its answer, in milliseconds. */
-  async run(channel: NetlinkChannel, patience?: number): Promise<void> {
+  /** Does all that is asked, or none; `timeout` is for its answer, in milliseconds. */
+  async run(channel: NetlinkChannel, timeout?: number): Promise<void> {
     if (this.messages === 1) return;
     this.#mark(markOf.end);
-    await channel.transact(netfilter, this, patience);
+    await channel.transact(netfilter, this, timeout);
   }
 
   #mark(type: number): void {

@@ -72,7 +72,7 @@ export class NoAnswer extends Error {
   }
 }
 
-const patience = 10_000;
+const timeout = 10_000;
 
 /** Asks the agent that runs with this state directory. Throws `NoAnswer`. */
 export function askStatus(state: string): Promise<StatusDocument> {
@@ -82,7 +82,7 @@ export function askStatus(state: string): Promise<StatusDocument> {
       const code = absent ? 'not_running' : error.code === 'EACCES' ? 'not_permitted' : 'failed';
       reject(new NoAnswer(code, error.message));
     };
-    const sent = request({ socketPath: socketPath(state), path: '/status', timeout: patience }, (answer) => {
+    const sent = request({ socketPath: socketPath(state), path: '/status', timeout }, (answer) => {
       let text = '';
       answer.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
       answer.on('error', fail);

@@ -31,9 +31,9 @@ const mostAddresses = 32;
 const grace = 10 * 60_000;
 const askEvery = 5 * 60_000;
 /** Milliseconds after which what is known is used while the answer is still awaited. */
-const patience = 3_000;
+const timeout = 3_000;
 /** Milliseconds for the rules to follow before a connection is tried all the same. */
-const rulesPatience = 5_000;
+const rulesTimeout = 5_000;
 
 const textOf = ({ family, value }: Address): string => printAddress(family, value);
 
@@ -107,7 +107,7 @@ export class ServerAddresses {
     if (known.length === 0) return asking;
     const late = new AbortController();
     const answer = asking.catch(() => known);
-    const inTime = sleep(clock, patience, late.signal).then(
+    const inTime = sleep(clock, timeout, late.signal).then(
       () => known,
       () => answer,
     );
@@ -194,7 +194,7 @@ export class ServerAddresses {
     };
     this.#waiting.add(check);
     check();
-    await sleep(this.#options.clock, rulesPatience, enough.signal).catch(() => {});
+    await sleep(this.#options.clock, rulesTimeout, enough.signal).catch(() => {});
     this.#waiting.delete(check);
   }
 }

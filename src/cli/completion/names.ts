@@ -9,7 +9,7 @@ import { allDevices, namesOfDevice } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
 /** Whoever presses a key does not wait longer than this for a server that is away. */
-const patience = 1_500;
+const timeout = 1_500;
 
 /** Words that commands understand: a name that could mean something else is offered as an id. */
 const wordsOf = <T>(things: readonly T[], read: (thing: T) => Named): readonly string[] =>
@@ -49,7 +49,7 @@ export async function printNames(session: Session, root: CommandNode, words: rea
   const { '--server': server, '--org': org, '--profile': profile, '--token-file': tokenFile } = given;
   const asking = new Session({
     terminal,
-    signal: AbortSignal.any([session.signal, AbortSignal.timeout(patience)]),
+    signal: AbortSignal.any([session.signal, AbortSignal.timeout(timeout)]),
     values: {
       ...values,
       ...(server !== undefined && { server }),

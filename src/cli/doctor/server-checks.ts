@@ -9,7 +9,7 @@ import { shortTime } from '../terminal/time.ts';
 import { failed, messageOf, ok, skipped, warning, type Check } from './check.ts';
 
 /** Longer than any server that is well takes for a page. */
-const patienceMs = 10_000;
+const timeoutMs = 10_000;
 /** More than this, and times in the audit, expiries and sign-ins by provider go wrong. */
 const mostSkewMs = 30_000;
 const soonMs = 7 * 24 * 60 * 60 * 1_000;
@@ -26,7 +26,7 @@ async function read(url: string, signal: AbortSignal): Promise<Page> {
     headers: {},
     cache: 'no-store',
     redirect: 'manual',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
   });
   const value = await answer.json().catch(() => undefined);
   return { status: answer.status, date: answer.headers.get('date'), value };

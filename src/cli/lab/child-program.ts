@@ -60,9 +60,9 @@ export class ChildProgram {
   }
 
   /** Ends it, by force if it does not listen. */
-  async end(signal: NodeJS.Signals = 'SIGTERM', patience = 15_000): Promise<Ending> {
+  async end(signal: NodeJS.Signals = 'SIGTERM', timeout = 15_000): Promise<Ending> {
     if (this.isRunning) this.#child.kill(signal);
-    const timer = setTimeout(() => this.#child.kill('SIGKILL'), patience);
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), timeout);
     try {
       return await this.ended;
     } finally {

@@ -18,7 +18,7 @@ function answer(response: ServerResponse, status: number, title: string, text: s
   response.end(page(title, text));
 }
 
-const patienceMs = 600_000;
+const timeoutMs = 600_000;
 
 /** Shows the address by `show`, waits for the browser, and redeems what it brings. */
 export async function signInByBrowser(
@@ -31,7 +31,7 @@ export async function signInByBrowser(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening', { signal });
   const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   try {
     const coming = new Promise<URLSearchParams>((resolve, reject) => {
       const onAbort = (): void =>

@@ -28,7 +28,7 @@ const mostKept = 20_000;
 /** Groups that are read from the database at a time: each may be large. */
 const mostRead = 4;
 /** For so long digests are worked out for one who asks. What is not known by then counts as not in force, and is worked out for the next. */
-const patienceMs = 20_000;
+const timeoutMs = 20_000;
 
 export class ExpectedDigests {
   readonly #o: ExpectedDigestsOptions;
@@ -54,7 +54,7 @@ export class ExpectedDigests {
 
   async #workOut(wanted: ReadonlyMap<string, Effect>, model: DigestModel, version: object): Promise<void> {
     const { digester, slices, monotonic } = this.#o;
-    const until = monotonic() + patienceMs;
+    const until = monotonic() + timeoutMs;
     for (const [key, effect] of wanted) {
       if (this.#digests.has(key)) continue;
       if (monotonic() > until) return;

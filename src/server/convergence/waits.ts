@@ -14,7 +14,7 @@ export interface WaitsOptions {
 }
 
 /** How long somebody waits: until a moment of `monotonic`, or until whoever asked is gone. */
-export interface Patience {
+export interface WaitLimit {
   readonly until: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -88,7 +88,7 @@ export class OrganizationWaits {
   }
 
   /** Resolves when a look has shown the revision on every device, or when the time is over; fails with the signal's reason when whoever asked is gone. */
-  wait(revision: number, { until, signal }: Patience): Promise<void> {
+  wait(revision: number, { until, signal }: WaitLimit): Promise<void> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const settle = (failure?: unknown): void => {

@@ -112,14 +112,14 @@ class Supervisor implements Database {
     this.#stopping = true;
     this.#wakeUp.abort();
     const child = this.#child;
-    for (const [signal, patienceMs] of [
+    for (const [signal, timeoutMs] of [
       ['SIGINT', 20_000] as const,
       ['SIGQUIT', 5_000] as const,
       ['SIGKILL', 5_000] as const,
     ]) {
       if (child === undefined || child.exitCode !== null || child.signalCode !== null) break;
       child.kill(signal);
-      await Promise.race([this.#exited, sleep(patienceMs, undefined, { ref: false })]);
+      await Promise.race([this.#exited, sleep(timeoutMs, undefined, { ref: false })]);
     }
     await this.#loop;
   }

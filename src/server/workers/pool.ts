@@ -15,7 +15,7 @@ export interface WorkerPoolOptions {
   /** The most streams that all workers together may have open. */
   readonly streamLimits: StreamLimits;
   /** How long workers may take to stop before they are killed. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
 }
 
 /** Waits before a worker that keeps dying is replaced; one that served for `healthyMs` starts over. */
@@ -102,7 +102,7 @@ export class WorkerPool {
     if (this.#workers.size === 0) return;
     const cut = setTimeout(() => {
       for (const worker of this.#workers) worker.child.process.kill('SIGKILL');
-    }, this.#o.patienceMs);
+    }, this.#o.timeoutMs);
     await empty;
     clearTimeout(cut);
   }

@@ -6,7 +6,7 @@ import { WarnIcon } from '../components/icons.tsx';
 import { useLive, useSnapshot } from '../state/organization.ts';
 
 /** A stream that is resumed at once is no news; only a gap that a person would notice is. */
-const patience = 1_500;
+const showAfter = 1_500;
 
 function useLost(connection: ConnectionState, synced: boolean): boolean {
   const [lost, setLost] = useState(false);
@@ -16,7 +16,7 @@ function useLost(connection: ConnectionState, synced: boolean): boolean {
       setLost(false);
       return undefined;
     }
-    const timer = setTimeout(() => setLost(true), patience);
+    const timer = setTimeout(() => setLost(true), showAfter);
     return () => clearTimeout(timer);
   }, [gone]);
   return lost;

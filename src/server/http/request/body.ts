@@ -38,7 +38,7 @@ export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
 };
 
 /** Of a body that is too large, so many times the limit are read and thrown away before the answer. */
-const patience = 16;
+const drainFactor = 16;
 
 /**
  * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
@@ -86,7 +86,7 @@ async function readBody(
           refusal = error;
           chunks.length = 0;
         }
-      } else if (size <= limit * patience) chunks.length = 0;
+      } else if (size <= limit * drainFactor) chunks.length = 0;
       else {
         body.pause();
         done();

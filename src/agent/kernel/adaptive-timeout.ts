@@ -6,7 +6,7 @@ const least = 60_000;
 const perByte = 0.015;
 const most = 30 * 60_000;
 
-export class Patience {
+export class AdaptiveTimeout {
   readonly #least: number;
   /** Bytes of the largest batch so far: a listing of the table may be as long. */
   #largest = 0;
