@@ -3,7 +3,7 @@ import type { FlowTable } from '../host/flow-table.ts';
 import type { Flow } from '../host/flows.ts';
 import type { NetlinkChannel } from './channel.ts';
 import { forgetConnections, kernelFlow, visitConnections, type KernelFlow } from './connections.ts';
-import { orElse } from './or-else.ts';
+import { withFallback } from './fallback.ts';
 import { abortSockets, visitSockets } from './sockets.ts';
 
 const isKernelFlow = (flow: Flow): flow is KernelFlow => 'key' in flow;
@@ -22,18 +22,18 @@ export const netlinkFlowTable = (
   { manySockets }: NetlinkFlowTableOptions = {},
 ): FlowTable => ({
   list: (remotes, visit) =>
-    orElse(
+    withFallback(
       () =>
         visitConnections(channel, remotes !== undefined && remotes.length <= mostRemotes ? remotes : undefined, visit),
       () => otherwise.list(remotes, visit),
     ),
   listSockets: (visit) =>
-    orElse(
+    withFallback(
       () => visitSockets(channel, visit),
       () => otherwise.listSockets(visit),
     ),
   abort: (flows, index) =>
-    orElse(
+    withFallback(
       async () => {
         const errno = await abortSockets(channel, flows, index, manySockets);
         // A kernel that does not end sockets: the program says so in its words.
@@ -42,7 +42,7 @@ export const netlinkFlowTable = (
       () => otherwise.abort(flows, index),
     ),
   forget: (flows) =>
-    orElse(
+    withFallback(
       async () => {
         const known = flows.map((flow) => (isKernelFlow(flow) ? flow : kernelFlow(flow)));
         const errno = await forgetConnections(channel, known);

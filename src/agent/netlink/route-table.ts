@@ -2,7 +2,7 @@
 import { parseAddress, printAddress } from '../../policy/address.ts';
 import type { LocalAddresses, RoutedInterface, RouteTable, Way } from '../host/route-table.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
-import { orElse } from './or-else.ts';
+import { withFallback } from './fallback.ts';
 import {
   addressBytes,
   addressValue,
@@ -30,12 +30,12 @@ const printed = (bytes: Uint8Array): string => printAddress(bytes.length === 4 ?
 
 export const netlinkRouteTable = (channel: NetlinkChannel, otherwise: RouteTable): RouteTable => ({
   readLocal: (name) =>
-    orElse(
+    withFallback(
       () => readLocal(channel, name),
       () => otherwise.readLocal(name),
     ),
   over: (routed, ways) =>
-    orElse(
+    withFallback(
       () => over(channel, routed, ways),
       () => otherwise.over(routed, ways),
     ),

@@ -1,7 +1,7 @@
 /** Owns the choice between the channel and the programs that do the same where it does not work. */
 import { ChannelError } from './channel.ts';
 
-export async function orElse<T>(work: () => Promise<T>, otherwise: () => Promise<T>): Promise<T> {
+export async function withFallback<T>(work: () => Promise<T>, otherwise: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
