@@ -25,7 +25,7 @@ import { parseObjectName, type InterfaceName, type ObjectName } from './names.ts
 import type { PeerMaps } from './peer-maps.ts';
 
 /** Where packets are judged: those of the device itself, or those it forwards with an address translated. */
-export interface Place {
+export interface HookPoint {
   readonly table: TableName;
   readonly direction: Direction;
 }
@@ -39,12 +39,12 @@ export type BaseContent =
   /** The default group's inbound chain. */
   | { readonly kind: 'default' }
   /** What `forbid` drops is dropped, what `server` accepts before aside; all else passes. */
-  | (Before & { readonly kind: 'forbidding'; readonly forbid: ObjectName })
+  | (EarlyRules & { readonly kind: 'forbidding'; readonly forbid: ObjectName })
   /** The same, and then only what `dispatch` accepts passes; without it nothing new does. */
-  | (Before & { readonly kind: 'closed'; readonly forbid?: ObjectName; readonly dispatch?: ObjectName });
+  | (EarlyRules & { readonly kind: 'closed'; readonly forbid?: ObjectName; readonly dispatch?: ObjectName });
 
 /** What passes before everything that a policy can say: `server` keeps the agent's way to its server open. */
-interface Before {
+interface EarlyRules {
   readonly neighbourDiscovery: boolean;
   readonly server?: ObjectName;
 }
@@ -64,8 +64,8 @@ const hooks: { readonly [T in TableName]: { readonly [D in Direction]: Hook } } 
   service: { inbound: 'input', outbound: 'output' },
   'service-forward': { inbound: 'forward', outbound: 'postrouting' },
 };
-export const baseName = ({ table, direction }: Place): ObjectName => names[table][direction];
-export const baseHook = ({ table, direction }: Place): Hook => hooks[table][direction];
+export const baseName = ({ table, direction }: HookPoint): ObjectName => names[table][direction];
+export const baseHook = ({ table, direction }: HookPoint): Hook => hooks[table][direction];
 
 /** Established connections, and ICMP errors about them: without these, replies to what was admitted would die. */
 const established: Match = node({ kind: 'established' });
@@ -96,7 +96,7 @@ const discovery: readonly Match[] = [
 ];
 
 /** Which packets the rules of a base chain are about. */
-function matchesAt({ table, direction }: Place, name: InterfaceName): readonly Match[] {
+function matchesAt({ table, direction }: HookPoint, name: InterfaceName): readonly Match[] {
   const driver: Match = node({ kind: 'interface', side: direction === 'inbound' ? 'iifname' : 'oifname', name });
   if (table === 'service') return [driver];
   return direction === 'inbound'
@@ -108,7 +108,7 @@ function matchesAt({ table, direction }: Place, name: InterfaceName): readonly M
  * Where a connection that was ended must not be taken up again from its middle: a container goes on sending, and the
  * kernel would track its packets as a new connection outwards, whose answers then pass. A socket of the device is ended itself.
  */
-const takesUpNothing = ({ table, direction }: Place): boolean =>
+const takesUpNothing = ({ table, direction }: HookPoint): boolean =>
   table === 'service-forward' && direction === 'outbound';
 const notSyn: Match = node({ kind: 'notSyn' });
 
@@ -125,7 +125,7 @@ interface FixedRules {
   readonly drop: Rule;
 }
 
-function makeFixedRules(place: Place, name: InterfaceName): FixedRules {
+function makeFixedRules(place: HookPoint, name: InterfaceName): FixedRules {
   const here = matchesAt(place, name);
   const reason = (what: PacketReason): ObjectName => reasonCounter(place.direction, what);
   return {
@@ -145,7 +145,7 @@ function makeFixedRules(place: Place, name: InterfaceName): FixedRules {
 /** Those of the interface that was asked for last: the same objects for the next policy, so that nobody need look whether they are the same rules. */
 const kept: { readonly [T in TableName]: { [D in Direction]?: FixedRules } } = { service: {}, 'service-forward': {} };
 
-function fixedRules(place: Place, name: InterfaceName): FixedRules {
+function fixedRules(place: HookPoint, name: InterfaceName): FixedRules {
   const { table, direction } = place;
   const known = kept[table][direction];
   if (known?.name === name) return known;
@@ -154,9 +154,9 @@ function fixedRules(place: Place, name: InterfaceName): FixedRules {
 
 /** Connections that were admitted before, then what passes whatever a policy says, then what is forbidden. */
 function leadingRules(
-  place: Place,
+  place: HookPoint,
   { here, established: before, notSyn: middle, discovery: genuine }: FixedRules,
-  { neighbourDiscovery, server, forbid }: Before & { readonly forbid?: ObjectName },
+  { neighbourDiscovery, server, forbid }: EarlyRules & { readonly forbid?: ObjectName },
 ): readonly Rule[] {
   return [
     before,
@@ -167,7 +167,7 @@ function leadingRules(
   ];
 }
 
-export function baseRules(place: Place, name: InterfaceName, content: BaseContent): readonly Rule[] {
+export function baseRules(place: HookPoint, name: InterfaceName, content: BaseContent): readonly Rule[] {
   const fixed = fixedRules(place, name);
   const { here } = fixed;
   switch (content.kind) {
@@ -200,7 +200,7 @@ export function baseRules(place: Place, name: InterfaceName, content: BaseConten
   }
 }
 
-export const baseChain = (place: Place, name: InterfaceName, content: BaseContent): BaseChain =>
+export const baseChain = (place: HookPoint, name: InterfaceName, content: BaseContent): BaseChain =>
   node({ kind: 'base', name: baseName(place), hook: baseHook(place), rules: baseRules(place, name, content) });
 
 /** Whether the device forwards packets at all. */

@@ -42,7 +42,7 @@ import {
   type Ruleset,
   type Verdict,
 } from './ast.ts';
-import { baseChain, echo, forwardRules, refusing, translated, type Forwarding, type Part, type Place } from './base.ts';
+import { baseChain, echo, forwardRules, refusing, translated, type Forwarding, type Part, type HookPoint } from './base.ts';
 import { bundle } from './bundles.ts';
 import { allHelpers, helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';
@@ -104,7 +104,7 @@ interface Leaves {
 
 /** Compiles what is admitted or what is forbidden in one direction, for packets at one place. */
 class DirectionCompiler {
-  readonly #place: Place;
+  readonly #place: HookPoint;
   readonly #direction: Direction;
   readonly #salt: string;
   readonly #helpers: Helpers;
@@ -113,7 +113,7 @@ class DirectionCompiler {
   /** What was made already: rules about both protocols have it in common. */
   readonly #known = new Map<readonly PortNode[], readonly PortEntry[]>();
 
-  constructor(place: Place, leaves: Leaves, salt = '') {
+  constructor(place: HookPoint, leaves: Leaves, salt = '') {
     this.#place = place;
     this.#direction = place.direction;
     this.#helpers = new Helpers(salt);
@@ -297,7 +297,7 @@ interface BothLeaves {
   readonly forbidden: Leaves;
 }
 
-function partOf(place: Place, policy: DirectionPolicy, leaves: BothLeaves, options: CompileOptions): Part {
+function partOf(place: HookPoint, policy: DirectionPolicy, leaves: BothLeaves, options: CompileOptions): Part {
   if (!isCounted(place.direction, policy)) {
     return { content: policy.kind === 'open' ? { kind: 'open' } : { kind: 'default' }, helpers: [] };
   }

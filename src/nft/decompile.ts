@@ -3,7 +3,7 @@ import type { CanonicalPolicy, DirectionPolicy } from '../policy/canonical.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
 import { isNothing } from '../policy/shares.ts';
 import { targets, type Rule, type TableName } from './ast.ts';
-import { baseHook, baseName, baseRules, type BaseContent, type Place } from './base.ts';
+import { baseHook, baseName, baseRules, type BaseContent, type HookPoint } from './base.ts';
 import { readCounter } from './counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from './names.ts';
@@ -40,7 +40,7 @@ interface BaseReading {
 }
 
 /** Which of our base chains these rules are: made anew from each candidate, and compared. */
-function contentOf(place: Place, rules: readonly Rule[], name: InterfaceName): BaseContent | undefined {
+function contentOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName): BaseContent | undefined {
   const chains = rules.flatMap(targets);
   const server = chains.find((chain) => chain.startsWith('server-'));
   const forbid = chains.find((chain) => chain.startsWith('forbid-'));
@@ -58,7 +58,7 @@ function contentOf(place: Place, rules: readonly Rule[], name: InterfaceName): B
 }
 
 /** What a base chain does, with everything that it leads to. */
-function readBase(installed: Installed, place: Place, used: Set<string>): BaseReading {
+function readBase(installed: Installed, place: HookPoint, used: Set<string>): BaseReading {
   const name = baseName(place);
   const chain = installed.chains.get(name);
   if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
@@ -120,7 +120,7 @@ function strangers({ flagged, chains, objects }: Installed, table: TableName): F
 const isHarmless = ({ code }: Finding): boolean => code === 'foreign_object';
 
 /** One direction of one table. For forwarded connections, a direction in which everything passes has no chain. */
-function readDirection(installed: Installed, place: Place, used: Set<string>): BaseReading {
+function readDirection(installed: Installed, place: HookPoint, used: Set<string>): BaseReading {
   if (place.table === 'service-forward' && !installed.chains.has(baseName(place))) return { policy: { kind: 'open' } };
   return readBase(installed, place, used);
 }

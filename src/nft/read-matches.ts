@@ -26,7 +26,7 @@ import {
   type TransportName,
   type Verdict,
 } from './ast.ts';
-import { baseName, echo, type Place } from './base.ts';
+import { baseName, echo, type HookPoint } from './base.ts';
 import { readCounter } from './counters.ts';
 import type { InstalledMembers } from './listing.ts';
 import { unexpectedLayout, type ChainReader, type Unexpected } from './read-chain.ts';
@@ -54,7 +54,7 @@ function once<T>(known: Map<string, T>, name: string, read: () => T): T {
 /** Reads what packets at one place are matched for one verdict, chain by chain. */
 export class MatchReader {
   readonly #chains: ChainReader;
-  readonly #place: Place;
+  readonly #place: HookPoint;
   readonly #direction: Direction;
   readonly #verdict: 'accept' | 'drop';
   /** What was read already: many ports may lead to few chains, and both protocols to the same. */
@@ -63,7 +63,7 @@ export class MatchReader {
   readonly #bundles = new Map<string, readonly PortInterval[]>();
   readonly #trees = new Map<string, readonly PortedShare[]>();
 
-  constructor(chains: ChainReader, place: Place, verdict: 'accept' | 'drop') {
+  constructor(chains: ChainReader, place: HookPoint, verdict: 'accept' | 'drop') {
     this.#chains = chains;
     this.#place = place;
     this.#direction = place.direction;
