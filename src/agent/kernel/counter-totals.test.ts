@@ -1,10 +1,10 @@
 /** Proves that what was counted is counted once, and survives new counters, new tables and new starts. */
 import { expect, test } from 'vitest';
-import type { Reading } from '../../nft/reading.ts';
+import type { CounterReading } from '../../nft/counter-reading.ts';
 import { CounterTotals } from './counter-totals.ts';
 
 const group = 'in-00000000-0000-4000-8000-000000000001';
-const reading = (packets: number, incarnation = '1.1', name = group): Reading => ({
+const reading = (packets: number, incarnation = '1.1', name = group): CounterReading => ({
   table: 'service',
   name,
   incarnation,
@@ -61,7 +61,7 @@ test('what others count in our table is nobody’s, and what groups counted that
 });
 
 test('what the table for forwarded connections counts is added, and each table goes on by itself', () => {
-  const forwarded = (packets: number, incarnation = '9.1'): Reading => ({
+  const forwarded = (packets: number, incarnation = '9.1'): CounterReading => ({
     ...reading(packets, incarnation),
     table: 'service-forward',
   });

@@ -2,7 +2,7 @@
 import { tableNames, type TableName } from '../../nft/ast.ts';
 import { readCounter, type Counted } from '../../nft/counters.ts';
 import { field, isObject } from '../../policy/json.ts';
-import type { Reading } from '../../nft/reading.ts';
+import type { CounterReading } from '../../nft/counter-reading.ts';
 
 export interface Count {
   readonly packets: number;
@@ -17,10 +17,10 @@ export class CounterTotals {
   /** By the name of the counter. */
   readonly #totals = new Map<string, Count>();
   /** What of it the kernel's counters said when they were last read, by their table and name. */
-  #seen = new Map<string, Reading>();
+  #seen = new Map<string, CounterReading>();
 
   /** Takes a reading of all counters in. One that is not among them is gone: it begins at zero when it comes back. */
-  see(all: readonly Reading[]): void {
+  see(all: readonly CounterReading[]): void {
     const readings = all.filter(({ name }) => readCounter(name) !== undefined);
     for (const reading of readings) {
       const { packets, bytes } = this.total(reading.name);
@@ -79,7 +79,7 @@ export class CounterTotals {
 const keyOf = ({ table, name }: { readonly table: TableName; readonly name: string }): string => `${table} ${name}`;
 
 /** Where no table is named, there was only one. */
-function readingOf(value: unknown, name: string): Reading | undefined {
+function readingOf(value: unknown, name: string): CounterReading | undefined {
   if (!isObject(value)) return undefined;
   const [last, incarnation, named] = [countOf(value), field(value, 'incarnation'), field(value, 'table') ?? 'service'];
   const table = tableNames.find((each) => each === named);

@@ -3,7 +3,7 @@ import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
 import { isEndedCommand, type EndedCommand, type EndedElement } from '../../nft/ended/flows.ts';
 import type { EndedListing } from '../../nft/ended/listing.ts';
 import type { Installed, InstalledTables } from '../../nft/listing.ts';
-import type { Reading } from '../../nft/reading.ts';
+import type { CounterReading } from '../../nft/counter-reading.ts';
 import { NftError, type Nft, type NftErrorCode } from './nft.ts';
 import { applyCommands, noTables, Refused } from './table-model.ts';
 
@@ -39,7 +39,7 @@ export class FakeNft implements Nft {
   #failure: { readonly code: NftErrorCode; readonly effect: 'none' | 'done' } | undefined;
   #transactions = 0;
   #ended: EndedState | undefined;
-  #counts = new Map<string, Reading>();
+  #counts = new Map<string, CounterReading>();
   #incarnations = 0;
 
   /** How many batches were taken so far. */
@@ -81,7 +81,7 @@ export class FakeNft implements Nft {
     this.#ended = now && { rules: now.rules, elements: new Map(now.elements.map((each) => [keyOf(each), each])) };
   }
 
-  async counters(): Promise<readonly Reading[]> {
+  async counters(): Promise<readonly CounterReading[]> {
     await this.#turn();
     const all = tableNames.flatMap((table) =>
       (this.#state[table]?.objects ?? []).flatMap(({ object, name }) =>
@@ -100,7 +100,7 @@ export class FakeNft implements Nft {
     this.#counts.set(`${table} ${name}`, { ...counter, packets: counter.packets + packets, bytes });
   }
 
-  #newCounter(table: TableName, name: string): Reading {
+  #newCounter(table: TableName, name: string): CounterReading {
     return { table, name, incarnation: String(++this.#incarnations), packets: 0, bytes: 0 };
   }
 

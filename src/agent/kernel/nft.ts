@@ -3,7 +3,7 @@ import type { Command, TableName, TableRules } from '../../nft/ast.ts';
 import type { EndedCommand } from '../../nft/ended/flows.ts';
 import type { EndedListing } from '../../nft/ended/listing.ts';
 import type { Installed } from '../../nft/listing.ts';
-import type { Reading } from '../../nft/reading.ts';
+import type { CounterReading } from '../../nft/counter-reading.ts';
 
 /**
  * The packet filter of one network namespace, narrowed to our tables.
@@ -28,7 +28,7 @@ export interface Nft {
   /** The table for ended connections; nothing where it is not there. */
   listEnded(): Promise<EndedListing | undefined>;
   /** The counters of our tables at this moment, ours and others'; none of a table that is not there. */
-  counters(): Promise<readonly Reading[]>;
+  counters(): Promise<readonly CounterReading[]>;
   /** Whether the process, as the kernel names the author of a change, is one of this port. */
   owns(process: number): boolean;
   /** Waits for what is under way. What is installed stays. Later calls fail with `closed`. */

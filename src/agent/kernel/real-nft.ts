@@ -8,7 +8,7 @@ import { readEnded, type EndedListing } from '../../nft/ended/listing.ts';
 import { ListingReader } from '../../nft/listing-text.ts';
 import { NoListing, type Installed } from '../../nft/listing.ts';
 import { printParts } from '../../nft/print.ts';
-import { parseReadings, type Reading } from '../../nft/reading.ts';
+import { parseCounterReadings, type CounterReading } from '../../nft/counter-reading.ts';
 import {
   batchLine,
   countersLine,
@@ -106,14 +106,14 @@ export class RealNft implements Nft {
     });
   }
 
-  counters(): Promise<readonly Reading[]> {
+  counters(): Promise<readonly CounterReading[]> {
     return this.#inTurn(async () => {
       const tables = await this.#listing(tablesLine);
-      const all: Reading[] = [];
+      const all: CounterReading[] = [];
       for (const table of tableNames) {
         const counters = await this.#listing(countersLine(table));
         if (tables === undefined || counters === undefined) continue;
-        all.push(...readable(() => parseReadings(tables, counters, table)));
+        all.push(...readable(() => parseCounterReadings(tables, counters, table)));
       }
       return all;
     });

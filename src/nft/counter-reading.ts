@@ -4,7 +4,7 @@ import { field, isObject, type JsonObject } from '../policy/json.ts';
 import { NoListing } from './listing.ts';
 
 /** One counter at one moment. */
-export interface Reading {
+export interface CounterReading {
   readonly table: TableName;
   readonly name: string;
   /** Differs wherever the counter was made anew, and so began at zero, as long as the machine runs. */
@@ -33,7 +33,7 @@ const number = (record: JsonObject, key: string): number => {
  * The counters out of `nft -j list tables inet` and `nft -j list counters table inet …`: the one tells which table
  * this is, because one that is made anew counts its objects anew too.
  */
-export function parseReadings(tables: unknown, counters: unknown, table: TableName = 'service'): readonly Reading[] {
+export function parseCounterReadings(tables: unknown, counters: unknown, table: TableName = 'service'): readonly CounterReading[] {
   const [own] = entriesOf(tables, 'table', table);
   if (own === undefined) return [];
   return entriesOf(counters, 'counter', table).flatMap((counter) => {
