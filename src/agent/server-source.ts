@@ -37,13 +37,13 @@ export interface ServerSourceOptions {
   readonly serverAccess: ServerAddresses | undefined;
 }
 
-interface Who {
+interface IdentifiedDevice {
   readonly device: DeviceId;
   readonly client: Client;
 }
 
 export interface ServerSource {
-  readonly source: IdentifiedSource<Who>;
+  readonly source: IdentifiedSource<IdentifiedDevice>;
   /** Devices of the organization, as far as known. */
   readonly devices: () => number;
 }
@@ -66,7 +66,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
       fetch,
     });
   let ready: Promise<void> | undefined;
-  const identify = async (signal: AbortSignal): Promise<Who> => {
+  const identify = async (signal: AbortSignal): Promise<IdentifiedDevice> => {
     // The agent asks for the network when what it knows is in force, or has failed to be.
     await (ready ??= notifyReady(process.env).then(() => keepCompiled()));
     if (proof.kind === 'token') return { device: proof.device, client: clientWith(proof.token) };

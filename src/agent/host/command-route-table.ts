@@ -1,5 +1,5 @@
 /** Owns addresses and routes by the program `ip`. */
-import type { LocalAddresses, RoutedInterface, RouteTable, Way } from './route-table.ts';
+import type { LocalAddresses, RoutedInterface, RouteTable, RouteLookup } from './route-table.ts';
 import type { Run } from './run-command.ts';
 
 export const commandRouteTable = (run: Run): RouteTable => ({
@@ -24,11 +24,11 @@ async function readLocal(run: Run, name: string): Promise<LocalAddresses> {
   return { addresses, interface: { name, index } };
 }
 
-const argsOf = ({ remote, local }: Way): readonly string[] => [remote, ...(local === undefined ? [] : ['from', local])];
+const argsOf = ({ remote, local }: RouteLookup): readonly string[] => [remote, ...(local === undefined ? [] : ['from', local])];
 
-async function over(run: Run, { name }: RoutedInterface, ways: readonly Way[]): Promise<ReadonlySet<Way>> {
-  const found = new Set<Way>();
-  const note = (way: Way, answer: string): void => {
+async function over(run: Run, { name }: RoutedInterface, ways: readonly RouteLookup[]): Promise<ReadonlySet<RouteLookup>> {
+  const found = new Set<RouteLookup>();
+  const note = (way: RouteLookup, answer: string): void => {
     if (/(?:^|\s)dev (\S+)/.exec(answer)?.[1] === name) found.add(way);
   };
   // A way without a route ends a batch of ip early, and its answers would no longer be told apart; so one by one then.

@@ -17,7 +17,7 @@ export class Locked extends Error {
 const taken = 75;
 
 /** A directory to lock. */
-export interface Place {
+export interface LockedFolder {
   readonly folder: string;
   /** What to say where another has it. */
   readonly held: string;
@@ -35,7 +35,7 @@ export interface LockOptions {
  * which works on a full or read-only disk too. It ends with us, however we end, because our end closes its input; and the
  * kernel drops its locks. Unlike a socket's name, nobody without rights to a directory can take it away from us.
  */
-export async function lockFolders(places: readonly Place[], options: LockOptions = {}): Promise<FolderLock> {
+export async function lockFolders(places: readonly LockedFolder[], options: LockOptions = {}): Promise<FolderLock> {
   const { attempts = 20, onLost } = options;
   for (let attempt = 1; ; attempt++) {
     const lock = await tryLock(places, onLost);
@@ -64,7 +64,7 @@ export async function namespaceFolder(): Promise<string | undefined> {
 }
 
 /** The locks, or the first place of which another has it. */
-function tryLock(places: readonly Place[], onLost: LockOptions['onLost']): Promise<FolderLock | Place> {
+function tryLock(places: readonly LockedFolder[], onLost: LockOptions['onLost']): Promise<FolderLock | LockedFolder> {
   // Ctrl-C and a unit's end reach it too; it goes when we have gone.
   const script = "trap '' INT TERM HUP; echo held && exec cat";
   // Each becomes the next, and keeps what it has locked: one process holds all.

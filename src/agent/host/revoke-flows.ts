@@ -4,7 +4,7 @@ import type { ServerAccess } from '../../policy/server-access.ts';
 import type { FarEnd, FlowTable } from './flow-table.ts';
 import { judgedFlow, localFlows, revocationJudge, type Flow, type LocalFlow } from './flows.ts';
 import { BatchQueue } from './batch-queue.ts';
-import type { RoutedInterface, RouteTable, Way } from './route-table.ts';
+import type { RoutedInterface, RouteTable, RouteLookup } from './route-table.ts';
 
 export interface Revocation {
   readonly interface: string;
@@ -83,8 +83,8 @@ function interfaceFinder(
   addresses: ReadonlyMap<string, boolean>,
   routed: RoutedInterface,
 ): (flows: readonly LocalFlow[]) => Promise<(flow: LocalFlow) => boolean> {
-  const wayOf = wayFinder(addresses);
-  const known = new Map<Way, boolean>();
+  const wayOf = routeLookups(addresses);
+  const known = new Map<RouteLookup, boolean>();
   return async (flows) => {
     const ways = [...new Set(flows.map(wayOf))].filter((way) => !known.has(way));
     const over = ways.length === 0 ? new Set() : await routes.over(routed, ways);
@@ -94,8 +94,8 @@ function interfaceFinder(
 }
 
 /** The same way for all connections between the same ends. */
-function wayFinder(addresses: ReadonlyMap<string, boolean>): (flow: LocalFlow) => Way {
-  const ways = new Map<string, Way>();
+function routeLookups(addresses: ReadonlyMap<string, boolean>): (flow: LocalFlow) => RouteLookup {
+  const ways = new Map<string, RouteLookup>();
   return ({ local, remote }) => {
     // The way of a connection that never was an address of ours is told by its far end alone.
     const way = addresses.has(local) ? { remote, local } : { remote };

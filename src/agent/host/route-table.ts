@@ -14,7 +14,7 @@ export interface LocalAddresses {
 }
 
 /** Where packets go, and from which address if it is one of this device. */
-export interface Way {
+export interface RouteLookup {
   readonly remote: string;
   readonly local?: string;
 }
@@ -22,5 +22,5 @@ export interface Way {
 export interface RouteTable {
   readLocal(interfaceName: string): Promise<LocalAddresses>;
   /** Those of the ways that lead over the interface. One without a route leads nowhere. */
-  over(routed: RoutedInterface, ways: readonly Way[]): Promise<ReadonlySet<Way>>;
+  over(routed: RoutedInterface, ways: readonly RouteLookup[]): Promise<ReadonlySet<RouteLookup>>;
 }

@@ -9,14 +9,14 @@ import type { AgentOptions, Loop, Watcher } from './loop.ts';
 import { isUnsaved, savePolicy } from './policy-steps.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
-import type { Next, StepKind } from './step.ts';
+import type { NextStep, StepKind } from './step.ts';
 import { chooseStep, takeStep } from './take-step.ts';
 
 const minute = 60_000;
 
 /** What comes before everything else: nobody is asked, or told, before what is known already is in force, or has failed to be. */
 const startSteps: ReadonlySet<StepKind> = new Set(['links', 'start', 'repair', 'apply']);
-const isForStart = (next: Next): boolean => next.kind === 'step' && startSteps.has(next.step);
+const isForStart = (next: NextStep): boolean => next.kind === 'step' && startSteps.has(next.step);
 
 export class Agent {
   readonly #loop: Loop;

@@ -12,7 +12,7 @@ import type { PendingRevocation } from './pending-revocation.ts';
 import type { StepKind } from './step.ts';
 
 /** Why the server's policy is not followed. */
-export interface Held {
+export interface PolicyHold {
   readonly why: string;
   /** The same for the same kind of reason. */
   readonly code?: string;
@@ -77,7 +77,7 @@ export interface LoopState {
   unchecked: { readonly judge: DesiredPolicy['origin'] | 'any' } | undefined;
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
-  held: Held | undefined;
+  held: PolicyHold | undefined;
   /** The driver interface is a member of another one, so that its traffic passes our rules by. */
   enslaved: Trouble | undefined;
 

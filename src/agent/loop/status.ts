@@ -10,7 +10,7 @@ import {
   isPending,
   observedRevision,
   type Drift,
-  type Held,
+  type PolicyHold,
   type LoopState,
   type Trouble,
 } from './state.ts';
@@ -33,7 +33,7 @@ export interface AgentStatus {
   readonly pending: boolean;
   /** The newest revision that was dealt with, in force or in vain; absent while that is under way. */
   readonly observedRevision: number | undefined;
-  readonly held: Held | undefined;
+  readonly held: PolicyHold | undefined;
   readonly applies: number;
   readonly driftRepairs: number;
   readonly lastDrift: Drift | undefined;

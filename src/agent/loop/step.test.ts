@@ -1,7 +1,7 @@
 /** Proves the order of the agent's work. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nextStep, steps, type Marks, type Situation, type StepKind } from './step.ts';
+import { nextStep, steps, type Marks, type StepInput, type StepKind } from './step.ts';
 
 const quiet: Marks = {
   linksChanged: false,
@@ -18,7 +18,7 @@ const quiet: Marks = {
   collectAt: undefined,
   crowded: false,
 };
-const at = (now: number, marks: Partial<Marks> = {}, rest: Partial<Situation> = {}): Situation => ({
+const at = (now: number, marks: Partial<Marks> = {}, rest: Partial<StepInput> = {}): StepInput => ({
   now,
   marks: { ...quiet, ...marks },
   notBefore: {},
@@ -37,7 +37,7 @@ const everything: Partial<Marks> = {
   collectAt: 0,
 };
 
-const cases: readonly [string, Situation, StepKind | number][] = [
+const cases: readonly [string, StepInput, StepKind | number][] = [
   ['waits for the next inspection when nothing is marked', at(0), 1_000],
   ['inspects when it is time', at(1_000), 'inspect'],
   ['collects when it is time', at(500, { collectAt: 400 }), 'collect'],

@@ -49,7 +49,7 @@ export interface Marks {
 /** When each step failed last, it waits until then. */
 export type NotBefore = { readonly [K in StepKind]?: number };
 
-export interface Situation {
+export interface StepInput {
   readonly now: number;
   readonly marks: Marks;
   readonly notBefore: NotBefore;
@@ -83,11 +83,11 @@ const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = 
   inspect: ({ inspectAt, ...garbage }) => unlessCrowded(inspectAt, garbage),
 };
 
-export type Next =
+export type NextStep =
   { readonly kind: 'step'; readonly step: StepKind } | { readonly kind: 'wait'; readonly until: number };
 
 /** The step to take now, or until when there is nothing to do unless something is marked. */
-export function nextStep({ now, marks, notBefore, last }: Situation): Next {
+export function nextStep({ now, marks, notBefore, last }: StepInput): NextStep {
   let until = Number.POSITIVE_INFINITY;
   let repair = false;
   for (const step of marks.revokeUrgent ? revokeFirst : steps) {

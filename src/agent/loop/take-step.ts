@@ -5,7 +5,7 @@ import { isUrgent } from './pending-revocation.ts';
 import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
 import { readLinks, takeUpLastRun } from './start-steps.ts';
 import { isCheckDue, isPending } from './state.ts';
-import { nextStep, stepWords, type Next, type NotBefore, type StepKind } from './step.ts';
+import { nextStep, stepWords, type NextStep, type NotBefore, type StepKind } from './step.ts';
 import { collectGarbage, inspectTable, repairTable, verifyTable } from './table-steps.ts';
 
 /** Reading the kernel takes longer with each old part; from so many on it is worth waiting until they are gone. */
@@ -32,7 +32,7 @@ const actions: { readonly [K in StepKind]: (loop: Loop) => Promise<void> } = {
   collect: collectGarbage,
 };
 
-export function chooseStep(loop: Loop): Next {
+export function chooseStep(loop: Loop): NextStep {
   const { state, enforcer, options } = loop;
   const notBefore: NotBefore = Object.fromEntries([...state.failures].map(([step, each]) => [step, each.notBefore]));
   return nextStep({

@@ -1,6 +1,6 @@
 /** Owns addresses and routes over netlink (rtnetlink), with the program as the way that works where the channel does not. */
 import { parseAddress, printAddress } from '../../policy/address.ts';
-import type { LocalAddresses, RoutedInterface, RouteTable, Way } from '../host/route-table.ts';
+import type { LocalAddresses, RoutedInterface, RouteTable, RouteLookup } from '../host/route-table.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
 import { withFallback } from './fallback.ts';
 import {
@@ -66,7 +66,7 @@ async function readLocal(channel: NetlinkChannel, name: string): Promise<LocalAd
 }
 
 /** Asks for the route of a way; nothing where it is none between two addresses of one family. */
-function routeRequest({ remote, local }: Way): Request | undefined {
+function routeRequest({ remote, local }: RouteLookup): Request | undefined {
   const [to, from] = [parseAddress(remote), local === undefined ? undefined : parseAddress(local)];
   if ('fault' in to || (from !== undefined && ('fault' in from || from.family !== to.family))) return undefined;
   const head = new Uint8Array(routeHead);
@@ -77,8 +77,8 @@ function routeRequest({ remote, local }: Way): Request | undefined {
   return { type: get.route, payload: concat([head, ...ends]) };
 }
 
-async function over(channel: NetlinkChannel, { index }: RoutedInterface, ways: readonly Way[]): Promise<Set<Way>> {
-  const found = new Set<Way>();
+async function over(channel: NetlinkChannel, { index }: RoutedInterface, ways: readonly RouteLookup[]): Promise<Set<RouteLookup>> {
+  const found = new Set<RouteLookup>();
   const asked = ways.flatMap((each) => {
     const request = routeRequest(each);
     return request === undefined ? [] : [{ each, request }];
