@@ -42,7 +42,16 @@ import {
   type Ruleset,
   type Verdict,
 } from './ast.ts';
-import { baseChain, echo, forwardRules, refusing, translated, type Forwarding, type Part, type HookPoint } from './base.ts';
+import {
+  baseChain,
+  echo,
+  forwardRules,
+  refusing,
+  translated,
+  type Forwarding,
+  type Part,
+  type HookPoint,
+} from './base.ts';
 import { bundle } from './bundles.ts';
 import { allHelpers, helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from './names.ts';

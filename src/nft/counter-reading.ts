@@ -33,7 +33,11 @@ const number = (record: JsonObject, key: string): number => {
  * The counters out of `nft -j list tables inet` and `nft -j list counters table inet …`: the one tells which table
  * this is, because one that is made anew counts its objects anew too.
  */
-export function parseCounterReadings(tables: unknown, counters: unknown, table: TableName = 'service'): readonly CounterReading[] {
+export function parseCounterReadings(
+  tables: unknown,
+  counters: unknown,
+  table: TableName = 'service',
+): readonly CounterReading[] {
   const [own] = entriesOf(tables, 'table', table);
   if (own === undefined) return [];
   return entriesOf(counters, 'counter', table).flatMap((counter) => {

@@ -24,9 +24,16 @@ async function readLocal(run: Run, name: string): Promise<LocalAddresses> {
   return { addresses, interface: { name, index } };
 }
 
-const argsOf = ({ remote, local }: RouteLookup): readonly string[] => [remote, ...(local === undefined ? [] : ['from', local])];
+const argsOf = ({ remote, local }: RouteLookup): readonly string[] => [
+  remote,
+  ...(local === undefined ? [] : ['from', local]),
+];
 
-async function over(run: Run, { name }: RoutedInterface, ways: readonly RouteLookup[]): Promise<ReadonlySet<RouteLookup>> {
+async function over(
+  run: Run,
+  { name }: RoutedInterface,
+  ways: readonly RouteLookup[],
+): Promise<ReadonlySet<RouteLookup>> {
   const found = new Set<RouteLookup>();
   const note = (way: RouteLookup, answer: string): void => {
     if (/(?:^|\s)dev (\S+)/.exec(answer)?.[1] === name) found.add(way);

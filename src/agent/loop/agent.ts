@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
-import { readCounters, saveCounters } from './counting.ts';
+import { readCounters, saveCounters } from './counters.ts';
 import { markMonitorEvent } from './drift-response.ts';
 import { followSource, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';

@@ -2,7 +2,7 @@
 import type { Finding } from '../../nft/read-chain.ts';
 import type { MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Loop } from './loop.ts';
-import { noteUnchecked } from './unchecked.ts';
+import { markUncheckedFlows } from './unchecked-flows.ts';
 
 /** The kernel's monitor needs a moment before it sees everything. */
 const settleTime = 1_000;
@@ -48,7 +48,7 @@ export function noteDrift(loop: Loop, by: string, what: readonly string[]): void
   state.driftRepairs++;
   state.lastDrift = { at: clock.now(), by, what };
   // Who came in meanwhile is looked at.
-  noteUnchecked(loop);
+  markUncheckedFlows(loop);
   log('warn', 'somebody else changed our table; it was repaired', { by, what: what.join('; ') });
 }
 

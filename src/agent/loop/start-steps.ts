@@ -1,11 +1,11 @@
 /** Owns the steps that find out where the agent stands: which interface it guards, and what the last run left behind. */
 import { chooseDriver, type Driver, type Note, type Selector } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
-import { readCounters } from './counting.ts';
+import { readCounters } from './counters.ts';
 import type { Loop } from './loop.ts';
 import { withNarrowed } from './pending-revocation.ts';
 import { startingPolicy } from './starting-policy.ts';
-import { noteUnchecked } from './unchecked.ts';
+import { markUncheckedFlows } from './unchecked-flows.ts';
 
 /** Reads the interfaces, whether the device forwards between them, and chooses the driver interface among them. */
 export async function readLinks(loop: Loop): Promise<void> {
@@ -18,7 +18,7 @@ export async function readLinks(loop: Loop): Promise<void> {
     const { driver, notes } = chooseDriver(selector, await links.read(), before);
     state.driver = driver;
     const isOther = driver?.index !== before?.index || driver?.name !== before?.name;
-    if (before !== undefined && driver?.index !== undefined && isOther) noteUnchecked(loop);
+    if (before !== undefined && driver?.index !== undefined && isOther) markUncheckedFlows(loop);
     noteMaster(loop, driver);
     for (const note of notes) log(note.kind === 'renamed' ? 'warn' : 'info', sentence(note));
   } catch (error) {
@@ -49,7 +49,7 @@ function noteMaster(loop: Loop, driver: Driver | undefined): void {
     return;
   }
   state.enslaved = undefined;
-  noteUnchecked(loop);
+  markUncheckedFlows(loop);
   state.inspectAt = monotonic();
   log('info', 'the driver interface has its traffic for itself again; the policy is in force');
 }
@@ -67,7 +67,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   const kernel = await enforcer.read();
   // Rules that were there have judged what there is, but perhaps not all the time: the server's policy, the newest, decides.
   const isAdopted = kernel?.enforced?.interface !== undefined && kernel.enforced.interface === state.driver?.name;
-  noteUnchecked(loop, isAdopted ? 'server' : 'any');
+  markUncheckedFlows(loop, isAdopted ? 'server' : 'any');
   // Before anything is put in force: counters that are not there now will begin anew.
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
   if (kernel !== undefined) await readCounters(loop);

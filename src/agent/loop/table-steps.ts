@@ -1,6 +1,6 @@
 /** Owns the steps that keep our table as it should be: repair, verify, inspect, and collect what is out of use. */
 import { policyDigest } from '../../policy/digest/digest.ts';
-import { saveCounters, readCounters } from './counting.ts';
+import { saveCounters, readCounters } from './counters.ts';
 import { noteDrift, noteFindings } from './drift-response.ts';
 import type { Loop } from './loop.ts';
 import { forgetOtherGroups } from './packet-counts.ts';

@@ -77,7 +77,11 @@ function routeRequest({ remote, local }: RouteLookup): Request | undefined {
   return { type: get.route, payload: concat([head, ...ends]) };
 }
 
-async function over(channel: NetlinkChannel, { index }: RoutedInterface, ways: readonly RouteLookup[]): Promise<Set<RouteLookup>> {
+async function over(
+  channel: NetlinkChannel,
+  { index }: RoutedInterface,
+  ways: readonly RouteLookup[],
+): Promise<Set<RouteLookup>> {
   const found = new Set<RouteLookup>();
   const asked = ways.flatMap((each) => {
     const request = routeRequest(each);

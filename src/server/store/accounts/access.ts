@@ -29,7 +29,13 @@ interface SubjectQuery {
 }
 
 /** The columns of `VisibleRow`, and what they are taken from, beside the row that asks. */
-export const subjectQuery = ({ kind, org, id, user, reader }: SubjectQuery): { readonly columns: string; readonly from: string } => ({
+export const subjectQuery = ({
+  kind,
+  org,
+  id,
+  user,
+  reader,
+}: SubjectQuery): { readonly columns: string; readonly from: string } => ({
   columns: `o.id IS NOT NULL AS is_there, ${roleOf(user, 'o.id')} AS role, s.id AS thing_id, s.user_id AS thing_user_id, s.revision, s.body`,
   from: `LEFT JOIN organizations o ON o.id = ${org} LEFT JOIN ${tables[kind]} s ON s.id = ${id} AND (s.org_id = ${org}) IS TRUE
     ${kind === 'group' ? `AND ${isVisible('s', reader)}` : ''}`,

@@ -74,7 +74,11 @@ type AuditDetails = Pick<AuditRecord, 'before' | 'after' | 'subject'>;
 
 const parsed = (text: string | null): object | undefined => (text === null ? undefined : (JSON.parse(text) as object));
 
-const auditDetails = ({ before, after, subject }: { [Name in keyof AuditDetails]: AuditDetails[Name] | undefined }): AuditDetails => ({
+const auditDetails = ({
+  before,
+  after,
+  subject,
+}: { [Name in keyof AuditDetails]: AuditDetails[Name] | undefined }): AuditDetails => ({
   ...(subject === undefined ? {} : { subject }),
   ...(before === undefined ? {} : { before }),
   ...(after === undefined ? {} : { after }),

@@ -3,7 +3,7 @@ import type { Loop } from './loop.ts';
 import type { LoopState } from './state.ts';
 
 /** Marks it, where connections are ended at all. What any policy may judge, the server's may too. */
-export function noteUnchecked(
+export function markUncheckedFlows(
   { state, options }: Pick<Loop, 'state' | 'options'>,
   judge: NonNullable<LoopState['unchecked']>['judge'] = 'any',
 ): void {
