@@ -76,13 +76,32 @@ createInformer({ client, organization, kinds: ['gateway'] });
 console.log(JSON.stringify({ me, seen, devices: devices.length, code }));
 `;
 
+/** Calls that a compiler lets pass or refuses; they are never sent. */
+const typedCalls = `
+const neverSent = async (): Promise<void> => {
+  const address: string | undefined = (await client.devices.update(organization, me, { labels: ['db'] }, { ifMatch: 3, detach: true })).tunnel_ip;
+  for await (const { kind } of client.tokens.each({ kind: 'device', limit: 5 })) seen.push(kind ?? address);
+  // @ts-expect-error -- the path names two records
+  await client.devices.get(organization);
+  // @ts-expect-error -- a change has a body
+  await client.devices.update(organization, me);
+  // @ts-expect-error -- the connection is not named
+  await client.statuses.explain(organization);
+  // @ts-expect-error -- a read honours no condition
+  await client.devices.get(organization, me, { ifMatch: 3 });
+  // @ts-expect-error -- users have no revision
+  await client.users.list({ gt_revision: 3 });
+};
+void neverSent;
+`;
+
 it.each([
   ['NodeNext', 'NodeNext'],
   ['ESNext', 'Bundler'],
 ])('its types compile in a strict program of a stranger (%s modules)', async (module, moduleResolution) => {
   const file = join(folder, 'consumer.ts');
   const config = join(folder, `tsconfig.${module}.json`);
-  await writeFile(file, consumer.replace('URL_OF_SERVER', "'http://127.0.0.1:1'"));
+  await writeFile(file, consumer.replace('URL_OF_SERVER', "'http://127.0.0.1:1'") + typedCalls);
   const strict = { strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };
   const target = { target: 'ES2023', lib: ['ES2023', 'DOM'], types: [], skipLibCheck: true, noEmit: true };
   const compilerOptions = { ...strict, ...target, module, moduleResolution };

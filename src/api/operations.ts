@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { errors, type ErrorCode } from './codes.ts';
 import type { Row } from './operation-row.ts';
 import { rows } from './operation-table.ts';
-import { operationIds, paths, type AnswerKind, type Method, type OperationId } from './paths.ts';
+import { operationIds, pathParams, paths, type AnswerKind, type Method, type OperationId } from './paths.ts';
 import type { Wire } from './scalar.ts';
 
 /** A success as the wire has it. */
@@ -45,7 +45,7 @@ function failuresOf(row: Row, params: readonly string[]): readonly number[] {
 
 function operation(id: OperationId): Operation {
   const [method, path, kind] = paths[id];
-  const params = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? '');
+  const params = pathParams(id);
   const row: Row = rows[id];
   const { answer: schema, etag = false, ...facts } = row;
   return {
@@ -66,16 +66,18 @@ export const operations = Object.fromEntries(operationIds.map((id) => [id, opera
   Operation
 >;
 
-type Rows = typeof rows;
+export type Rows = typeof rows;
 
-/** What an operation's query says, by its schema. */
-export type QueryOf<Id extends OperationId> = Rows[Id] extends { readonly query: infer Schema extends TSchema }
+/** What an operation takes as its query or body, by the schema in its row; `None` where the row has no such column. */
+export type InputOf<Id extends OperationId, Column extends 'query' | 'body', None = undefined> = Rows[Id] extends {
+  readonly [Name in Column]: infer Schema extends TSchema;
+}
   ? Wire<Schema>
-  : Readonly<Record<string, never>>;
+  : None;
+
+export type QueryOf<Id extends OperationId> = InputOf<Id, 'query', Readonly<Record<string, never>>>;
 
 /** An operation's body by its schema; as it came, where the handler itself reads it. */
 export type BodyOf<Id extends OperationId> = Rows[Id] extends { readonly bodyReader: 'handler' }
   ? unknown
-  : Rows[Id] extends { readonly body: infer Schema extends TSchema }
-    ? Wire<Schema>
-    : undefined;
+  : InputOf<Id, 'body'>;

@@ -88,6 +88,10 @@ export type PathParams<Id extends OperationId> = Readonly<Record<ParamNames<Id>,
 
 export const operationIds = Object.keys(paths) as readonly OperationId[];
 
+/** The names of the variables in an operation's path, in their order. */
+export const pathParams = (id: OperationId): readonly string[] =>
+  Array.from(paths[id][1].matchAll(/\{(\w+)\}/g), ([, name = '']) => name);
+
 /** The canonical path of an operation with its variables filled in. */
 export function pathFor<Id extends OperationId>(id: Id, params: PathParams<Id>): string {
   const values: Readonly<Record<string, string>> = params;

@@ -65,10 +65,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.statuses.explain(org, { from: id, to: '10.0.0.1', port: 22 }),
     { org_id: org, query: `from=${id}&to=10.0.0.1&port=22` },
   ],
-  readOverview: [
-    (c) => c.request('readOverview', { params: { org_id: org }, query: { hours: 6 } }).then(({ value }) => value),
-    { org_id: org, query: 'hours=6' },
-  ],
+  readOverview: [(c) => c.statuses.overview(org, { hours: 6 }), { org_id: org, query: 'hours=6' }],
   createEnrollmentKey: [(c) => c.enrollmentKeys.create(org, { uses: 2 }), { org_id: org, body: { uses: 2 } }],
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],
@@ -98,7 +95,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   ],
   listSecurityGroupHistory: [(c) => c.history.group(org, sg), { org_id: org, sg_id: sg }],
   restoreSecurityGroup: [
-    (c) => c.history.restore(org, sg, 3, { ifMatch: 4 }),
+    (c) => c.history.restore(org, sg, { revision: 3 }, { ifMatch: 4 }),
     { org_id: org, sg_id: sg, body: { revision: 3 }, ifMatch: '"4"' },
   ],
   createSecurityGroup: [

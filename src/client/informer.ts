@@ -5,7 +5,7 @@ import { Backoff, type BackoffOptions } from './backoff.ts';
 import { Cache, type Change, type View } from './cache.ts';
 import type { WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
-import type { CallOptions, Client } from './http.ts';
+import type { Client } from './http.ts';
 import { Listeners, type Unsubscribe } from './listeners.ts';
 import { initialState, type ConnectionState } from './state.ts';
 import type { SignOptions } from './signs.ts';
@@ -61,7 +61,7 @@ export interface Informer<K extends WatchKind = WatchKind, R extends WatchedById
   readonly state: ConnectionState;
   readonly synced: boolean;
   /** Resolves when synced; rejects if `run` ends before. */
-  whenSynced(options?: CallOptions): Promise<void>;
+  whenSynced(options?: { readonly signal?: AbortSignal }): Promise<void>;
   /** The greatest revision seen so far. */
   readonly revision: number;
   view<T extends K>(kind: T): View<T, R>;
@@ -181,7 +181,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     this.#endStream?.();
   }
 
-  whenSynced({ signal }: CallOptions = {}): Promise<void> {
+  whenSynced({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#synced) {
         resolve();

@@ -33,30 +33,27 @@ export type { Peer, SecurityRule, Selector, StoredRule } from '../policy/rule.ts
 export type { BackoffOptions } from './backoff.ts';
 export type { Change, View } from './cache.ts';
 export type {
+  Call,
   CallId,
+  CallOptions,
   Calls,
   ConvergenceQuestion,
   ExplainQuestion,
   DeleteGroup,
+  EachCall,
   MayOpen,
   Page,
   RemoveMember,
   RevisionPage,
   UpdateGroup,
   WriteGroup,
+  WriteOptions,
 } from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';
 export type { ChangeEvent, DeleteEvent, TailEvent, WatchEvent } from './document.ts';
 export { RingfenceError, type ClientErrorCode } from './error.ts';
 export { entityTag, revisionOf } from './headers.ts';
-export {
-  Client,
-  type ClientResponse,
-  type CallOptions,
-  type ClientOptions,
-  type Request,
-  type WriteOptions,
-} from './http.ts';
+export { Client, type ClientOptions, type ClientResponse, type Request } from './http.ts';
 export { createInformer, type IdentityInformerOptions, type Informer, type InformerOptions } from './informer.ts';
 export type { Unsubscribe } from './listeners.ts';
 export type { Credential, Fetch, FetchInit, FetchResponse } from './request.ts';

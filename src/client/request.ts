@@ -49,10 +49,13 @@ export interface Transport {
   readonly timeout: number;
 }
 
+/** A query by the names of the wire; what is undefined is left out. */
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
 export interface Exchange {
   readonly method: string;
   readonly path: string;
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
+  readonly query?: Query | undefined;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly accept: string;

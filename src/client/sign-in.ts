@@ -1,7 +1,8 @@
 /** Owns what a client asks before it has a credential and after it gives one up: how to sign in, and the end of a browser's session. */
 import type { SignedOut, SignInMethods } from '../api/sign-in.ts';
 import { signInAddresses } from '../api/sign-in-paths.ts';
-import type { CallOptions, Client } from './http.ts';
+import type { CallOptions } from './calls.ts';
+import type { Client } from './http.ts';
 import { badAnswer, send, withSignal } from './request.ts';
 
 async function ask(

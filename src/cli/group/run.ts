@@ -1,7 +1,7 @@
 /** Owns what the group commands do, besides editing in an editor. */
 import type { SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../../api/group.ts';
-import type { UpdateGroup } from '../../client/calls.ts';
-import type { Client, WriteOptions } from '../../client/http.ts';
+import type { UpdateGroup, WriteOptions } from '../../client/calls.ts';
+import type { Client } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';

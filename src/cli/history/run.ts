@@ -170,13 +170,13 @@ export async function restore(
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
   const question = `Make group ${visible(name)} what it was at revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const given = {
+    signal,
+    ...(now !== undefined && { ifMatch: now.revision }),
+    ...(options.force === true && { force: true }),
+  };
   const group = await writeOrAsk(session, options.detach, (asked) =>
-    client.history.restore(organization, id, revision, {
-      signal,
-      ...(now === undefined ? {} : { ifMatch: now.revision }),
-      ...(options.force === true && { force: true }),
-      ...asked,
-    }),
+    client.history.restore(organization, id, { revision }, { ...given, ...asked }),
   );
   await session.print({
     data: group,

@@ -87,10 +87,15 @@ export function Restore({
     try {
       // What is shown here is what is written: whoever saved meanwhile is not overwritten.
       const saved = await writeOrAsk((asked) =>
-        client.history.restore(org, record.id, revision, {
-          ...(group !== undefined && { ifMatch: group.revision }),
-          ...asked,
-        }),
+        client.history.restore(
+          org,
+          record.id,
+          { revision },
+          {
+            ...(group !== undefined && { ifMatch: group.revision }),
+            ...asked,
+          },
+        ),
       );
       const before = group?.revision;
       notify(
@@ -99,7 +104,7 @@ export function Restore({
           ? undefined
           : () =>
               writeOrAsk((asked) =>
-                client.history.restore(org, record.id, before, { ifMatch: saved.revision, ...asked }),
+                client.history.restore(org, record.id, { revision: before }, { ifMatch: saved.revision, ...asked }),
               ),
       );
       leave();

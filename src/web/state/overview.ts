@@ -45,8 +45,8 @@ export function useOverview(hours: number): AskedOverview {
   const { client } = useSession();
   const live = useLive();
   const queries = useQueryClient();
-  const ask = async (span: number, signal: AbortSignal): Promise<Overview> =>
-    (await client.request('readOverview', { params: { org_id: live.id }, query: { hours: span }, signal })).value;
+  const ask = (span: number, signal: AbortSignal): Promise<Overview> =>
+    client.statuses.overview(live.id, { hours: span, signal });
   useAskedOnChange('newest overview');
   const whole = useQuery({
     queryKey: ['overview', live.id, hours],
