@@ -13,6 +13,7 @@ import {
   type Rooms,
   type Source,
 } from './lib/layers.ts';
+import { agentRooms, ruleset } from './lib/agent-rooms.ts';
 import { enforcementRooms } from './lib/enforcement-rooms.ts';
 import { storeRooms } from './lib/store-rooms.ts';
 
@@ -36,7 +37,20 @@ const rooms: Rooms = {
     node: false,
     why: 'what a rule means; the same in server, agent, command line and browser',
   },
-  nft: { may: ['policy'], npm: [], node: false, why: 'policy in, nftables text out; no kernel needed' },
+  nft: { may: ['policy'], npm: [], node: false, why: 'the ruleset as data, and its one printer; no kernel needed' },
+  'nft/compile': { may: ['nft', 'policy'], npm: [], node: false, why: 'policy in, ruleset out; it knows no kernel state' },
+  'nft/read': {
+    may: ['nft/compile', 'nft', 'policy'],
+    npm: [],
+    node: false,
+    why: 'what the kernel lists, back to the ruleset and the policy; it needs the layout that compile makes',
+  },
+  'nft/plan': {
+    may: ['nft/read', 'nft/compile', 'nft', 'policy'],
+    npm: [],
+    node: false,
+    why: 'the transactions from what is installed to what is desired',
+  },
   api: { may: ['policy'], npm: ['typebox'], node: false, why: 'the wire, known to both of its ends' },
   client: { may: ['api', 'policy'], npm: [], node: false, why: 'fetch only, so that it runs in Node and in a browser' },
   node: {
@@ -186,7 +200,6 @@ const rooms: Rooms = {
       'server',
       'api',
       'policy',
-      'nft',
     ],
     npm: service,
     node: true,
@@ -199,86 +212,12 @@ const rooms: Rooms = {
     why: 'takes a database out and puts it back, beside a server or without one',
   },
   server: {
-    may: ['node', 'api', 'policy', 'nft'],
+    may: ['node', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'what all parts of the server share; it knows none of them',
   },
-  'agent/host': {
-    may: ['node', 'client', 'nft', 'policy'],
-    npm: [],
-    node: true,
-    processes: true,
-    why: 'the machine around the packet filter: helper programs, locks, interfaces, tracked connections',
-  },
-  'agent/netlink': {
-    may: ['agent/host', 'client', 'policy'],
-    npm: [],
-    node: true,
-    processes: true,
-    why: 'messages to the kernel itself, where a program would take too long; whatever it does, a program can do too',
-  },
-  'agent/kernel': {
-    may: ['agent/netlink', 'agent/host', 'node', 'client', 'nft', 'policy'],
-    npm: [],
-    node: true,
-    processes: true,
-    why: 'the only room that talks to nft; it knows neither server nor disk',
-  },
-  'agent/state': {
-    may: ['agent/kernel', 'node', 'nft', 'policy'],
-    npm: [],
-    node: true,
-    why: 'what outlives a restart; it must be readable without the server',
-  },
-  'agent/source': {
-    may: ['agent/state', 'agent/host', 'node', 'client', 'policy', 'api'],
-    npm: [],
-    node: true,
-    why: 'who this device is and what the server says; it knows nothing of the kernel',
-  },
-  'agent/loop': {
-    may: ['agent/kernel', 'agent/host', 'agent/state', 'agent/source', 'client', 'nft', 'policy'],
-    npm: [],
-    node: true,
-    why: 'decides and takes one step at a time through the rooms below; it starts no process and opens no file itself',
-  },
-  'agent/report': {
-    may: [
-      'agent/loop',
-      'agent/kernel',
-      'agent/host',
-      'agent/state',
-      'agent/source',
-      'node',
-      'client',
-      'nft',
-      'policy',
-      'api',
-    ],
-    npm: [],
-    node: true,
-    why: 'shows what the loop did to operators, metrics and the server; the loop works without it',
-  },
-  agent: {
-    may: [
-      'agent/report',
-      'agent/loop',
-      'agent/kernel',
-      'agent/netlink',
-      'agent/host',
-      'agent/state',
-      'agent/source',
-      'node',
-      'client',
-      'nft',
-      'policy',
-      'api',
-    ],
-    npm: [],
-    node: true,
-    why: 'puts the agent together; it ships small, drives the kernel, and must work without the server',
-  },
+  ...agentRooms,
   'cli/terminal': {
     may: ['node', 'client', 'policy'],
     npm: ['yaml'],
@@ -327,7 +266,7 @@ const rooms: Rooms = {
   'cli/group': noun(['cli/group/editor.ts', 'cli/lookup', 'node'], 'groups and their rules, as people write them'),
   'cli/history': noun(['cli/group', 'cli/lookup', 'node'], 'what was, who changed it, and the way back'),
   'cli/policy': noun(
-    ['cli/group', 'cli/lookup', 'node', 'nft'],
+    ['cli/group', 'cli/lookup', 'node', ...ruleset],
     'files, rulesets and explanations of groups and devices',
   ),
   'cli/webhook': noun([], 'where alerts go'),
@@ -386,7 +325,7 @@ const rooms: Rooms = {
     node: true,
     why: 'the one program: server, agent and client commands behind one name',
   },
-  web: { may: ['client', 'nft', 'policy', 'api'], npm: 'any', node: false, why: 'runs in a browser' },
+  web: { may: ['client', ...ruleset, 'policy', 'api'], npm: 'any', node: false, why: 'runs in a browser' },
 };
 
 const top = fileURLToPath(new URL('..', import.meta.url));

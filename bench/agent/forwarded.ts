@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compile } from '../../src/nft/compile.ts';
+import { compile } from '../../src/nft/compile/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
-import { install } from '../../src/nft/plan.ts';
+import { install } from '../../src/nft/plan/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import { connect, hardwareAddress, Namespace } from '../../test/lib/netns.ts';
@@ -73,7 +73,7 @@ export async function measureForwarded(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-forwarded-'));
   const opened: Namespace[] = [];
   try {
-    const program = compileProgram('../agent/packets.c', folder);
+    const program = compileProgram('./packets.c', folder);
     const devices: Device[] = [];
     for (const kind of kinds) devices.push(await open(kind, opened));
     await sendInTurn(devices, program);

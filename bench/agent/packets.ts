@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compile } from '../../src/nft/compile.ts';
+import { compile } from '../../src/nft/compile/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
-import { install } from '../../src/nft/plan.ts';
+import { install } from '../../src/nft/plan/plan.ts';
 import { defaultPolicy } from '../../src/nft/policies.fixture.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
@@ -60,7 +60,7 @@ export async function measurePackets(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-packets-'));
   const opened: Namespace[] = [];
   try {
-    const program = compileProgram('../agent/packets.c', folder);
+    const program = compileProgram('./packets.c', folder);
     const open = (name: string, ranges: number, policy: CanonicalPolicy | undefined) =>
       openDevice(opened, { name, ranges, policy });
     const devices = [

@@ -1,7 +1,7 @@
 /** Owns the search for the worst policies that the limits admit: by what the kernel has to load and what we compute. */
-import { compile } from '../../src/nft/compile.ts';
+import { compile } from '../../src/nft/compile/compile.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
-import { install } from '../../src/nft/plan.ts';
+import { install } from '../../src/nft/plan/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import {

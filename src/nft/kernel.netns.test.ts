@@ -7,11 +7,11 @@ import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { isNoAccess } from '../policy/server-access.ts';
 import type { Command, Ruleset } from './ast.ts';
-import { compile, isCounted } from './compile.ts';
-import { decompile, type Enforced } from './decompile.ts';
-import { parseListing, type Installed } from './listing.ts';
+import { compile, isCounted } from './compile/compile.ts';
+import { decompile, type Enforced } from './read/decompile.ts';
+import { parseListing, type Installed } from './read/listing.ts';
 import { parseInterfaceName } from './names.ts';
-import { install, isEmpty, plan, rebuild, remove, type Update } from './plan.ts';
+import { install, isEmpty, plan, rebuild, remove, type Update } from './plan/plan.ts';
 import { canonicalPolicy, defaultPolicy, nested, policyOf, serverAccess, written } from './policies.fixture.ts';
 import { printCommands } from './print.ts';
 

@@ -3,7 +3,7 @@ import { printAddress, printRange } from '../policy/address.ts';
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, familyBits, maskOf } from './blocks.ts';
-import { isEndedCommand, printEnded, type EndedCommand } from './ended/flows.ts';
+import { isEndedCommand, printEnded, type EndedCommand } from './ended-flows.ts';
 import {
   hookPriority,
   protocolNumber,

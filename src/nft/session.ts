@@ -1,6 +1,6 @@
 /** Owns the lines of an interactive nft session besides the batches themselves, and the reading of its answers. */
 import { tableFamily, type Command, type TableName } from './ast.ts';
-import { endedTable, type EndedCommand } from './ended/flows.ts';
+import { endedTable, type EndedCommand } from './ended-flows.ts';
 import { printCommands } from './print.ts';
 
 /** Lists one of our tables and nothing else. */

@@ -1,6 +1,6 @@
 /** Owns the device of the clause tests: a lab with short words for what the clauses speak of. */
 import type { Ruleset } from '../../src/nft/ast.ts';
-import { compile } from '../../src/nft/compile.ts';
+import { compile } from '../../src/nft/compile/compile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import type { Packet } from '../../src/policy/packet.ts';
 import type { Verdict, VerdictLab } from '../lib/verdict-lab.ts';

@@ -1,10 +1,10 @@
 /** Owns the ways in which a policy under test gets into the kernel: the whole table anew, or an update as the agent makes it. */
 import { changeOverNetlink } from '../../src/agent/kernel/netlink-batch.ts';
 import type { Command, Ruleset } from '../../src/nft/ast.ts';
-import { compile, type CompileOptions } from '../../src/nft/compile.ts';
-import { parseListing, type Installed } from '../../src/nft/listing.ts';
+import { compile, type CompileOptions } from '../../src/nft/compile/compile.ts';
+import { parseListing, type Installed } from '../../src/nft/read/listing.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
-import { plan, rebuild, type Update } from '../../src/nft/plan.ts';
+import { plan, rebuild, type Update } from '../../src/nft/plan/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';
 import { canonicalize, canonicalizeNames } from '../../src/policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';

@@ -11,7 +11,7 @@ import {
   type Verdict,
   type VerdictMap,
 } from '../../src/nft/ast.ts';
-import { compile } from '../../src/nft/compile.ts';
+import { compile } from '../../src/nft/compile/compile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import type { CanonicalPolicy, DirectionPolicy, PortMap, TransportPolicy } from '../../src/policy/canonical.ts';
 import type { EffectivePolicy } from '../../src/policy/effective.ts';

@@ -3,7 +3,7 @@
  * tried side by side, each in a lab that no other has meanwhile: the kernel waits more than it works.
  */
 import { afterAll, describe, expect, test } from 'vitest';
-import { decompile } from '../../src/nft/decompile.ts';
+import { decompile } from '../../src/nft/read/decompile.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { VerdictLab } from '../lib/verdict-lab.ts';

@@ -1,7 +1,7 @@
 /** Owns whether this device forwards packets at all, as the kernel's settings tell. */
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import type { Forwarding } from '../../nft/base.ts';
+import type { Forwarding } from '../../nft/compile/base.ts';
 
 export interface Settings {
   read(path: string): string | Promise<string>;

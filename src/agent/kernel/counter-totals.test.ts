@@ -1,6 +1,6 @@
 /** Proves that what was counted is counted once, and survives new counters, new tables and new starts. */
 import { expect, test } from 'vitest';
-import type { CounterReading } from '../../nft/counter-reading.ts';
+import type { CounterReading } from '../../nft/read/counter-reading.ts';
 import { CounterTotals } from './counter-totals.ts';
 
 const group = 'in-00000000-0000-4000-8000-000000000001';

@@ -2,7 +2,7 @@
 import { tableNames, type TableName } from '../../nft/ast.ts';
 import { readCounter, type Counted } from '../../nft/counters.ts';
 import { field, isObject } from '../../policy/json.ts';
-import type { CounterReading } from '../../nft/counter-reading.ts';
+import type { CounterReading } from '../../nft/read/counter-reading.ts';
 
 export interface Count {
   readonly packets: number;

@@ -1,8 +1,8 @@
 /** Owns drift: what others have changed in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
-import { isOurCounter, isOurMap } from '../../nft/decompile.ts';
-import type { Installed, InstalledObject } from '../../nft/listing.ts';
-import type { Finding } from '../../nft/read-chain.ts';
+import { isOurCounter, isOurMap } from '../../nft/read/decompile.ts';
+import type { Installed, InstalledObject } from '../../nft/read/listing.ts';
+import type { Finding } from '../../nft/read/read-chain.ts';
 
 /** What a change of the packet filter did to our tables, as far as the kernel's monitor tells. */
 export interface TableChange {

@@ -1,5 +1,5 @@
 /** Owns ended connections that must not come back: which there are, and the kernel's table that drops their packets (reference 1.2 (26)). */
-import { type EndedCommand, type EndedElement, type EndedKind, type EndedPlace } from '../../nft/ended/flows.ts';
+import { type EndedCommand, type EndedElement, type EndedKind, type EndedPlace } from '../../nft/ended-flows.ts';
 import { parseAddress } from '../../policy/address.ts';
 import type { Packet } from '../../policy/packet.ts';
 import { judgedPort, openingPacket, type LocalFlow, type Tuple } from '../host/flows.ts';

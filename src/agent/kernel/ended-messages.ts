@@ -1,5 +1,5 @@
 /** Owns elements of the table for ended connections as the kernel takes them over netlink. */
-import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../nft/ended/flows.ts';
+import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../nft/ended-flows.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { addressBytes, attribute, concat, flag, nested } from '../netlink/message.ts';
 import type { FilterBatch } from '../netlink/nf-tables.ts';

@@ -2,8 +2,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
-import { forwardPolicy } from '../../nft/compile.ts';
-import { decompile } from '../../nft/decompile.ts';
+import { forwardPolicy } from '../../nft/compile/compile.ts';
+import { decompile } from '../../nft/read/decompile.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts';

@@ -1,7 +1,7 @@
 /** Proves that a large policy comes in several transactions, none of which leaves a part half, and that one that fails leaves the old policy in force. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
-import { decompile } from '../../nft/decompile.ts';
+import { decompile } from '../../nft/read/decompile.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';

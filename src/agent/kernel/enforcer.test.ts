@@ -2,12 +2,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { basesOf, type Command, type Ruleset, type TableName } from '../../nft/ast.ts';
-import { compile } from '../../nft/compile.ts';
-import { decompile } from '../../nft/decompile.ts';
-import { earlierForm } from '../../nft/earlier-form.fixture.ts';
-import type { Installed, InstalledChain } from '../../nft/listing.ts';
+import { compile } from '../../nft/compile/compile.ts';
+import { decompile } from '../../nft/read/decompile.ts';
+import { earlierForm } from '../../nft/compile/earlier-form.fixture.ts';
+import type { Installed, InstalledChain } from '../../nft/read/listing.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
-import { install } from '../../nft/plan.ts';
+import { install } from '../../nft/plan/plan.ts';
 import { printCommands } from '../../nft/print.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';

@@ -9,11 +9,11 @@ import {
   type TableName,
   type TableRules,
 } from '../../nft/ast.ts';
-import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile.ts';
-import { decompile, type Decompiled } from '../../nft/decompile.ts';
-import type { Installed, InstalledTables } from '../../nft/listing.ts';
-import type { Finding } from '../../nft/read-chain.ts';
-import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, stageBatches, type Update } from '../../nft/plan.ts';
+import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile/compile.ts';
+import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
+import type { Installed, InstalledTables } from '../../nft/read/listing.ts';
+import type { Finding } from '../../nft/read/read-chain.ts';
+import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, stageBatches, type Update } from '../../nft/plan/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';

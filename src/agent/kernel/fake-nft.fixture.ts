@@ -1,9 +1,9 @@
 /** Owns a packet filter in memory that answers as the kernel does: tests of the agent run on it without any rights. */
 import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
-import { isEndedCommand, type EndedCommand, type EndedElement } from '../../nft/ended/flows.ts';
-import type { EndedListing } from '../../nft/ended/listing.ts';
-import type { Installed, InstalledTables } from '../../nft/listing.ts';
-import type { CounterReading } from '../../nft/counter-reading.ts';
+import { isEndedCommand, type EndedCommand, type EndedElement } from '../../nft/ended-flows.ts';
+import type { EndedListing } from '../../nft/read/ended-flows.ts';
+import type { Installed, InstalledTables } from '../../nft/read/listing.ts';
+import type { CounterReading } from '../../nft/read/counter-reading.ts';
 import { NftError, type Nft, type NftErrorCode } from './nft.ts';
 import { applyCommands, noTables, Refused } from './table-model.ts';
 

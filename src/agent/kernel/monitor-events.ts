@@ -1,6 +1,6 @@
 /** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
 import { tableFamily, tableNames, type TableName } from '../../nft/ast.ts';
-import { endedTable } from '../../nft/ended/flows.ts';
+import { endedTable } from '../../nft/ended-flows.ts';
 import type { TableChange } from './drift.ts';
 
 /** The process that the kernel names as the author of a change. */

@@ -21,8 +21,8 @@ import {
   type TableRules,
   type VerdictMap,
 } from '../../nft/ast.ts';
-import { baseRules, echo, familyMatch, type BaseContent } from '../../nft/base.ts';
-import { compile } from '../../nft/compile.ts';
+import { baseRules, echo, familyMatch, type BaseContent } from '../../nft/compile/base.ts';
+import { compile } from '../../nft/compile/compile.ts';
 import { parseInterfaceName, parseObjectName, type ObjectName } from '../../nft/names.ts';
 import { canonicalPolicy } from '../../nft/policies.fixture.ts';
 import { printRule } from '../../nft/print.ts';

@@ -1,6 +1,6 @@
 /** Owns the short way of a small batch: over netlink, where all of it can be said so, whatever else the namespace holds. */
 import { hookPriority, type Command, type Hook } from '../../nft/ast.ts';
-import { isEndedCommand, type EndedCommand } from '../../nft/ended/flows.ts';
+import { isEndedCommand, type EndedCommand } from '../../nft/ended-flows.ts';
 import { ChannelError, type ChannelErrorCode, type NetlinkChannel } from '../netlink/channel.ts';
 import { flag } from '../netlink/message.ts';
 import { FilterBatch } from '../netlink/nf-tables.ts';

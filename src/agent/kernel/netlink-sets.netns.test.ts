@@ -21,10 +21,10 @@ import {
   type Rule,
   type Verdict,
 } from '../../nft/ast.ts';
-import { echo } from '../../nft/base.ts';
-import { compile } from '../../nft/compile.ts';
+import { echo } from '../../nft/compile/base.ts';
+import { compile } from '../../nft/compile/compile.ts';
 import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
-import { install, rebuild } from '../../nft/plan.ts';
+import { install, rebuild } from '../../nft/plan/plan.ts';
 import { canonicalPolicy, rangesOf, serverAccess } from '../../nft/policies.fixture.ts';
 import type { Range } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';

@@ -14,7 +14,7 @@ import {
   type Match,
   type Rule,
 } from '../../nft/ast.ts';
-import type { Installed } from '../../nft/listing.ts';
+import type { Installed } from '../../nft/read/listing.ts';
 import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
 import { printRules } from '../../nft/print.ts';
 import type { Range } from '../../policy/range.ts';

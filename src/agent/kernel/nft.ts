@@ -1,9 +1,9 @@
 /** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
 import type { Command, TableName, TableRules } from '../../nft/ast.ts';
-import type { EndedCommand } from '../../nft/ended/flows.ts';
-import type { EndedListing } from '../../nft/ended/listing.ts';
-import type { Installed } from '../../nft/listing.ts';
-import type { CounterReading } from '../../nft/counter-reading.ts';
+import type { EndedCommand } from '../../nft/ended-flows.ts';
+import type { EndedListing } from '../../nft/read/ended-flows.ts';
+import type { Installed } from '../../nft/read/listing.ts';
+import type { CounterReading } from '../../nft/read/counter-reading.ts';
 
 /**
  * The packet filter of one network namespace, narrowed to our tables.

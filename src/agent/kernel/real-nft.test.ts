@@ -6,9 +6,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FakeClock, turn } from '../../client/fake.fixture.ts';
 import type { Command } from '../../nft/ast.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
-import { compile } from '../../nft/compile.ts';
+import { compile } from '../../nft/compile/compile.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
-import { install } from '../../nft/plan.ts';
+import { install } from '../../nft/plan/plan.ts';
 import { RealNft } from './real-nft.ts';
 
 let scratch: string;

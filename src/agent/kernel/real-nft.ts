@@ -3,12 +3,12 @@ import { mkdir, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
 import { tableNames, type Command, type TableName, type TableRules } from '../../nft/ast.ts';
-import { endedTable, type EndedCommand } from '../../nft/ended/flows.ts';
-import { readEnded, type EndedListing } from '../../nft/ended/listing.ts';
-import { ListingReader } from '../../nft/listing-text.ts';
-import { NoListing, type Installed } from '../../nft/listing.ts';
+import { endedTable, type EndedCommand } from '../../nft/ended-flows.ts';
+import { readEnded, type EndedListing } from '../../nft/read/ended-flows.ts';
+import { ListingReader } from '../../nft/read/listing-text.ts';
+import { NoListing, type Installed } from '../../nft/read/listing.ts';
 import { printParts } from '../../nft/print.ts';
-import { parseCounterReadings, type CounterReading } from '../../nft/counter-reading.ts';
+import { parseCounterReadings, type CounterReading } from '../../nft/read/counter-reading.ts';
 import {
   batchLine,
   countersLine,

@@ -1,7 +1,7 @@
 /** Proves that a rule of a base chain, which is written once and then copied, asks for the same in every batch. */
 import { expect, test } from 'vitest';
 import { tableNames, type Command, type Rule } from '../../nft/ast.ts';
-import { baseName, baseRules } from '../../nft/base.ts';
+import { baseName, baseRules } from '../../nft/compile/base.ts';
 import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
 import { concat } from '../netlink/message.ts';
 import { batchOf } from './netlink-batch.ts';

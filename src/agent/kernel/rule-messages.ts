@@ -12,7 +12,7 @@ import {
   type TableName,
   type VerdictMap,
 } from '../../nft/ast.ts';
-import { baseName } from '../../nft/base.ts';
+import { baseName } from '../../nft/compile/base.ts';
 import { familyBits } from '../../nft/blocks.ts';
 import { prefixLength } from '../../policy/address.ts';
 import type { Range } from '../../policy/range.ts';

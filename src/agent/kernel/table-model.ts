@@ -7,7 +7,7 @@ import {
   type InstalledChain,
   type InstalledRule,
   type InstalledTables,
-} from '../../nft/listing.ts';
+} from '../../nft/read/listing.ts';
 import type { Family } from '../../policy/rule.ts';
 
 /** Why the kernel would refuse a batch, in its words. */

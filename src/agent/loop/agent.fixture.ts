@@ -1,7 +1,7 @@
 /** Owns an agent whose whole world is in memory: kernel, source, interfaces and time are moved by the test. */
 import { FakeClock } from '../../client/fake.fixture.ts';
 import type { TableName } from '../../nft/ast.ts';
-import { decompile, type Enforced } from '../../nft/decompile.ts';
+import { decompile, type Enforced } from '../../nft/read/decompile.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { Agent } from './agent.ts';

@@ -1,7 +1,7 @@
 /** Owns the desired policy: what the agent should enforce, and where it came from. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
-import type { MembersByKey } from '../../nft/peer-maps.ts';
+import type { MembersByKey } from '../../nft/compile/peer-maps.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { peersKey } from '../../policy/fleet/selector.ts';
 import type { Members } from '../../policy/rule.ts';

@@ -1,5 +1,5 @@
 /** Owns the response to changes that others make to our table: which mark they leave, and what is said about them. */
-import type { Finding } from '../../nft/read-chain.ts';
+import type { Finding } from '../../nft/read/read-chain.ts';
 import type { MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Loop } from './loop.ts';
 import { markUncheckedFlows } from './unchecked-flows.ts';

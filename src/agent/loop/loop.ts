@@ -1,6 +1,6 @@
 /** Owns what every step of the loop works with: the ports to the world around the agent, and the state. */
 import type { Clock } from '../../client/clock.ts';
-import type { Forwarding } from '../../nft/base.ts';
+import type { Forwarding } from '../../nft/compile/base.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Link, Selector } from '../host/driver-interface.ts';
 import type { Log } from '../host/log.ts';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
-import type { InstalledTables } from '../../nft/listing.ts';
+import type { InstalledTables } from '../../nft/read/listing.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';

@@ -1,5 +1,5 @@
 /** Owns the packet counts of the status: from totals by counter name to what each group and each reason has counted. */
-import { isCounted } from '../../nft/compile.ts';
+import { isCounted } from '../../nft/compile/compile.ts';
 import { reasonCounter, groupCounter, type PacketReason } from '../../nft/counters.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';

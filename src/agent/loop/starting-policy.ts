@@ -1,5 +1,5 @@
 /** Owns the choice of what to enforce at the start, before the server is asked. */
-import type { Decompiled } from '../../nft/decompile.ts';
+import type { Decompiled } from '../../nft/read/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';

@@ -1,5 +1,5 @@
 /** Owns the loop's state: one record of everything that the agent remembers between two steps. */
-import type { Forwarding } from '../../nft/base.ts';
+import type { Forwarding } from '../../nft/compile/base.ts';
 import type { InterfaceName } from '../../nft/names.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';

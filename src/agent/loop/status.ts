@@ -1,5 +1,5 @@
 /** Owns the agent's status: one record, for the operator, for metrics and for the server. */
-import type { Forwarding } from '../../nft/base.ts';
+import type { Forwarding } from '../../nft/compile/base.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import { printSelector, type Driver, type Selector } from '../host/driver-interface.ts';
 import type { Connection } from '../source/policy-source.ts';

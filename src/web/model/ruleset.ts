@@ -1,9 +1,9 @@
 /** Owns the text that an agent loads for a policy: what is shown is what the compiler makes. */
 import type { DeviceReport } from '../../api/device.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
-import { compile } from '../../nft/compile.ts';
+import { compile } from '../../nft/compile/compile.ts';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
-import { plan } from '../../nft/plan.ts';
+import { plan } from '../../nft/plan/plan.ts';
 import { printCommands } from '../../nft/print.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';

@@ -1,0 +1,58 @@
+/** Owns the rules of installed chains as a reader meets them: all of our making, or it stops with what it found. */
+import type { Rule } from '../ast.ts';
+import type { Installed, InstalledMembers } from './listing.ts';
+
+/** Something in our table that we did not put there, or something of ours that is gone. */
+export interface Finding {
+  readonly code:
+    | 'table_flags'
+    | 'foreign_object'
+    | 'foreign_chain'
+    | 'foreign_rule'
+    | 'missing_chain'
+    | 'wrong_attachment'
+    | 'wrong_layout'
+    | 'unused_chain';
+  /** The chain or object concerned; empty for the table itself. */
+  readonly name: string;
+  readonly detail: string;
+}
+
+export class Unexpected extends Error {
+  readonly finding: Finding;
+  constructor(code: Finding['code'], name: string, detail: string) {
+    super(detail);
+    this.finding = { code, name, detail };
+  }
+}
+
+export const unexpectedLayout = (name: string): Unexpected =>
+  new Unexpected('wrong_layout', name, 'the rules are not laid out as ours are');
+
+/** Reads chains of one table, and remembers which. */
+export class ChainReader {
+  readonly #installed: Installed;
+  readonly used: Set<string>;
+
+  constructor(installed: Installed, used: Set<string>) {
+    this.#installed = installed;
+    this.used = used;
+  }
+
+  /** Who is in a map of ours. */
+  members(name: string): InstalledMembers {
+    const map = this.#installed.objects.find((each) => each.object === 'map' && each.name === name);
+    if (map?.members === undefined) throw unexpectedLayout(name);
+    return map.members;
+  }
+
+  rules(name: string): readonly Rule[] {
+    const chain = this.#installed.chains.get(name);
+    if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
+    this.used.add(name);
+    return chain.rules.map((each) => {
+      if (each.kind === 'known') return each.rule;
+      throw new Unexpected('foreign_rule', name, `the chain holds a rule that is not ours: ${each.json}`);
+    });
+  }
+}
