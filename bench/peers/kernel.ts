@@ -10,11 +10,12 @@ import { Enforcer } from '../../src/agent/kernel/enforcer.ts';
 import { NftSession } from '../../src/agent/kernel/nft-session.ts';
 import { RealNft } from '../../src/agent/kernel/real-nft.ts';
 import { NetlinkChannel } from '../../src/agent/netlink/channel.ts';
-import { changeElements } from '../../src/agent/netlink/set-elements.ts';
+import { batchOf } from '../../src/agent/netlink/nftables/commands.ts';
 import type { DesiredPolicy } from '../../src/agent/loop/desired-policy.ts';
 import { desiredFrom } from '../../src/agent/loop/follow-source.ts';
 import { systemClock } from '../../src/client/clock.ts';
-import { parseInterfaceName } from '../../src/nft/names.ts';
+import type { Command } from '../../src/nft/ast.ts';
+import { parseInterfaceName, parseObjectName } from '../../src/nft/names.ts';
 import { group } from '../../src/nft/policies.fixture.ts';
 import { printAddress } from '../../src/policy/address.ts';
 import { Fleet } from '../../src/policy/fleet/fleet.ts';
@@ -28,7 +29,7 @@ const rounds = Number(process.env['RINGFENCE_BENCH_ROUNDS'] ?? 200);
 const timeout = 60_000;
 const firstMember = 0x0a00_0000n;
 const joiner = 0x6440_0001n;
-const [family, set, counter] = [4, 'peers4', 'in-a'] as const;
+const [family, set, counter] = [4, parseObjectName('peers4'), parseObjectName('in-a')] as const;
 
 const rangesBeside = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, i) => {
@@ -128,12 +129,12 @@ export async function measureKernel(): Promise<readonly Goal[]> {
         const said = await session.ask(line, timeout);
         if (said.some((each) => each.includes('Error'))) throw new Error(said.join('\n'));
       };
-      const change = { table: 'service', set, family, addresses: [joiner], counter } as const;
+      const change = async (command: Command): Promise<void> => batchOf([command])?.run(channel);
       const ways: readonly [string, () => Promise<void>, () => Promise<void>, number][] = [
         [
           'netlink',
-          () => changeElements(channel, [{ ...change, verb: 'add' }]),
-          () => changeElements(channel, [{ ...change, verb: 'delete' }]),
+          () => change({ kind: 'addElements', map: set, family, elements: [[joiner, counter]] }),
+          () => change({ kind: 'deleteElements', map: set, family, addresses: [joiner] }),
           rounds,
         ],
         [

@@ -167,6 +167,10 @@ export interface Ruleset extends TableRules {
   readonly forward?: TableRules;
 }
 
+/** What the ruleset says of one table. */
+export const rulesOfTable = (ruleset: Ruleset, table: TableName): TableRules | undefined =>
+  table === 'service' ? ruleset : ruleset.forward;
+
 export const basesOf = ({ inbound, outbound }: TableRules): readonly BaseChain[] => [
   ...(inbound === undefined ? [] : [inbound]),
   ...(outbound === undefined ? [] : [outbound]),

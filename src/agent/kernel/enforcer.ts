@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import {
   basesOf,
   hookPriority,
+  rulesOfTable,
   tableNames,
   type Command,
   type Ruleset,
@@ -13,7 +14,7 @@ import { compile, forwardPolicy, type CompileOptions } from '../../nft/compile/c
 import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/read/listing.ts';
 import type { Finding } from '../../nft/read/read-chain.ts';
-import { isSmall, plan, rebuild, remove, resetBases, rulesOfTable, stageBatches, type Update } from '../../nft/plan/plan.ts';
+import { isSmall, plan, rebuild, remove, resetBases, stageBatches, type Update } from '../../nft/plan/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same.ts';

@@ -1,10 +1,9 @@
 /** Owns the short way between two targets that differ only in whom their rules name: from what changed to changes of elements. */
-import { tableNames, type Command, type PeerMap, type Ruleset } from '../../nft/ast.ts';
+import { rulesOfTable, tableNames, type Command, type PeerMap, type Ruleset } from '../../nft/ast.ts';
 import type { CompileOptions } from '../../nft/compile/compile.ts';
 import type { Installed, InstalledMembers, InstalledTables } from '../../nft/read/listing.ts';
 import { planMembers } from '../../nft/plan/member-plan.ts';
 import type { MembersByKey } from '../../nft/compile/peer-maps.ts';
-import { rulesOfTable } from '../../nft/plan/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 

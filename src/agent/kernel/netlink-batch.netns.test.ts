@@ -29,60 +29,17 @@ import { printRule } from '../../nft/print.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { ChannelError, NetlinkChannel } from '../netlink/channel.ts';
 import { eachAttribute } from '../netlink/message.ts';
-import { batchOf, changeOverNetlink } from './netlink-batch.ts';
+import { batchOf } from '../netlink/nftables/commands.ts';
+import { changeOverNetlink } from './netlink-batch.ts';
 import { RealNft } from './real-nft.ts';
 
-const [map, inA, inB] = ['peers4', 'in-a', 'in-b'].map((name) => parseObjectName(name));
-if (map === undefined || inA === undefined || inB === undefined) throw new Error('no names');
-const add = (...elements: (readonly [bigint, typeof inA])[]): Command => ({
-  kind: 'addElements',
-  map,
-  family: 4,
-  elements,
-});
-const remove = (...addresses: bigint[]): Command => ({ kind: 'deleteElements', map, family: 4, addresses });
-const [first, second, third] = [0x6440_0001n, 0x6440_0002n, 0x6440_0003n];
-
-describe.each(['over netlink', 'through nft alone', 'without a helper'] as const)('members of a map, %s', (way) => {
-  let namespace: Namespace;
-  let folder: string;
-  let channel: NetlinkChannel | undefined;
-  let nft: RealNft;
-  beforeEach(async () => {
-    namespace = await Namespace.create();
-    folder = await mkdtemp(join(tmpdir(), 'ringfence-elements-'));
-    const prefix = namespace.inside([]);
-    const helper = way === 'over netlink' ? {} : { argv: ['no-such-helper'] };
-    channel = way === 'through nft alone' ? undefined : new NetlinkChannel({ clock: systemClock, prefix, ...helper });
-    nft = new RealNft({ clock: systemClock, scratch: folder, prefix, ...(channel && { netlink: channel }) });
-    const ruleset = `table inet service { counter in-a { }; counter in-b { }; map peers4 { type ipv4_addr : counter; }; }`;
-    await namespace.run(['nft', '-f', '-'], `${ruleset.replaceAll('; ', '\n')}\n`);
-  });
-  afterEach(async () => {
-    await Promise.all([nft.close(), channel?.close()]);
-    await namespace.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-  const held = async (): Promise<string> => {
-    const { stdout } = await namespace.run(['nft', 'list', 'map', 'inet', 'service', 'peers4']);
-    return /elements = \{([^}]*)\}/.exec(stdout)?.[1]?.replaceAll(/\s+/g, ' ').trim() ?? '';
-  };
-
-  test('join and leave, each batch whole or not at all, and the port knows its own changes', async () => {
-    await nft.run([add([first, inA], [second, inB])]);
-    expect(await held()).toBe('100.64.0.1 : "in-a", 100.64.0.2 : "in-b"');
-    await nft.run([add([third, inA]), remove(first)]);
-    expect(await held()).toBe('100.64.0.2 : "in-b", 100.64.0.3 : "in-a"');
-    await expect(nft.run([add([first, inA]), remove(first, 0x6440_0009n)])).rejects.toMatchObject({ code: 'refused' });
-    expect(await held()).toBe('100.64.0.2 : "in-b", 100.64.0.3 : "in-a"');
-    if (way !== 'over netlink') return;
-    const helper = channel?.pid ?? 0;
-    expect(nft.owns(helper)).toBe(true);
-    process.kill(helper, 'SIGKILL');
-    await nft.run([remove(second)]);
-    expect(await held()).toBe('100.64.0.3 : "in-a"');
-  });
-});
+const [map, inA] = [parseObjectName('peers4'), parseObjectName('in-a')];
+const members: readonly Command[] = [
+  { kind: 'addTable' },
+  { kind: 'addCounter', name: inA },
+  { kind: 'addMap', name: map, family: 4 },
+];
+const joined = (address: bigint): Command => ({ kind: 'addElements', map, family: 4, elements: [[address, inA]] });
 
 const [helper, viaNft, viaNetlink] = ['helper', 'via-nft', 'via-netlink'].map((name) => parseObjectName(name));
 if (helper === undefined || viaNft === undefined || viaNetlink === undefined) throw new Error('no names');
@@ -215,6 +172,28 @@ describe('rules', () => {
     const theirs = await expressions(viaNft);
     expect(theirs.length).toBeGreaterThan(20);
     expect(await expressions(viaNetlink)).toEqual(theirs);
+  });
+
+  test('and members are left to nft where the helper cannot start, is killed or has no right', async () => {
+    const prefix = namespace.inside([]);
+    const powerless = ['setpriv', '--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
+    const channels = [
+      new NetlinkChannel({ clock: systemClock, prefix, argv: ['no-such-helper'] }),
+      new NetlinkChannel({ clock: systemClock, prefix: namespace.inside(powerless) }),
+      channel,
+    ];
+    await nft.run(members);
+    expect(await changeOverNetlink(channel, [joined(1n)])).toBe(true);
+    for (const [i, netlink] of channels.entries()) {
+      if (netlink === channel) process.kill(channel.pid ?? 0, 'SIGKILL');
+      else expect(await changeOverNetlink(netlink, [joined(2n)])).toBe(false);
+      const port = new RealNft({ clock: systemClock, scratch: folder, prefix, netlink });
+      await port.run([joined(BigInt(i) + 3n)]);
+      await port.close();
+    }
+    const elements = (await nft.list())?.objects.find(({ name }) => name === map)?.members?.elements;
+    expect([...(elements?.keys() ?? [])].toSorted()).toEqual([1n, 3n, 4n, 5n]);
+    await Promise.all(channels.map((each) => each.close()));
   });
 
   test('are left to nft where no helper runs yet', async () => {

@@ -30,7 +30,7 @@ import type { Range } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
 import { attribute, concat, eachAttribute, text, walkAttributes } from '../netlink/message.ts';
-import { inetHead, messageTypeOf, netfilter } from '../netlink/nf-tables.ts';
+import { inetHead, messageTypeOf, netfilter } from '../netlink/nftables/transaction.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import { RealNft } from './real-nft.ts';
 

@@ -1,4 +1,4 @@
-/** Owns what every implementation of the port `Nft` must do; run on the fake and on the kernel. */
+/** Owns what every implementation of the port `Nft` must do; run on the fake, and on the kernel through `nft` and over netlink. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   accept,
@@ -15,6 +15,7 @@ import {
   type Rule,
 } from '../../nft/ast.ts';
 import type { Installed } from '../../nft/read/listing.ts';
+import { endedKinds, type EndedElement } from '../../nft/ended-flows.ts';
 import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
 import { printRules } from '../../nft/print.ts';
 import type { Range } from '../../policy/range.ts';
@@ -57,6 +58,43 @@ const plain: readonly Rule[] = [
     portRule({ transport: 'udp', original: true, entries: [{ from, to, verdict: jump(a) }] }),
   ]),
 ];
+
+const [peers4, peers6] = [parseObjectName('peers4'), parseObjectName('peers6')];
+const [inA, inB] = [parseObjectName('in-a'), parseObjectName('in-b')];
+const peers: readonly Command[] = [
+  table,
+  { kind: 'addCounter', name: inA },
+  { kind: 'addCounter', name: inB },
+  { kind: 'addMap', name: peers4, family: 4 },
+  { kind: 'addMap', name: peers6, family: 6 },
+];
+type Member = readonly [bigint, typeof inA];
+const join = (...elements: Member[]): Command => ({ kind: 'addElements', map: peers4, family: 4, elements });
+const leave = (...addresses: bigint[]): Command => ({ kind: 'deleteElements', map: peers4, family: 4, addresses });
+const [first, second, third] = [0x6440_0001n, 0x6440_0002n, 0x6440_0003n];
+const farAway = (0xfd7fn << 112n) | 9n;
+const membersOf = (installed: Installed | undefined, map = 'peers4'): unknown =>
+  [...(installed?.objects.find(({ name }) => name === map)?.members?.elements ?? [])].toSorted(([x], [y]) =>
+    x < y ? -1 : 1,
+  );
+
+/** One ended connection of each kind. */
+const ended = endedKinds.map((kind): EndedElement => {
+  const [remote, local] = kind.endsWith('6') ? ['fd00::1', 'fd00::2'] : ['100.64.0.1', '100.64.0.2'];
+  const [isTuple, isPort] = [kind.startsWith('tuple'), kind.startsWith('port')];
+  return {
+    kind,
+    remote: isPort ? '' : remote,
+    local: isPort ? '' : local,
+    protocol: isTuple || isPort ? 17 : 47,
+    remotePort: isTuple || kind === 'port-outbound' ? 443 : 0,
+    localPort: isTuple || kind === 'port-inbound' ? 40_000 : 0,
+    direction: kind === 'port-inbound' ? 'inbound' : 'outbound',
+    port: isTuple || isPort ? 443 : 0,
+    ...(kind === 'tuple4' && { forwarded: 'translated' }),
+  };
+});
+const endedPlace = { interface: parseInterfaceName('rf0'), containers: 'guard', seconds: 600, size: 100 } as const;
 
 /** The parts of a listing that must agree, in an order of their own. */
 const shape = (installed: Installed | undefined): unknown =>
@@ -248,6 +286,55 @@ export function nftContract(name: string, open: () => Promise<{ nft: Nft; close:
       await nft.run([table, count]);
       const [second] = await nft.counters();
       expect(second?.incarnation).not.toBe(first?.incarnation);
+    });
+
+    test('members join and leave maps of both families', async () => {
+      const far: Command = { kind: 'addElements', map: peers6, family: 6, elements: [[farAway, inB]] };
+      await nft.run([...peers, join([first, inA], [second, inB]), far]);
+      await nft.run([join([third, inA], [second, inB]), leave(first)]);
+      expect(membersOf(await nft.list())).toEqual([
+        [second, inB],
+        [third, inA],
+      ]);
+      expect(membersOf(await nft.list(), peers6)).toEqual([[farAway, inB]]);
+    });
+
+    test.each<[string, Command]>([
+      ['one that is not there leaves', leave(second)],
+      ['one moves to another counter', join([first, inB])],
+      ['the counter is not there', join([second, parseObjectName('in-none')])],
+      ['the map is not there', { kind: 'addElements', map: a, family: 4, elements: [[second, inA]] }],
+    ])('no member joins or leaves in a batch where %s', async (_, wrong) => {
+      await nft.run([...peers, join([first, inA])]);
+      await expect(nft.run([join([third, inA]), wrong])).rejects.toMatchObject({ code: 'refused' });
+      expect(membersOf(await nft.list())).toEqual([[first, inA]]);
+    });
+
+    test('members join and leave by the thousand', async () => {
+      const many = Array.from({ length: 3_000 }, (_, i): Member => [0x0a00_0000n + BigInt(i), i % 2 === 0 ? inA : inB]);
+      await nft.run([...peers, join([first, inA])]);
+      await nft.run([join(...many)]);
+      expect(membersOf(await nft.list())).toEqual([...many, [first, inA]]);
+      await nft.run([leave(...many.map(([address]) => address))]);
+      expect(membersOf(await nft.list())).toEqual([[first, inA]]);
+    });
+
+    test('ended connections of every kind come and go, each batch whole or not at all', async () => {
+      const held = async (): Promise<unknown> =>
+        (await nft.listEnded())?.elements.toSorted((x, y) => endedKinds.indexOf(x.kind) - endedKinds.indexOf(y.kind));
+      const change = (kind: 'addEnded' | 'deleteEnded', elements: readonly EndedElement[]) =>
+        elements.map((each) => ({ kind, of: each.kind, elements: [each] }));
+      expect(await held()).toBeUndefined();
+      await expect(nft.run(change('addEnded', ended))).rejects.toMatchObject({ code: 'refused' });
+      await nft.run([{ kind: 'makeEndedTable', ...endedPlace }]);
+      await nft.run(change('addEnded', ended));
+      await nft.run(change('addEnded', ended.slice(0, 1)));
+      expect(await held()).toEqual(ended);
+      await nft.run(change('deleteEnded', ended.slice(0, 1)));
+      await expect(nft.run(change('deleteEnded', ended.toReversed()))).rejects.toMatchObject({ code: 'refused' });
+      expect(await held()).toEqual(ended.slice(1));
+      await nft.run([{ kind: 'removeEndedTable' }]);
+      expect(await held()).toBeUndefined();
     });
 
     test('a batch that is refused at its end changes nothing, however large it is', async () => {

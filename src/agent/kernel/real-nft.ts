@@ -20,7 +20,7 @@ import {
 } from '../../nft/session.ts';
 import { openFreshFile } from '../../node/atomic-write.ts';
 import { ChannelError, type NetlinkChannel } from '../netlink/channel.ts';
-import { isTableAbsent } from '../netlink/nf-tables.ts';
+import { isTableAbsent } from '../netlink/nftables/transaction.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import { NftError, type Nft } from './nft.ts';
 import { NftSession } from './nft-session.ts';

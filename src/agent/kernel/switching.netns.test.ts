@@ -14,7 +14,7 @@ import { install } from '../../nft/plan/plan.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import { NetlinkChannel } from '../netlink/channel.ts';
-import { inetHead, messageTypeOf, netfilter } from '../netlink/nf-tables.ts';
+import { inetHead, messageTypeOf, netfilter } from '../netlink/nftables/transaction.ts';
 import { Enforcer, type Target } from './enforcer.ts';
 import { changeOverNetlink } from './netlink-batch.ts';
 import type { Nft } from './nft.ts';

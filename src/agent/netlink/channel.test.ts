@@ -6,7 +6,7 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { isRunning } from '../../../test/lib/processes.ts';
 import { FakeClock } from '../../client/fake.fixture.ts';
 import { NetlinkChannel } from './channel.ts';
-import { FilterBatch } from './nf-tables.ts';
+import { FilterBatch } from './nftables/transaction.ts';
 
 const netfilter = 12;
 const request = { type: 0x101, payload: Uint8Array.of(0, 0, 0, 0) };

@@ -3,6 +3,7 @@ import {
   basesOf,
   makesSet,
   objectKinds,
+  rulesOfTable,
   tableNames,
   type BaseChain,
   type Command,
@@ -94,10 +95,6 @@ const installTable = (rules: TableRules): readonly Command[] => [
 
 /** Takes a table away, whether or not it is there: `add` does not mind if it is, and then `delete` finds it. */
 const removeTable: readonly Command[] = [{ kind: 'addTable' }, { kind: 'deleteTable' }];
-
-/** What the ruleset says of one table. */
-export const rulesOfTable = (ruleset: Ruleset, table: TableName): TableRules | undefined =>
-  table === 'service' ? ruleset : ruleset.forward;
 
 /** These tables from nothing, all of ours unless told, as one transaction. */
 export const install = (desired: Ruleset, tables: Iterable<TableName> = tableNames): readonly Command[] =>

@@ -1,10 +1,10 @@
 /** Proves that a rule of a base chain, which is written once and then copied, asks for the same in every batch. */
 import { expect, test } from 'vitest';
-import { tableNames, type Command, type Rule } from '../../nft/ast.ts';
-import { baseName, baseRules } from '../../nft/compile/base.ts';
-import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
-import { concat } from '../netlink/message.ts';
-import { batchOf } from './netlink-batch.ts';
+import { tableNames, type Command, type Rule } from '../../../nft/ast.ts';
+import { baseName, baseRules } from '../../../nft/compile/base.ts';
+import { parseInterfaceName, parseObjectName } from '../../../nft/names.ts';
+import { concat } from '../message.ts';
+import { batchOf } from './commands.ts';
 
 const driver = parseInterfaceName('rf0');
 const [helper, other] = [parseObjectName('to-a'), parseObjectName('to-b')];

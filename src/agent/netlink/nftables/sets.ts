@@ -2,7 +2,7 @@
  * Owns sets and maps as the kernel takes them over netlink: the anonymous ones of rules and the named ones of peers, in the very messages that
  * `nft` makes of the same text, so that the kernel chooses the same way to keep them and a listing reads the same.
  */
-import { blocksOf, familyBits } from '../../nft/blocks.ts';
+import { blocksOf, familyBits } from '../../../nft/blocks.ts';
 import {
   tableNames,
   type AddressEntry,
@@ -13,12 +13,12 @@ import {
   type ProtocolEntry,
   type TableName,
   type Verdict,
-} from '../../nft/ast.ts';
-import { lastAddress, type RangeSet } from '../../policy/range.ts';
-import type { Family } from '../../policy/rule.ts';
-import { flag } from '../netlink/message.ts';
-import type { FilterBatch } from '../netlink/nf-tables.ts';
-import { fullMessage } from '../netlink/set-elements.ts';
+} from '../../../nft/ast.ts';
+import { lastAddress, type RangeSet } from '../../../policy/range.ts';
+import type { Family } from '../../../policy/rule.ts';
+import { flag } from '../message.ts';
+import { dataAttribute, elementAttribute, fullMessage, listAttribute, listElement } from './elements.ts';
+import { counterObject, type FilterBatch } from './transaction.ts';
 
 const setAttribute = {
   name: 2,
@@ -34,13 +34,8 @@ const setAttribute = {
 } as const;
 const descriptionSize = 1;
 const setFlag = { anonymous: 0x1, constant: 0x2, interval: 0x4, map: 0x8, object: 0x40 } as const;
-const counterObject = 1;
 const verdictType = 0xffff_ff00;
 
-const listAttribute = { set: 2, elements: 3, id: 4 } as const;
-const elementAttribute = { key: 1, data: 2, flags: 3, userdata: 6 } as const;
-const listElement = 1;
-const dataAttribute = { value: 1, verdict: 2 } as const;
 const intervalEnd = 1;
 /** What `nft` notes about an interval that reaches to the last of all values: it has no end. */
 const openInterval = Uint8Array.of(1, 4, 1, 0, 0, 0);

@@ -1,7 +1,7 @@
 /** Owns transactions of the packet filter (nf_tables) over netlink: how a request begins, and the marks around a batch. */
-import { Batch } from './batch.ts';
-import type { NetlinkChannel } from './channel.ts';
-import { attribute, be16, concat, text } from './message.ts';
+import { Batch } from '../batch.ts';
+import type { NetlinkChannel } from '../channel.ts';
+import { attribute, be16, concat, text } from '../message.ts';
 
 /** The protocol of netlink, and the subsystem of it. */
 export const netfilter = 12;
@@ -28,6 +28,9 @@ const filterMessage = {
   deleteElements: 14,
   addObject: 18,
 } as const;
+
+/** The kind of object that counts. */
+export const counterObject = 1;
 
 const noSuchEntry = 2;
 

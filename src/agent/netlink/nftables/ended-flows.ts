@@ -1,14 +1,10 @@
 /** Owns elements of the table for ended connections as the kernel takes them over netlink. */
-import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../nft/ended-flows.ts';
-import { parseAddress } from '../../policy/address.ts';
-import { addressBytes, attribute, concat, flag, nested } from '../netlink/message.ts';
-import type { FilterBatch } from '../netlink/nf-tables.ts';
-import { fullMessage } from '../netlink/set-elements.ts';
+import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../../nft/ended-flows.ts';
+import { parseAddress } from '../../../policy/address.ts';
+import { addressBytes, attribute, concat, nested } from '../message.ts';
+import { dataAttribute, elementAttribute, listElement, writeElements } from './elements.ts';
+import type { FilterBatch } from './transaction.ts';
 
-const listAttribute = { set: 2, elements: 3 } as const;
-const elementAttribute = { key: 1, userdata: 6 } as const;
-const listElement = 1;
-const dataValue = 1;
 /** What `nft` calls a comment. */
 const comment = 0;
 
@@ -45,7 +41,7 @@ function templateOf(element: EndedElement, joins: boolean): Template {
   const ports = kind.startsWith('tuple') ? 2 : kind.startsWith('port') ? 1 : 0;
   const key = concat([start, new Uint8Array(word * ports)]);
   const notes = joins ? [attribute(elementAttribute.userdata, userdataOf(noteOf(element)))] : [];
-  const bytes = nested(listElement, nested(elementAttribute.key, attribute(dataValue, key)), ...notes);
+  const bytes = nested(listElement, nested(elementAttribute.key, attribute(dataAttribute.value, key)), ...notes);
   return { of: element, bytes, portsAt: keyAt + start.length };
 }
 
@@ -74,24 +70,15 @@ function writeElement(batch: FilterBatch, { bytes, portsAt }: Template, element:
   batch.raw(bytes);
 }
 
-/** Asks for the change: several times where there are very many elements. */
+/** Asks that connections join a set of the table for ended connections, or leave it. */
 export function writeEnded(
   batch: FilterBatch,
   { kind, of, elements }: Extract<EndedCommand, { kind: 'addEnded' | 'deleteEnded' }>,
 ): void {
   let template: Template | undefined;
-  for (let at = 0; at < elements.length;) {
-    if (kind === 'addEnded') batch.ask('addElements', flag.create, endedTable);
-    else batch.ask('deleteElements', 0, endedTable);
-    batch.name(listAttribute.set, of);
-    const list = batch.open(listAttribute.elements);
-    for (; at < elements.length && batch.length < fullMessage; at += 1) {
-      const element = elements[at];
-      if (element === undefined) continue;
-      if (template === undefined || !isLike(template.of, element)) template = templateOf(element, kind === 'addEnded');
-      writeElement(batch, template, element);
-    }
-    batch.close(list);
-    batch.end();
-  }
+  const verb = kind === 'addEnded' ? 'add' : 'delete';
+  writeElements(batch, { verb, table: endedTable, set: of }, elements, (element) => {
+    if (template === undefined || !isLike(template.of, element)) template = templateOf(element, verb === 'add');
+    writeElement(batch, template, element);
+  });
 }

@@ -1,13 +1,12 @@
 /** Owns the kernel's expressions over netlink: what a rule looks at, how it compares, and what it does then. */
-import { protocolNumber, type AddressSide, type Verdict } from '../../nft/ast.ts';
-import { familyBits, maskOf } from '../../nft/blocks.ts';
-import type { Family } from '../../policy/rule.ts';
-import type { FilterBatch } from '../netlink/nf-tables.ts';
-import { verdictCode, writeVerdict } from './set-messages.ts';
+import { protocolNumber, type AddressSide, type Verdict } from '../../../nft/ast.ts';
+import { familyBits, maskOf } from '../../../nft/blocks.ts';
+import type { Family } from '../../../policy/rule.ts';
+import { dataAttribute, listElement } from './elements.ts';
+import { verdictCode, writeVerdict } from './sets.ts';
+import { counterObject, type FilterBatch } from './transaction.ts';
 
-const listElement = 1;
 const expressionAttribute = { name: 1, data: 2 } as const;
-const dataValue = 1;
 
 /** Where what is looked at is put, and compared from. */
 const register = 1;
@@ -21,7 +20,6 @@ const header = { network: 1, transport: 2 } as const;
 const comparison = { eq: 0, neq: 1, lte: 3, gt: 4, gte: 5 } as const;
 type Comparison = keyof typeof comparison;
 
-const counterObject = 1;
 export const noBits = new Uint8Array(16);
 /** Numbers of parts that come again and again, each with room for what else tells them apart. */
 const part = {
@@ -70,19 +68,19 @@ export class ExpressionWriter {
   }
 
   compare(how: Comparison, bytes: Uint8Array): void {
-    this.#compare(how, (batch) => batch.bytes(dataValue, bytes));
+    this.#compare(how, (batch) => batch.bytes(dataAttribute.value, bytes));
   }
 
   compareByte(how: Comparison, value: number): void {
-    this.#compare(how, (batch) => batch.u8(dataValue, value));
+    this.#compare(how, (batch) => batch.u8(dataAttribute.value, value));
   }
 
   comparePort(how: Comparison, port: number): void {
-    this.#compare(how, (batch) => batch.be16(dataValue, port));
+    this.#compare(how, (batch) => batch.be16(dataAttribute.value, port));
   }
 
   compareAddress(how: Comparison, family: Family, address: bigint): void {
-    this.#compare(how, (batch) => batch.address(dataValue, family, address));
+    this.#compare(how, (batch) => batch.address(dataAttribute.value, family, address));
   }
 
   /** Of an address so many leading bits. */
@@ -95,11 +93,11 @@ export class ExpressionWriter {
 
   /** Keeps these bits of what is looked at. */
   mask(bits: Uint8Array): void {
-    this.#mask(bits.length, (batch) => batch.bytes(dataValue, bits));
+    this.#mask(bits.length, (batch) => batch.bytes(dataAttribute.value, bits));
   }
 
   maskAddress(family: Family, bits: number): void {
-    this.#mask(familyBits(family) / 8, (batch) => batch.address(dataValue, family, maskOf(family, bits)));
+    this.#mask(familyBits(family) / 8, (batch) => batch.address(dataAttribute.value, family, maskOf(family, bits)));
   }
 
   /** Turns a number of the machine into one of the network, which is compared byte by byte. */
@@ -213,7 +211,7 @@ export class ExpressionWriter {
       bits(batch);
       batch.close(kept);
       const flipped = batch.open(5);
-      batch.bytes(dataValue, noBits.subarray(0, length));
+      batch.bytes(dataAttribute.value, noBits.subarray(0, length));
       batch.close(flipped);
     });
   }

@@ -11,14 +11,14 @@ import {
   type Rule,
   type TableName,
   type VerdictMap,
-} from '../../nft/ast.ts';
-import { baseName } from '../../nft/compile/base.ts';
-import { familyBits } from '../../nft/blocks.ts';
-import { prefixLength } from '../../policy/address.ts';
-import type { Range } from '../../policy/range.ts';
-import type { Family } from '../../policy/rule.ts';
-import { flag, le32, text } from '../netlink/message.ts';
-import type { FilterBatch } from '../netlink/nf-tables.ts';
+} from '../../../nft/ast.ts';
+import { baseName } from '../../../nft/compile/base.ts';
+import { familyBits } from '../../../nft/blocks.ts';
+import { prefixLength } from '../../../policy/address.ts';
+import type { Range } from '../../../policy/range.ts';
+import type { Family } from '../../../policy/rule.ts';
+import { flag, le32, text } from '../message.ts';
+import type { FilterBatch } from './transaction.ts';
 import { ExpressionWriter, noBits } from './expressions.ts';
 import {
   writeAddressMap,
@@ -27,7 +27,7 @@ import {
   writePortMap,
   writeProtocolMap,
   type LookUp,
-} from './set-messages.ts';
+} from './sets.ts';
 
 /** The number of what begins a rule of a table. */
 const rulePart = 0x10_0000;
