@@ -10,7 +10,6 @@ import { arch, cpus, loadavg, release, type } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { nativeHashes } from '../scripts/native-hashes.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const ending = /\.bench\.ts$/;
@@ -61,7 +60,6 @@ async function bundled(file) {
     format: 'esm',
     sourcemap: 'inline',
     logLevel: 'warning',
-    plugins: [nativeHashes],
   });
   return join(folder, `${basename(file, '.ts')}.mjs`);
 }

@@ -2,7 +2,6 @@
 import { build } from 'esbuild';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { nativeHashes } from './native-hashes.mjs';
 import { oneChunk } from './one-chunk.mjs';
 import { modulesIn } from './packaging/components.mjs';
 import { yamlToWrite } from './yaml-to-write.mjs';
@@ -35,7 +34,7 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
-    plugins: [nativeHashes, yamlToWrite],
+    plugins: [yamlToWrite],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.

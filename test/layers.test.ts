@@ -38,7 +38,12 @@ const rooms: Rooms = {
     why: 'what a rule means; the same in server, agent, command line and browser',
   },
   nft: { may: ['policy'], npm: [], node: false, why: 'the ruleset as data, and its one printer; no kernel needed' },
-  'nft/compile': { may: ['nft', 'policy'], npm: [], node: false, why: 'policy in, ruleset out; it knows no kernel state' },
+  'nft/compile': {
+    may: ['nft', 'policy'],
+    npm: [],
+    node: false,
+    why: 'policy in, ruleset out; it knows no kernel state',
+  },
   'nft/read': {
     may: ['nft/compile', 'nft', 'policy'],
     npm: [],
@@ -456,6 +461,13 @@ describe('the check of the house', () => {
       "import manifest from '../../package.json' with { type: 'json' };",
       /outside src/,
     ],
+    ['a name that package.json does not declare', 'src/nft/x.ts', "import '#md5';", /no relative path/],
+    [
+      'a declared name from outside of its room',
+      'src/server/http/listener/x.ts',
+      "import { sha256Hex } from '#sha256';",
+      /no arrow from server\/http\/listener to policy/,
+    ],
     ['an address', 'src/web/x.ts', "import 'https://example.org/x.js';", /no relative path/],
   ])('catches %s', (_, path, line, problem) => {
     expect(check(path, line)).toEqual([expect.stringMatching(problem)]);
@@ -487,6 +499,7 @@ describe('the check of the house', () => {
       ),
     ).toEqual([]);
     expect(check('src/policy/x.ts', "import { sha256 } from '@noble/hashes/sha2.js';")).toEqual([]);
+    expect(check('src/nft/x.ts', "import { sha256Hex } from '#sha256';")).toEqual([]);
     expect(check('src/server/database/x.ts', "import { spawn } from 'node:child_process';")).toEqual([]);
     expect(check('src/cli/server/x.ts', "await import('../../server/main.ts');")).toEqual([]);
   });

@@ -1,4 +1,4 @@
-/** Owns SHA-256 by the runtime's own code: what programs for Node hold instead of `src/policy/digest/sha256.ts` (decision 0047). */
+/** Owns SHA-256 by the runtime's own code: what `#sha256` in package.json is on Node. */
 
 let hash: typeof import('node:crypto').hash | undefined;
 

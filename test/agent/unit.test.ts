@@ -3,7 +3,6 @@ import { build } from 'esbuild';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { nativeHashes } from '../../scripts/native-hashes.mjs';
 import { heapEnvironment } from '../../src/agent/host/runtime.ts';
 import { agentOptions } from '../../src/agent/options.ts';
 import { serverOptions } from '../../src/server/options/server-options.ts';
@@ -27,7 +26,6 @@ describe('the program of the agent', () => {
       format: 'esm',
       metafile: true,
       write: false,
-      plugins: [nativeHashes],
     });
     const packages = Object.keys(metafile.inputs).flatMap(
       (path) => /node_modules\/(@[^/]+\/[^/]+|[^/]+)/.exec(path)?.[1] ?? [],

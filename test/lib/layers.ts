@@ -1,4 +1,5 @@
 /** Owns the check of the house's order: which room a source belongs to, what it imports, and what is wrong with that. */
+import { readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { posix } from 'node:path';
 import { parseSync } from 'vite';
@@ -30,6 +31,10 @@ export interface Source {
 const builtins = new Set(builtinModules.map((name) => name.replace(/^node:/, '')));
 const startsProcesses = new Set(['child_process', 'cluster']);
 const sqlClients = new Set(['pg', 'kysely', 'postgres', 'knex', 'drizzle-orm']);
+/** Names for files that depend on the platform. The file for every platform says which room they belong to. */
+const { imports: aliases } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  readonly imports: Readonly<Record<string, { readonly default: string }>>;
+};
 /** Tests, fixtures and contract suites: they may use what they need; nothing may use them. */
 export const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
 
@@ -113,6 +118,8 @@ export function wrongArrows(rooms: Rooms, sources: readonly Source[]): readonly 
 
 function wrongImport(rooms: Rooms, key: string, room: Room, source: Source, target: string): string | undefined {
   if (target.startsWith('.')) return wrongFile(rooms, key, room, posix.join(posix.dirname(source.path), target));
+  const alias = aliases[target];
+  if (alias !== undefined) return wrongFile(rooms, key, room, posix.normalize(alias.default));
   if (target.startsWith('/') || target.startsWith('#') || target.includes(':')) {
     if (!target.startsWith('node:')) return `${target}, which is no relative path and no package`;
   }

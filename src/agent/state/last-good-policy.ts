@@ -1,5 +1,5 @@
 /** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
-import { sha256Hex } from '../../node/sha256.ts';
+import { sha256Hex } from '#sha256';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import { parseRange, printRange } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';

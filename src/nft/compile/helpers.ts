@@ -1,5 +1,5 @@
 /** Owns the naming of helper chains: a name is made of what the chain holds, so equal parts are one chain and keep their name. */
-import { sha256Hex } from '../../policy/digest/sha256.ts';
+import { sha256Hex } from '#sha256';
 import { node, type HelperChain, type Rule } from '../ast.ts';
 import { parseObjectName, type ObjectName } from '../names.ts';
 import { printRules } from '../print.ts';

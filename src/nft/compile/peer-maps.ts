@@ -1,6 +1,6 @@
 /** Owns the maps of named devices: what each is called, and which addresses it holds (decision 0026). */
 import type { Named } from '../../policy/canonical.ts';
-import { sha256Hex } from '../../policy/digest/sha256.ts';
+import { sha256Hex } from '#sha256';
 import type { Direction, Members } from '../../policy/rule.ts';
 import type { PeerMap, Rule, TableRules } from '../ast.ts';
 import { countersOf, groupCounter } from '../counters.ts';

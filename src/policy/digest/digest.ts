@@ -1,7 +1,7 @@
 /** Owns the digest of a policy: 64 hex digits that two programs compare to know that they mean the same rules. */
 import type { CanonicalPolicy } from '../canonical.ts';
 import { encodePolicy } from './encode.ts';
-import { sha256Hex } from './sha256.ts';
+import { sha256Hex } from '#sha256';
 
 /**
  * SHA-256 over what the policy matches, and not over how that is cut into intervals, layers or sets, nor over who counts

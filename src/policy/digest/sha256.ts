@@ -1,4 +1,4 @@
-/** Owns SHA-256, wherever JavaScript runs. Programs for Node are built with `src/node/sha256.ts` in its place (decision 0047). */
+/** Owns SHA-256 in plain JavaScript, for browsers. `#sha256` in package.json is `src/node/sha256.ts` on Node, and this file elsewhere. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 
