@@ -9,7 +9,13 @@ export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'e
  * in the history alone.
  */
 export type SubjectKind =
-  'group' | 'user group' | 'current or deleted group' | 'device' | 'token' | 'enrollment key' | 'user';
+  | 'group'
+  | 'user group'
+  | 'current or deleted group'
+  | 'device'
+  | 'token'
+  | 'enrollment key'
+  | 'user';
 
 export interface Row {
   readonly tag: Tag;

@@ -5,21 +5,22 @@ import type { WatchEvent } from './document.ts';
 
 /** What became different. `revision` is that of the change; a resource that was found missing has none. */
 export type Change<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
-  ? | { readonly type: 'added'; readonly kind: K; readonly id: WatchedId[K]; readonly new: R[K] }
-    | {
-        readonly type: 'updated';
-        readonly kind: K;
-        readonly id: WatchedId[K];
-        readonly old: R[K];
-        readonly new: R[K];
-      }
-    | {
-        readonly type: 'deleted';
-        readonly kind: K;
-        readonly id: WatchedId[K];
-        readonly old: R[K];
-        readonly revision: number | undefined;
-      }
+  ?
+      | { readonly type: 'added'; readonly kind: K; readonly id: WatchedId[K]; readonly new: R[K] }
+      | {
+          readonly type: 'updated';
+          readonly kind: K;
+          readonly id: WatchedId[K];
+          readonly old: R[K];
+          readonly new: R[K];
+        }
+      | {
+          readonly type: 'deleted';
+          readonly kind: K;
+          readonly id: WatchedId[K];
+          readonly old: R[K];
+          readonly revision: number | undefined;
+        }
   : never;
 
 interface Held<K extends WatchKind, R extends WatchedByIdentity> {

@@ -159,8 +159,7 @@ describe('a kernel', () => {
         await own.apply(rebuild(ruleset));
         expect((await own.expectInstalled(ruleset)).enforced?.policy).toEqual(policy);
       }
-    }),
-  );
+    }));
 
   test.concurrent('is led by plans from any policy to any other, and keeps the chains that stay', () =>
     inOwnKernel(async (own) => {
@@ -177,8 +176,7 @@ describe('a kernel', () => {
       await own.apply(remove());
       expect((await own.list()).service).toBeUndefined();
       await own.apply(remove());
-    }),
-  );
+    }));
 });
 
 describe('an empty kernel', () => {

@@ -120,7 +120,8 @@ interface Forbidding {
  * allow rule (reference 1.2 (9)). `closed` admits what it matches and is not forbidden.
  */
 export type DirectionPolicy =
-  (Forbidding & { readonly kind: 'open' }) | (Forbidding & MatchSet & { readonly kind: 'closed' });
+  | (Forbidding & { readonly kind: 'open' })
+  | (Forbidding & MatchSet & { readonly kind: 'closed' });
 
 /**
  * Where `any` holds a whole family, `echo`, `tcp` and `udp` hold nothing of it; where `anyPort` does, `ports` do not.

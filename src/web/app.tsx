@@ -48,7 +48,9 @@ interface SignedInState {
   readonly expired: boolean;
 }
 type AuthState =
-  { readonly kind: 'asking' } | { readonly kind: 'out'; readonly why?: string | undefined } | SignedInState;
+  | { readonly kind: 'asking' }
+  | { readonly kind: 'out'; readonly why?: string | undefined }
+  | SignedInState;
 
 function AuthBoundary(): ReactNode {
   const [authState, setAuthState] = useState<AuthState>({ kind: 'asking' });

@@ -23,7 +23,8 @@ export interface Generation {
 
 /** A change, or that changes may have been missed. */
 export type MonitorEvent =
-  { readonly kind: 'generation'; readonly generation: Generation } | { readonly kind: 'lost'; readonly why: string };
+  | { readonly kind: 'generation'; readonly generation: Generation }
+  | { readonly kind: 'lost'; readonly why: string };
 
 /** The beginning of a line is enough: a rule with its addresses may be megabytes long. */
 export const longestMonitorLine = 300;

@@ -100,8 +100,7 @@ describe.each(families)('over $family', ({ device, peer, container: inside }) =>
       await scene.put([written('tcp', 80, 80), written('tcp', 8_080, 8_080, elsewhere)]);
       expect(await knock(8_080, 'tcp', silence)).toBe('silent');
       expect(world.logged.filter((line) => line.includes('somebody else'))).toEqual([]);
-    }),
-  );
+    }));
 
   test.concurrent("a container's way out leads where the group's outbound rules let the device go", () =>
     Scene.play(async (scene) => {
@@ -117,8 +116,7 @@ describe.each(families)('over $family', ({ device, peer, container: inside }) =>
       await scene.put([], [written('tcp', 443, 443)]);
       expect(await Promise.all([call(443), call(7_000, silence)])).toEqual(['answered', 'silent']);
       expect((await world.device.run(['nft', 'list', 'table', 'inet', 'service'])).stdout).not.toContain('ct status');
-    }),
-  );
+    }));
 
   test.concurrent('what is only routed passes as before, in both ways', () =>
     Scene.play(async (scene) => {
@@ -137,32 +135,28 @@ describe.each(families)('over $family', ({ device, peer, container: inside }) =>
           ask({ namespace: world.peer, protocol: 'tcp', address: device, port: 8_080, ...silence }),
         ]),
       ).toEqual(['answered', 'answered', 'silent']);
-    }),
-  );
+    }));
 
-  test.concurrent(
-    'a withdrawn rule ends connections of containers too, and they do not come back though the container goes on',
-    () =>
-      Scene.play(async (scene) => {
-        const { world, container } = scene;
-        await Talker.serve(container, 80, 9_090);
-        await Talker.serve(world.peer, 443);
-        world.start();
-        await scene.put([written('tcp', 8_080, 8_080), written('tcp', 9_090, 9_090)]);
-        const ended = await Talker.call(world.peer, device, 9_090);
-        const stays = await Talker.call(world.peer, device, 8_080);
-        const out = await Talker.call(container, peer, 443);
-        await scene.put([written('tcp', 8_080, 8_080)]);
-        await world.eventually('the connection is ended', () => world.agent.status.revokedConnections === 1);
-        expect(await ended.isSilenced(aWhile)).toBe(true);
-        for (const talker of [stays, out]) expect(await talker.isHeard()).toBe(true);
+  test.concurrent('a withdrawn rule ends connections of containers too, and they do not come back though the container goes on', () =>
+    Scene.play(async (scene) => {
+      const { world, container } = scene;
+      await Talker.serve(container, 80, 9_090);
+      await Talker.serve(world.peer, 443);
+      world.start();
+      await scene.put([written('tcp', 8_080, 8_080), written('tcp', 9_090, 9_090)]);
+      const ended = await Talker.call(world.peer, device, 9_090);
+      const stays = await Talker.call(world.peer, device, 8_080);
+      const out = await Talker.call(container, peer, 443);
+      await scene.put([written('tcp', 8_080, 8_080)]);
+      await world.eventually('the connection is ended', () => world.agent.status.revokedConnections === 1);
+      expect(await ended.isSilenced(aWhile)).toBe(true);
+      for (const talker of [stays, out]) expect(await talker.isHeard()).toBe(true);
 
-        await scene.put([written('tcp', 8_080, 8_080)], [written('udp', 53, 53)]);
-        await world.eventually('the way out is ended', () => world.agent.status.revokedConnections === 2);
-        expect(await out.isSilenced(aWhile)).toBe(true);
-        expect(await stays.isHeard()).toBe(true);
-      }),
-  );
+      await scene.put([written('tcp', 8_080, 8_080)], [written('udp', 53, 53)]);
+      await world.eventually('the way out is ended', () => world.agent.status.revokedConnections === 2);
+      expect(await out.isSilenced(aWhile)).toBe(true);
+      expect(await stays.isHeard()).toBe(true);
+    }));
 });
 
 test.concurrent('a session of a container by UDP stays ended though the container goes on sending', () =>
@@ -183,8 +177,7 @@ test.concurrent('a session of a container by UDP stays ended though the containe
     expect(await Promise.all(talkers.map((talker) => talker.isSilenced(aWhile)))).toEqual(talkers.map(() => true));
     await scene.put(open);
     for (const talker of talkers) expect(await talker.isHeard()).toBe(true);
-  }),
-);
+  }));
 
 test.concurrent('a device that forwards nothing refuses what could come, and judges as soon as it forwards', () =>
   Scene.play(async (scene) => {
@@ -200,8 +193,7 @@ test.concurrent('a device that forwards nothing refuses what could come, and jud
     await forward(world.device, true);
     await world.eventually('the agent has noticed', async () => (await rules()).includes('proto-dst'));
     expect(await ask({ namespace: world.peer, protocol: 'tcp', address: device4, port: 8_080 })).toBe('answered');
-  }),
-);
+  }));
 
 test.concurrent('somebody else’s changes to the table for containers are undone', () =>
   Scene.play(async (scene) => {
@@ -232,5 +224,4 @@ test.concurrent('somebody else’s changes to the table for containers are undon
     }
     expect(before?.enforced).toBeDefined();
     expect((await enforced())?.enforced).toEqual(before?.enforced);
-  }),
-);
+  }));

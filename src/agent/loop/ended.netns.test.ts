@@ -76,8 +76,7 @@ describe.each(families)('over $family', ({ device, peer }) => {
       await put(world, open);
       expect(await ended.isHeard()).toBe(true);
       expect(world.logged.filter((line) => line.includes('somebody else'))).toEqual([]);
-    }),
-  );
+    }));
 
   test.concurrent('a session by UDP under a new `forbid` stays ended, also after a restart and a flushed ruleset', () =>
     play(async (world) => {
@@ -95,8 +94,7 @@ describe.each(families)('over $family', ({ device, peer }) => {
       await world.eventually('it is repaired', async () => (await endedTable(world)).includes(`${peer} . ${device}`));
       await world.eventually('all is in force', () => !world.agent.status.pending);
       expect(await isOver(ended, server, 5_000)).toBe(true);
-    }),
-  );
+    }));
 
   test.concurrent('connections that there are at the first start are judged as if they were new', () =>
     play(async (world) => {
@@ -127,22 +125,18 @@ describe.each(families)('over $family', ({ device, peer }) => {
         true,
       ]);
       for (const talker of [admitted, admittedUdp, outward]) expect(await talker.isHeard()).toBe(true);
-    }),
-  );
+    }));
 
-  test.concurrent(
-    'a TCP connection that no rule had the kernel track ends at the first start, if it is not admitted',
-    () =>
-      play(async (world) => {
-        const server = await Talker.serve(world.device, 2_200, 2_201);
-        const refused = await Talker.call(world.peer, device, 2_200);
-        const admitted = await Talker.call(world.peer, device, 2_201);
-        world.start();
-        await put(world, [written('tcp', 2_201, 2_201)]);
-        expect(await isOver(refused, server, 2_200)).toBe(true);
-        expect(await admitted.isHeard()).toBe(true);
-      }),
-  );
+  test.concurrent('a TCP connection that no rule had the kernel track ends at the first start, if it is not admitted', () =>
+    play(async (world) => {
+      const server = await Talker.serve(world.device, 2_200, 2_201);
+      const refused = await Talker.call(world.peer, device, 2_200);
+      const admitted = await Talker.call(world.peer, device, 2_201);
+      world.start();
+      await put(world, [written('tcp', 2_201, 2_201)]);
+      expect(await isOver(refused, server, 2_200)).toBe(true);
+      expect(await admitted.isHeard()).toBe(true);
+    }));
 });
 
 test.concurrent('a connection that slips in while the ruleset is flushed ends with the repair', async () => {
@@ -194,5 +188,4 @@ test.concurrent('connections over an interface that becomes the driver interface
     await world.eventually('it is noticed', () => world.agent.status.driver?.index !== undefined);
     await world.eventually('all is in force', () => !world.agent.status.pending);
     expect(await isOver(refused, server, 2_200)).toBe(true);
-  }),
-);
+  }));

@@ -84,7 +84,8 @@ const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = 
 };
 
 export type NextStep =
-  { readonly kind: 'step'; readonly step: StepKind } | { readonly kind: 'wait'; readonly until: number };
+  | { readonly kind: 'step'; readonly step: StepKind }
+  | { readonly kind: 'wait'; readonly until: number };
 
 /** The step to take now, or until when there is nothing to do unless something is marked. */
 export function nextStep({ now, marks, notBefore, last }: StepInput): NextStep {

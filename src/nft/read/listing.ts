@@ -8,7 +8,8 @@ import { printRule } from '../print.ts';
 
 /** A rule of the listing: one of ours in canonical form, or one that we would never write, as nft's JSON tells it. */
 export type InstalledRule =
-  { readonly kind: 'known'; readonly rule: Rule } | { readonly kind: 'foreign'; readonly json: string };
+  | { readonly kind: 'known'; readonly rule: Rule }
+  | { readonly kind: 'foreign'; readonly json: string };
 
 /** How a base chain hangs in the kernel. */
 export interface Attachment {

@@ -29,7 +29,12 @@ export interface Asked {
 
 /** Why there is nothing to explain. */
 export type Unexplained =
-  'from_unknown' | 'to_unknown' | 'from_has_no_address' | 'to_has_no_address' | 'families_differ' | 'no_device';
+  | 'from_unknown'
+  | 'to_unknown'
+  | 'from_has_no_address'
+  | 'to_has_no_address'
+  | 'families_differ'
+  | 'no_device';
 
 interface FoundEndpoint {
   readonly address: Address;

@@ -20,14 +20,7 @@ import type { Family } from '../../../policy/rule.ts';
 import { flag, le32, text } from '../message.ts';
 import type { FilterBatch } from './transaction.ts';
 import { ExpressionWriter, noBits } from './expressions.ts';
-import {
-  writeAddressMap,
-  writeAddressSet,
-  writeIcmpSet,
-  writePortMap,
-  writeProtocolMap,
-  type LookUp,
-} from './sets.ts';
+import { writeAddressMap, writeAddressSet, writeIcmpSet, writePortMap, writeProtocolMap, type LookUp } from './sets.ts';
 
 /** The number of what begins a rule of a table. */
 const rulePart = 0x10_0000;
