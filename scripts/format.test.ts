@@ -29,10 +29,9 @@ it('a file that differs is named, whatever its kind, and so is one that cannot b
     mkdirSync(join(folder, 'bin'));
     for (const [name, text] of Object.entries(wrong)) writeFileSync(join(folder, name), text);
     const { status, stdout } = check();
-    expect({
-      status,
-      named: [...stdout.matchAll(/^([\w./]+) \(\d+ms\)$/gm)].map(([, name]) => name).toSorted(),
-    }).toEqual({ status: 1, named: Object.keys(wrong).toSorted() });
+    expect(status).toBe(1);
+    const named = [...stdout.matchAll(/^([\w./]+) \(\d+ms\)$/gm)].map(([, name]) => name);
+    expect(new Set(named)).toEqual(new Set(Object.keys(wrong)));
     writeFileSync(join(folder, 'unreadable.ts'), 'export const a = {\n');
     const broken = check();
     expect(broken.status).not.toBe(0);

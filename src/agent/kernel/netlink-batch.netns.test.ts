@@ -192,7 +192,7 @@ describe('rules', () => {
       await port.close();
     }
     const elements = (await nft.list())?.objects.find(({ name }) => name === map)?.members?.elements;
-    expect([...(elements?.keys() ?? [])].toSorted()).toEqual([1n, 3n, 4n, 5n]);
+    expect(new Set(elements?.keys())).toEqual(new Set([1n, 3n, 4n, 5n]));
     await Promise.all(channels.map((each) => each.close()));
   });
 

@@ -71,7 +71,7 @@ const peers: readonly Command[] = [
 type Member = readonly [bigint, typeof inA];
 const join = (...elements: Member[]): Command => ({ kind: 'addElements', map: peers4, family: 4, elements });
 const leave = (...addresses: bigint[]): Command => ({ kind: 'deleteElements', map: peers4, family: 4, addresses });
-const [first, second, third] = [0x6440_0001n, 0x6440_0002n, 0x6440_0003n];
+const [one, two, three] = [0x6440_0001n, 0x6440_0002n, 0x6440_0003n];
 const farAway = (0xfd7fn << 112n) | 9n;
 const membersOf = (installed: Installed | undefined, map = 'peers4'): unknown =>
   [...(installed?.objects.find(({ name }) => name === map)?.members?.elements ?? [])].toSorted(([x], [y]) =>
@@ -290,33 +290,36 @@ export function nftContract(name: string, open: () => Promise<{ nft: Nft; close:
 
     test('members join and leave maps of both families', async () => {
       const far: Command = { kind: 'addElements', map: peers6, family: 6, elements: [[farAway, inB]] };
-      await nft.run([...peers, join([first, inA], [second, inB]), far]);
-      await nft.run([join([third, inA], [second, inB]), leave(first)]);
+      await nft.run([...peers, join([one, inA], [two, inB]), far]);
+      await nft.run([join([three, inA], [two, inB]), leave(one)]);
       expect(membersOf(await nft.list())).toEqual([
-        [second, inB],
-        [third, inA],
+        [two, inB],
+        [three, inA],
       ]);
       expect(membersOf(await nft.list(), peers6)).toEqual([[farAway, inB]]);
     });
 
     test.each<[string, Command]>([
-      ['one that is not there leaves', leave(second)],
-      ['one moves to another counter', join([first, inB])],
-      ['the counter is not there', join([second, parseObjectName('in-none')])],
-      ['the map is not there', { kind: 'addElements', map: a, family: 4, elements: [[second, inA]] }],
+      ['one that is not there leaves', leave(two)],
+      ['one moves to another counter', join([one, inB])],
+      ['the counter is not there', join([two, parseObjectName('in-none')])],
+      ['the map is not there', { kind: 'addElements', map: a, family: 4, elements: [[two, inA]] }],
     ])('no member joins or leaves in a batch where %s', async (_, wrong) => {
-      await nft.run([...peers, join([first, inA])]);
-      await expect(nft.run([join([third, inA]), wrong])).rejects.toMatchObject({ code: 'refused' });
-      expect(membersOf(await nft.list())).toEqual([[first, inA]]);
+      await nft.run([...peers, join([one, inA])]);
+      await expect(nft.run([join([three, inA]), wrong])).rejects.toMatchObject({ code: 'refused' });
+      expect(membersOf(await nft.list())).toEqual([[one, inA]]);
     });
 
     test('members join and leave by the thousand', async () => {
-      const many = Array.from({ length: 3_000 }, (_, i): Member => [0x0a00_0000n + BigInt(i), i % 2 === 0 ? inA : inB]);
-      await nft.run([...peers, join([first, inA])]);
-      await nft.run([join(...many)]);
-      expect(membersOf(await nft.list())).toEqual([...many, [first, inA]]);
-      await nft.run([leave(...many.map(([address]) => address))]);
-      expect(membersOf(await nft.list())).toEqual([[first, inA]]);
+      const crowd = Array.from({ length: 3_000 }, (_, i): Member => [
+        0x0a00_0000n + BigInt(i),
+        i % 2 === 0 ? inA : inB,
+      ]);
+      await nft.run([...peers, join([one, inA])]);
+      await nft.run([join(...crowd)]);
+      expect(membersOf(await nft.list())).toEqual([...crowd, [one, inA]]);
+      await nft.run([leave(...crowd.map(([address]) => address))]);
+      expect(membersOf(await nft.list())).toEqual([[one, inA]]);
     });
 
     test('ended connections of every kind come and go, each batch whole or not at all', async () => {
