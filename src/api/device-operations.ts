@@ -33,6 +33,7 @@ export const deviceRows = {
     summary: 'List devices',
     query: RevisionPageQuery,
     answer: Device,
+    fails: ['revision_gone'],
   },
   readDevice: {
     effect: 'read',

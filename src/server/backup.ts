@@ -8,7 +8,7 @@ import { openDatabase } from './database/supervise.ts';
 import { serverConfig } from './options/config.ts';
 import type { ServerValues } from './options/server-options.ts';
 import { StoreError } from './store/contract/errors.ts';
-import { inspect, leapAhead } from './store/schema/after-restore.ts';
+import { inspect, leapAfterRestore } from './store/schema/after-restore.ts';
 
 interface Reached {
   readonly url: string;
@@ -51,7 +51,7 @@ export const backup = (where: Where, file: string): Promise<number> =>
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
 export function restore(where: Where, file: string, options: { readonly replace: boolean }): Promise<void> {
   return withDatabase(where, false, async ({ url, programs }) => {
-    const { empty, inUse } = await inspect(url);
+    const { empty, inUse, heads } = await inspect(url);
     if (inUse) throw new DatabaseError('in_use', 'servers are using the database: stop them first');
     if (!empty && !options.replace) {
       throw new DatabaseError(
@@ -60,7 +60,7 @@ export function restore(where: Where, file: string, options: { readonly replace:
       );
     }
     await restoreDump({ url, programs, file: resolve(file) });
-    await leapAhead(url);
+    await leapAfterRestore(url, heads);
   });
 }
 
@@ -80,7 +80,7 @@ export async function runBackup(
     } else {
       await restore(where, file, { replace: command.replace === true });
       process.stdout.write(
-        `${file} is in place. Agents and other readers will start afresh when the server runs again.\n`,
+        `${file} is in place. When the server runs again, agents and other readers that saw later changes start afresh.\n`,
       );
     }
     return 0;

@@ -1,8 +1,9 @@
 /** Owns the database's own record of a fault run: every row of the change log, read by a connection of its own as they appear. */
 import { Client } from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WatchKind } from '../../src/api/kinds.ts';
 import { parseUserId } from '../../src/policy/ids.ts';
-import type { Entry } from '../../src/server/store/contract/change-log.ts';
+import type { Entry, RevisionGap } from '../../src/server/store/contract/change-log.ts';
 
 interface Row {
   readonly revision: string;
@@ -60,14 +61,20 @@ export class Recorder {
     }
   }
 
-  /** How far deletions are forgotten; asked again while the database is away, which it may be at any moment here. */
-  async purged(): Promise<number> {
+  /** From which revisions nothing can be resumed; asked again while the database is away, which it may be at any moment here. */
+  async gaps(): Promise<readonly RevisionGap[]> {
     for (let tries = 1; ; tries += 1) {
       try {
         const client = await this.#open();
-        const sql = 'SELECT purged FROM heads WHERE org_id = $1';
-        const { rows } = await client.query<{ purged: string }>(sql, [this.#org]);
-        return Number(rows[0]?.purged ?? 0);
+        const sql = 'SELECT kind, first, last FROM revision_gaps WHERE org_id = $1';
+        const { rows } = await client.query<Record<'first' | 'last', string> & { kind: WatchKind | null }>(sql, [
+          this.#org,
+        ]);
+        return rows.map(({ kind, first, last }) => ({
+          kind: kind ?? undefined,
+          first: Number(first),
+          last: Number(last),
+        }));
       } catch (cause) {
         if (tries === 600) throw cause;
         this.#client = undefined;

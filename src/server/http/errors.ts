@@ -47,6 +47,10 @@ export const invalid = (problems: readonly RequestProblem[], more = 0, extras: E
   });
 };
 
+/** Why a reader cannot go on from the revision that it names. */
+export const revisionGone =
+  'The revision is above the head, or a restored backup discarded it, or deletions after it are no longer kept. Start afresh, without gt_revision.';
+
 export const revisionAhead = (pointer: string, head: number): HttpError =>
   invalid([{ pointer, code: 'out_of_range', detail: `The newest revision of the organization is ${head}.` }]);
 
@@ -232,7 +236,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'revision_ahead':
       return revisionAhead('/revision', problem.head);
     case 'revision_gone':
-      return new HttpError('revision_gone', `The history is kept from revision ${problem.oldest} on.`);
+      return new HttpError(
+        'revision_gone',
+        problem.oldest === undefined ? revisionGone : `The history is kept from revision ${problem.oldest} on.`,
+      );
     case 'group_exists':
       return new HttpError('conflict', 'The group is there: somebody brought it back.');
     case 'too_often':

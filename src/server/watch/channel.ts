@@ -1,11 +1,11 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head, Projection } from '../store/contract/change-log.ts';
+import type { Head, Projection, RevisionGap } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { writeDirect } from './connection/direct.ts';
 import { next, type Following, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';
-import { LogReader } from './log-reader.ts';
+import { LogReader, type SyncedHead } from './log-reader.ts';
 import { Ring } from './ring.ts';
 import type { Task } from './scheduler.ts';
 import type { Pool } from './segment.ts';
@@ -33,6 +33,8 @@ export interface ChannelOptions {
   readonly onSign: (stream: Stream) => void;
   readonly onClosed: (stream: Stream) => void;
 }
+
+const noGaps = { version: 0, reading: Promise.resolve<readonly RevisionGap[]>([]) };
 
 /** How much one stream may be sent in one go, so that a long listing leaves room for others. */
 const goBytes = 262_144;
@@ -62,6 +64,7 @@ export class Channel implements View, StreamOwner, Task {
   #behindSince = 0;
   /** Streams with equal cursors share the object. */
   #lastCursor: Following | undefined;
+  #gaps = noGaps;
 
   constructor(head: number, options: ChannelOptions) {
     this.#o = options;
@@ -105,9 +108,23 @@ export class Channel implements View, StreamOwner, Task {
   }
 
   /** Brings the ring to a head that was just read; undefined when the database has it no longer. */
-  async sync(reading: Promise<Head | undefined>): Promise<Head | undefined> {
+  async sync(reading: Promise<Head | undefined>): Promise<SyncedHead | undefined> {
     const head = await reading;
-    return head !== undefined && (await this.log.catchUp(head.revision)) ? head : undefined;
+    if (head === undefined) return undefined;
+    const gaps = await this.#gapsOf(head);
+    return (await this.log.catchUp(head.revision)) ? { revision: head.revision, gaps } : undefined;
+  }
+
+  /** The gaps as of this head or later, read once for all that ask. */
+  #gapsOf({ gaps: version }: Head): Promise<readonly RevisionGap[]> {
+    if (this.#gaps.version !== version) {
+      const read = { version, reading: this.#o.source.gaps(this.org) };
+      this.#gaps = read;
+      read.reading.catch(() => {
+        if (this.#gaps === read) this.#gaps = noGaps;
+      });
+    }
+    return this.#gaps.reading;
   }
 
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
@@ -122,6 +139,7 @@ export class Channel implements View, StreamOwner, Task {
   /** The database is behind what was read from it: it was restored. What is in memory belongs to a history that is no more. */
   rewind(head: Head): void {
     this.#states.clear();
+    this.#gaps = noGaps;
     this.ring.reset(head.revision);
     this.endAll('rewound');
   }

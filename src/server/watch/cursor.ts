@@ -84,6 +84,12 @@ export const start = (items: readonly WatchItem[]): Listing => ({
   until: undefined,
 });
 
+/** The kinds that go on from a revision. */
+export const resumedIn = (
+  items: readonly WatchItem[],
+): readonly { readonly kind: WatchKind; readonly from: number }[] =>
+  items.map(({ kind, gt_revision: from = 0 }) => ({ kind, from })).filter(({ from }) => from > 0);
+
 export function next(cursor: Cursor, reader: Reader, view: View): Step {
   return cursor.phase === 'list' ? list(cursor, reader, view) : follow(cursor, reader, view);
 }

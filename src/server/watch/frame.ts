@@ -16,6 +16,9 @@ export const maskOf = (projections: readonly Projection[]): Mask =>
 export const projectionOf = ({ kind, view }: Pick<WatchItem, 'kind' | 'view'>): Projection =>
   kind === 'device' && view === 'identity' ? 'device-identity' : kind;
 
+/** The kind whose resources a projection shows. */
+export const kindOf = (projection: Projection): WatchKind => (projection === 'device-identity' ? 'device' : projection);
+
 export interface Frame {
   readonly revision: number;
   readonly kind: WatchKind;

@@ -1,13 +1,13 @@
 /** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
-import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
+import { isInGap, type Head, type Heads, type Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../coalesce.ts';
 import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../stream-quota.ts';
 import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
-import { start } from './cursor.ts';
+import { resumedIn, start } from './cursor.ts';
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
@@ -157,11 +157,11 @@ export class Hub {
     if (this.#draining) return 'draining';
     // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
     if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, reservation);
-    const resumed = opening.items.map((item) => item.gt_revision ?? 0).filter((revision) => revision > 0);
+    const resumed = resumedIn(opening.items);
     const latest = Math.max(head.revision, channel.ring.head);
-    if (resumed.some((revision) => revision > latest || revision < head.purged)) return 'revision_gone';
+    if (resumed.some(({ kind, from }) => from > latest || isInGap(head.gaps, kind, from))) return 'revision_gone';
     if (resumed.length > 0) this.stats.resumes += 1;
-    if (resumed.length > 0 && resumed.every((revision) => channel.ring.covers(revision))) this.stats.ringHits += 1;
+    if (resumed.length > 0 && resumed.every(({ from }) => channel.ring.covers(from))) this.stats.ringHits += 1;
     this.#attach(channel, opening, reservation);
     return undefined;
   }

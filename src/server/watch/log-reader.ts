@@ -1,6 +1,6 @@
 /** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Entry, Head } from '../store/contract/change-log.ts';
+import type { Entry, Head, RevisionGap } from '../store/contract/change-log.ts';
 import { framesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
 import type { Source } from './source.ts';
@@ -18,6 +18,12 @@ export interface LogReaderOptions {
   readonly onAppend: () => void;
   /** The log jumped: what was remembered of the state can no longer be brought up to date. */
   readonly onHole: () => void;
+}
+
+/** A head that the ring has reached, and from which revisions nothing can be resumed. */
+export interface SyncedHead {
+  readonly revision: number;
+  readonly gaps: readonly RevisionGap[];
 }
 
 /** About what one read should weigh, as most: rows are few when records are large. */

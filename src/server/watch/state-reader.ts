@@ -1,8 +1,9 @@
 /** Owns the reading of an organization's state into its caches: a page at a time, each read once for all streams that wait for it. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Head, Projection } from '../store/contract/change-log.ts';
+import { isInGap, type Projection } from '../store/contract/change-log.ts';
 import type { StateRead } from './cursor.ts';
-import { maskOf, stateFramesOf } from './frame.ts';
+import { kindOf, maskOf, stateFramesOf } from './frame.ts';
+import type { SyncedHead } from './log-reader.ts';
 import type { Ring } from './ring.ts';
 import type { Pool } from './segment.ts';
 import type { Source } from './source.ts';
@@ -19,7 +20,7 @@ export interface StateReaderOptions {
   /** About what one page should weigh. */
   readonly pageBytes: number;
   /** Brings the ring to the head as of now; undefined when the organization is gone. */
-  readonly sync: () => Promise<Head | undefined>;
+  readonly sync: () => Promise<SyncedHead | undefined>;
   /** A page is there; `kept` is false when the deletions that it should have are forgotten already. */
   readonly onLoaded: (waiting: readonly Stream[], kept: boolean) => void;
   readonly onFailed: (waiting: readonly Stream[], cause: unknown) => void;
@@ -85,7 +86,7 @@ export class StateReader {
       const page = await source.readState(org, { kinds: [projection], after, limit, deletions });
       // What the page saw past the log must be in the log before the page is used: a resource that moved on would be missing.
       const head = await sync();
-      if (head === undefined || (deletions && after < head.purged)) return false;
+      if (head === undefined || (deletions && isInGap(head.gaps, kindOf(projection), after))) return false;
       const weight = page.reduce((sum, entry) => sum + entry.json.length, 0);
       if (page.length > 0) {
         const rows = Math.round(pageBytes / Math.max(1, weight / page.length));

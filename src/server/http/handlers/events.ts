@@ -1,7 +1,7 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
 import { reportPreference, signsPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
-import { HttpError, notFound, refuse } from '../errors.ts';
+import { HttpError, notFound, refuse, revisionGone } from '../errors.ts';
 import { headersAt } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { Admitted, Params } from '../call.ts';
@@ -39,10 +39,7 @@ function refusal(why: Refusal): HttpError {
     case 'not_found':
       return notFound('organization');
     case 'revision_gone':
-      return new HttpError(
-        'revision_gone',
-        "The revision is older than the deletions that are kept, or newer than the organization's own. Start afresh, without gt_revision.",
-      );
+      return new HttpError('revision_gone', revisionGone);
     case 'draining':
       return new HttpError('unavailable', 'The server is shutting down. Try again.', {
         headers: { 'Retry-After': '1' },

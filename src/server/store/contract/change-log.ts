@@ -29,9 +29,20 @@ export interface Entry {
 
 export interface Head {
   readonly revision: number;
-  /** Deletions up to and including this revision are forgotten: resuming below it is impossible. */
-  readonly purged: number;
+  /** Another number whenever `gaps` has another answer; 0 while there are none. */
+  readonly gaps: number;
 }
+
+/** Revisions from which no reader can resume, both ends included. */
+export interface RevisionGap {
+  /** The kind whose deletions are forgotten. Undefined: a restored backup discarded these revisions, of every kind. */
+  readonly kind: WatchKind | undefined;
+  readonly first: number;
+  readonly last: number;
+}
+
+export const isInGap = (gaps: readonly RevisionGap[], kind: WatchKind, revision: number): boolean =>
+  gaps.some((gap) => (gap.kind ?? kind) === kind && gap.first <= revision && revision <= gap.last);
 
 export interface Heads {
   /** Organizations that do not exist are absent. */
@@ -86,6 +97,13 @@ export interface ChangeLog {
   /** Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. */
   heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads>;
   /**
+   * From where nothing can be resumed. A gap holds no revision that a record has, so that a reader that just listed can resume. Gaps never
+   * go away: an answer holds for every later moment.
+   */
+  gaps(org: OrganizationId): Promise<readonly RevisionGap[]>;
+  /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded. */
+  checkListing(org: OrganizationId, revision: number): Promise<void>;
+  /**
    * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
    * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
    */
@@ -99,6 +117,6 @@ export interface ChangeLog {
   readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
   /** Called for every commit of this process at once, of this server's others soon, and of other servers through the database. Returns what ends it. */
   onHint(listener: (hint: Hint) => void): () => void;
-  /** Forgets superseded log rows and deletions past their retention. Safe to run anywhere, any time; one server does it, the others pass. */
+  /** Forgets superseded log rows, and deletions past their retention that no reader needs. Safe to run anywhere, any time; one server does it, the others pass. */
   compact(): Promise<void>;
 }

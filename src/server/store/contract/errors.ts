@@ -83,8 +83,8 @@ export type StoreProblem =
     }
   /** The organization's head is below this revision. */
   | { readonly code: 'revision_ahead'; readonly head: number }
-  /** The history begins later. */
-  | { readonly code: 'revision_gone'; readonly oldest: number }
+  /** The history begins later; or, without `oldest`, the revision is above the head or discarded. */
+  | { readonly code: 'revision_gone'; readonly oldest?: number }
   /** The group that is to come back is there, or is another default group by now. */
   | { readonly code: 'group_exists' }
   /** The enrollment key expired, or its uses are spent. */

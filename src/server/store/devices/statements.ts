@@ -63,7 +63,13 @@ const columns = [
 const keyTaken = found('devices o', `o.key_digest = decode(n.key_digest, 'hex')`);
 
 const log = (type: 'change' | 'delete', from: string): string =>
-  logChanges({ kind: 'device', type, from, identity: `${from}.identity` });
+  logChanges({
+    kind: 'device',
+    type,
+    from,
+    identity: `${from}.identity`,
+    ...(type === 'delete' && { born: `${from}.born` }),
+  });
 
 /** A device with its token if `token_digest` is given. Digests are in hexadecimal. That its list may be so is checked before (`group-list.ts`). */
 export const createDevice = singleStatement('create_device', {
@@ -90,7 +96,7 @@ export const createDevice = singleStatement('create_device', {
     WHEN n.labels <> '{}' AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN ${keyTaken} THEN 'public_key_taken'`,
   write: `new AS (
-    INSERT INTO devices (${columns}, body) SELECT ${columns}, ${deviceBody('n')} FROM numbered n
+    INSERT INTO devices (${columns}, born, body) SELECT ${columns}, n.revision, ${deviceBody('n')} FROM numbered n
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
   log: log('change', 'new'),
   besides: `, identities AS (${keepIdentities('new')}),
@@ -239,7 +245,7 @@ export const revokeOrganizationDeviceTokens = statement<RevokedRow>(
 
 const fewer = { of: 'devices', by: '-' } as const;
 const deleteDevices = (which: string, revisions: string): string =>
-  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.user_id, d.body, ${identityBody('d')} AS identity, ${headVersion}),
+  `WITH gone AS (DELETE FROM devices d WHERE ${which} RETURNING d.org_id, d.id, d.user_id, d.body, d.born, ${identityBody('d')} AS identity, ${headVersion}),
    ${revisions},
    kept AS (${keepStates({ kind: 'device', type: 'delete', from: 'numbered', owner: 'numbered.user_id', by: '$3::uuid', at: '$4::timestamptz' })})
    ${log('delete', 'numbered')} RETURNING id, revision, body`;

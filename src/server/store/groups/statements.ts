@@ -38,7 +38,14 @@ export const findGroups = statement<BodyRow>(
 );
 
 const log = (type: 'change' | 'delete', from: string): string =>
-  logChanges({ kind: 'security-groups', type, from, onlyFor: onlyFor(from), leftAt: `${from}.left_at` });
+  logChanges({
+    kind: 'security-groups',
+    type,
+    from,
+    onlyFor: onlyFor(from),
+    leftAt: `${from}.left_at`,
+    ...(type === 'delete' && { born: `${from}.born` }),
+  });
 
 /** Beside the log, which forgets soon, the history. */
 const keep = (asked: typeof bySingleInsert | typeof bySingleUpdate): string => `,
@@ -79,7 +86,7 @@ const groupCreation = (name: string, selectors = ''): SingleStatementOperation =
     owned: { whose: 'n.user_id' },
     refusal: `WHEN n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
-    write: `new AS (INSERT INTO security_groups (${columns}, body) SELECT ${columns}, ${groupBody('n')} FROM numbered n RETURNING *)`,
+    write: `new AS (INSERT INTO security_groups (${columns}, born, body) SELECT ${columns}, n.revision, ${groupBody('n')} FROM numbered n RETURNING *)`,
     log: log('change', 'new'),
     besides: `${keep(bySingleInsert)} ${selectors}`,
     oldBody: 'NULL',
@@ -178,7 +185,7 @@ export const findKeys = statement<{ id: string; name: string }>(
 );
 const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>
-  `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, ${headVersion}),
+  `WITH gone AS (DELETE FROM security_groups g WHERE ${which} RETURNING g.org_id, g.id, g.user_id, g.is_applied, g.left_at, g.body, g.born, ${headVersion}),
    ${revisions},
    kept AS (${keepStates({ kind: 'security-groups', type: 'delete', from: 'numbered', owner: 'numbered.user_id', onlyFor: onlyFor('numbered'), by: '$3::uuid', at: '$4::timestamptz' })})
    ${log('delete', 'numbered')} RETURNING id, revision, body`;

@@ -1,10 +1,11 @@
 /** Proves what the store promises of its log: exact while it reaches back, resumable beyond, forgetting what it says it forgets. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
 import { brief, device, group, logOf, makeWorld, openTestStore, type World } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
-import type { Hint } from '../contract/change-log.ts';
+import { Random } from '../../../../test/lib/random.ts';
+import { isInGap, type Entry, type Hint } from '../contract/change-log.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -43,7 +44,7 @@ test('the log holds every revision once, from any point on', async () => {
   expect(brief(await logOf(store, org))).toEqual(all);
   expect(brief((await store.log.readChanges(org, 4, 2)) ?? [])).toEqual(all.slice(4, 6));
   expect(await store.log.readChanges(org, 9, 10)).toEqual([]);
-  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 9, purged: 0 });
+  expect((await store.log.heads([org])).organizations.get(org)).toEqual({ revision: 9, gaps: 0 });
   const other = parseOrganizationId('00000000-0000-4000-8000-000000000000');
   expect((await store.log.heads([org, other])).organizations.size).toBe(1);
 });
@@ -93,19 +94,22 @@ test('compacting drops the exact log past its retention: a reader is told to res
   );
   const { revision } = await store.devices.create(org, owner, device(owner.user_id));
   expect(brief((await store.log.readChanges(org, revision - 1, 100)) ?? [])).toEqual(['10 device change']);
-  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 10, purged: 0 });
+  expect((await store.log.heads([org])).organizations.get(org)).toEqual({ revision: 10, gaps: 0 });
 });
 
-test('deletions past their retention go, and the organization remembers up to where', async () => {
+test('deletions past their retention go, unless a record has a revision from which they are needed', async () => {
   const world = await makeWorld(postgres, { deletionRetentionMs: 0 });
   await history(world);
   const { store, org } = world;
   await store.log.compact();
-  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 9, purged: 8 });
+  // The group lived from 5 to 8, and a device has revision 6; the device lived from 3 to 7.
+  expect(await store.log.gaps(org)).toEqual([]);
   expect(brief(await store.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true }))).toEqual([
     '1 security-groups change',
     '4 device change',
     '6 device change',
+    '7 device delete',
+    '8 security-groups delete',
   ]);
 });
 
@@ -115,6 +119,69 @@ test('what is within its retention survives compacting, and several servers may 
   const others = await Promise.all([1, 2].map(() => openTestStore(world.url)));
   await Promise.all([world.store, ...others].flatMap((store) => [store.log.compact(), store.log.compact()]));
   expect(await logOf(world.store, world.org)).toHaveLength(9);
+});
+
+describe('whatever is written and forgotten', () => {
+  const kinds = both;
+  const keyOf = ({ kind, id }: Pick<Entry, 'kind' | 'id'>): string => `${kind} ${id}`;
+
+  test.each([1, 2, 3])('a resume misses nothing, and no record has a revision in a gap (seed %i)', async (seed) => {
+    const random = new Random(seed);
+    const { store, org, owner } = await makeWorld(postgres, { deletionRetentionMs: 0 });
+    const live = new Map<string, Entry>();
+    /** What a reader that has followed up to a revision holds. */
+    const heldAt: ReadonlyMap<string, Entry>[] = [new Map()];
+    const follow = async (): Promise<void> => {
+      for (const entry of await logOf(store, org, heldAt.length - 1)) {
+        if (entry.type === 'delete') live.delete(keyOf(entry));
+        else live.set(keyOf(entry), entry);
+        heldAt.push(new Map(live));
+      }
+    };
+    const write = async (): Promise<unknown> => {
+      const devices = [...live.values()].filter(({ kind }) => kind === 'device');
+      const groups = [...live.values()].filter(({ kind, json }) => kind !== 'device' && !json.includes('is_default'));
+      if (random.chance(0.3)) return store.devices.create(org, owner, device(owner.user_id));
+      if (random.chance(0.2)) return store.groups.create(org, owner, 'organization', group());
+      if (groups.length > 0 && random.chance(0.3))
+        return store.groups.delete(org, owner, 'organization', parseGroupId(random.pick(groups).id));
+      if (devices.length === 0) return undefined;
+      const id = parseDeviceId(random.pick(devices).id);
+      return random.chance(0.4)
+        ? store.devices.update(org, owner, id, { hostname: `host-${random.bits()}` })
+        : store.devices.delete(org, owner, id);
+    };
+    const check = async (): Promise<void> => {
+      const gaps = await store.log.gaps(org);
+      const listed = [...live.values()].filter(({ revision }) => kinds.some((kind) => isInGap(gaps, kind, revision)));
+      expect(brief(listed)).toEqual([]);
+      for (const kind of kinds) {
+        const ofKind = (held: ReadonlyMap<string, Entry>): ReadonlyMap<string, Entry> =>
+          new Map([...held].filter(([, entry]) => entry.kind === kind));
+        const now = [...ofKind(live).values()].map(({ json }) => json).toSorted();
+        for (const [revision, held] of heldAt.entries()) {
+          if (revision === 0 || isInGap(gaps, kind, revision)) continue;
+          const mine = new Map(ofKind(held));
+          const after = { kinds: [kind], after: revision, limit: 1_000, deletions: true };
+          for (const entry of await store.log.readState(org, after)) {
+            if (entry.type === 'delete') mine.delete(keyOf(entry));
+            else mine.set(keyOf(entry), entry);
+          }
+          const heldNow = [...mine.values()].map(({ json }) => json).toSorted();
+          expect(heldNow, `${kind} from ${revision}`).toEqual(now);
+        }
+      }
+    };
+    for (let round = 0; round < 4; round += 1) {
+      for (let index = 0; index < 12; index += 1) {
+        await write();
+        await follow();
+      }
+      await store.log.compact();
+      await check();
+    }
+    expect((await store.log.gaps(org)).length).toBeGreaterThan(0);
+  });
 });
 
 /** A bound, no measure. */

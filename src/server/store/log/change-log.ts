@@ -5,14 +5,16 @@ import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { ChangeLog, EndedRight, Head, Projection } from '../contract/change-log.ts';
+import { checkListing, forgetDeletions, readGaps } from './gaps.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
 
-const readHeads = statement<{ org_id: string; revision: number; purged: number }>(
+/** `purged` is the mark that servers of earlier versions set: they forget deletions of every kind below it. */
+const readHeads = statement<{ org_id: string; revision: number; gaps: number }>(
   'read_heads',
-  'SELECT org_id, revision, purged FROM heads WHERE org_id = ANY ($1::uuid[])',
+  'SELECT org_id, revision, gaps + purged AS gaps FROM heads WHERE org_id = ANY ($1::uuid[])',
 );
 interface EndedRow {
   readonly through: string;
@@ -112,25 +114,13 @@ const dropRevocations = statement<never>(
   'drop_revocations',
   `DELETE FROM revocations WHERE revoked_at < clock_timestamp() - interval '${revocationMinutes} minutes'`,
 );
-const findOldDeletions = statement<{ org_id: string; revision: number }>(
-  'find_old_deletions',
-  `SELECT org_id, max(revision) AS revision FROM changes
-   WHERE type = 'delete' AND committed_at < clock_timestamp() - $1 * interval '1 millisecond' GROUP BY org_id`,
-);
-/** The mark and the forgetting are one statement: no reader sees the one without the other. */
-const dropDeletions = statement<never>(
-  'drop_deletions',
-  `WITH mark AS (UPDATE heads SET purged = greatest(purged, $2), version = version + 1 WHERE org_id = $1)
-   DELETE FROM changes WHERE org_id = $1 AND type = 'delete' AND revision <= $2`,
-);
-
 export interface Retention {
   readonly logMs: number;
   readonly deletionsMs: number;
 }
 
 export function changeLogIn(context: Context, retention: Retention): ChangeLog {
-  const { reads, writes, transactions, hints } = context;
+  const { reads, transactions, hints } = context;
   return {
     async heads(orgs, endedSince) {
       const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), endedRows(reads, endedSince)]);
@@ -150,6 +140,9 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
         }),
       };
     },
+
+    gaps: (org) => readGaps(reads, org),
+    checkListing: (org, revision) => checkListing(reads, org, revision),
 
     async readChanges(org, after, limit) {
       const rows = await reads.run(readChanges, [org, after, limit]);
@@ -176,14 +169,14 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     },
 
     async compact() {
-      const old = await transactions.run(async (tx) => {
+      const isMine = await transactions.run(async (tx) => {
         const [answer] = await tx.run(tryCompact, []);
-        if (answer?.locked !== true) return [];
+        if (answer?.locked !== true) return false;
         await tx.run(dropChanges, [retention.logMs]);
         await tx.run(dropRevocations, []);
-        return tx.run(findOldDeletions, [retention.deletionsMs]);
+        return true;
       });
-      for (const { org_id, revision } of old) await writes.run(dropDeletions, [org_id, revision]);
+      if (isMine) await forgetDeletions(context, retention.deletionsMs);
     },
   };
 }

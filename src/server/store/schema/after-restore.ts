@@ -1,17 +1,17 @@
 /** Owns what a database needs before and after a backup is put in its place. */
 import { Client } from 'pg';
+import { StoreError } from '../contract/errors.ts';
 import { clientConfig } from '../postgres/connection.ts';
 import { toStoreError } from '../postgres/failure.ts';
+import { leapAll } from './leap.ts';
+import { migrate } from './migrate.ts';
 
-/** Far more than an organization changes between a backup and its restoration. */
-const leap = 1_000_000;
-
-async function ask<Row extends object>(url: string, text: string): Promise<readonly Row[]> {
+async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = new Client({ ...clientConfig(url), application_name: 'ringfence-restore' });
   client.on('error', () => {});
   try {
     await client.connect();
-    return (await client.query<Row>(text)).rows;
+    return await work(client);
   } catch (cause) {
     throw toStoreError(cause);
   } finally {
@@ -19,26 +19,38 @@ async function ask<Row extends object>(url: string, text: string): Promise<reado
   }
 }
 
-/** Whether anything of ours is in the database, and whether servers are using it right now. */
-export async function inspect(url: string): Promise<{ readonly empty: boolean; readonly inUse: boolean }> {
-  const [row] = await ask<{ empty: boolean; users: number }>(
-    url,
-    `SELECT to_regclass('schema_versions') IS NULL AS empty,
-       (SELECT count(*)::integer FROM pg_stat_activity WHERE application_name = 'ringfence' AND datname = current_database()) AS users`,
-  );
-  return { empty: row?.empty ?? true, inUse: (row?.users ?? 0) > 0 };
+/** The heads of a database that is about to be replaced, by organization. */
+export type ReplacedHeads = ReadonlyMap<string, number>;
+
+export interface Inspection {
+  /** Whether nothing of ours is in the database. */
+  readonly empty: boolean;
+  /** Whether servers are using it right now. */
+  readonly inUse: boolean;
+  readonly heads: ReplacedHeads;
 }
 
+export const inspect = (url: string): Promise<Inspection> =>
+  connected(url, async (client) => {
+    const { rows } = await client.query<{ empty: boolean; headless: boolean; users: number }>(
+      `SELECT to_regclass('schema_versions') IS NULL AS empty, to_regclass('heads') IS NULL AS headless,
+         (SELECT count(*)::integer FROM pg_stat_activity WHERE application_name = 'ringfence' AND datname = current_database()) AS users`,
+    );
+    const { empty = true, headless = true, users = 0 } = rows[0] ?? {};
+    const heads = headless
+      ? []
+      : (await client.query<{ org_id: string; revision: number }>('SELECT org_id, revision FROM heads')).rows;
+    return { empty, inUse: users > 0, heads: new Map(heads.map(({ org_id, revision }) => [org_id, revision])) };
+  });
+
 /**
- * Readers may have seen revisions that the backup does not have and that will soon be given to other changes. So every organization
- * leaps ahead of all that was ever given, and forgets its deletions up to there: whoever resumes from before is told to
- * start afresh, and no revision ever means two things. What devices said about themselves is older than what they enforce by now, so
- * they are asked anew.
+ * Readers may have seen revisions that the backup does not have. Every organization leaps ahead of all of them, so that none is given to
+ * another change. What devices said about themselves is older than what they enforce by now, so they are asked anew.
  */
-export async function leapAhead(url: string): Promise<void> {
-  await ask(
-    url,
-    `WITH forgotten AS (DELETE FROM device_status)
-     UPDATE heads SET revision = revision + ${leap}, purged = revision + ${leap}, version = version + ${leap}`,
-  );
+export async function leapAfterRestore(url: string, replaced: ReplacedHeads): Promise<void> {
+  // A backup of an earlier version has no place for gaps yet. One of a later version has.
+  await migrate(url).catch((error: unknown) => {
+    if (!(error instanceof StoreError) || error.code !== 'schema_too_new') throw error;
+  });
+  await connected(url, (client) => leapAll(client, replaced));
 }

@@ -1,4 +1,4 @@
-/** Owns the steps of the schema that are about presence and receipts. */
+/** Owns the later steps of the schema: presence, receipts, and from where readers can resume. */
 import type { Migration } from './first-migrations.ts';
 
 export const enforcementMigrations: readonly Migration[] = [
@@ -120,5 +120,27 @@ export const enforcementMigrations: readonly Migration[] = [
     title: 'the audit tells before and after',
     // Of what the history does not keep: JSON objects of the fields that a write wrote.
     sql: `ALTER TABLE audit ADD COLUMN subject_name text, ADD COLUMN before text, ADD COLUMN after text;`,
+  },
+  {
+    version: 23,
+    title: 'from which revisions readers cannot resume',
+    // A record that was made before this step counts as one that has always been there.
+    sql: `
+      ALTER TABLE devices ADD COLUMN born bigint NOT NULL DEFAULT 0;
+      ALTER TABLE security_groups ADD COLUMN born bigint NOT NULL DEFAULT 0;
+      -- Of a deletion: the revision at which the record was created, and since when no reader needs the deletion any more.
+      ALTER TABLE changes ADD COLUMN born bigint NOT NULL DEFAULT 0, ADD COLUMN unneeded_since timestamptz;
+
+      -- Ranges of revisions that cannot be resumed from, both ends included. Without a kind: discarded by a restored backup.
+      CREATE TABLE revision_gaps (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        kind text,
+        first bigint NOT NULL,
+        last bigint NOT NULL
+      );
+      CREATE INDEX revision_gaps_organization ON revision_gaps (org_id);
+      -- Moves whenever the gaps of an organization change, so that servers know when to read them again.
+      ALTER TABLE heads ADD COLUMN gaps bigint NOT NULL DEFAULT 0;
+    `,
   },
 ];

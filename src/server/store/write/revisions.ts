@@ -45,6 +45,8 @@ interface ChangeRows {
   readonly leftAt?: string;
   /** Of a device: what its view `identity` shows, or NULL where that is as before. */
   readonly identity?: string;
+  /** Of a deletion: the revision at which the record was created. */
+  readonly born?: string;
 }
 
 /** One row of the log for each row of `from`. */
@@ -55,6 +57,8 @@ export const logChanges = ({
   onlyFor = 'NULL::uuid',
   leftAt = '0',
   identity = 'NULL::text',
+  born,
 }: ChangeRows): string => `
-  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity)
-  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity} FROM ${from}`;
+  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity ${born === undefined ? '' : ', born'})
+  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity}
+    ${born === undefined ? '' : `, ${born}`} FROM ${from}`;
