@@ -16,7 +16,7 @@ import type { DevicePatch } from '../../store/contract/devices.ts';
 import { lengthsOf, stored, type Call, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
-import { answerList, checkListing } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */
 const fieldsOf = (body: AddDevice): DeviceFields => ({
@@ -83,7 +83,7 @@ function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
 
 const list: Handler<'listDevicesInOrganization'> = async (call, { store }) => {
   const { org_id } = call.params;
-  await checkListing(call, store);
+  await store.log.checkListing(org_id, call.query.gt_revision);
   return answerList(call, (part) => store.devices.list(org_id, part), {
     id: (device) => device.id,
     json: (device) => device.json,

@@ -10,7 +10,7 @@ import { stored, type HandlerResult, type Call, type Handler, type Services } fr
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, refuse, revisionAhead } from '../errors.ts';
 import { refuseEverything, withWarnings } from './guardrails.ts';
-import { answerList, checkListing } from '../request/paging.ts';
+import { answerList } from '../request/paging.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
 const standing = (now: Stored<GroupRecord>) => ({
@@ -104,7 +104,7 @@ const list =
     const { at_revision } = call.query;
     if (at_revision !== undefined && principal.kind !== 'user')
       throw new HttpError('forbidden', 'A device token does not read the past.');
-    await checkListing(call, store);
+    await store.log.checkListing(params.org_id, call.query.gt_revision);
     // A group may be a megabyte: few are read before it is known how large they are here.
     const read = (part: { readonly limit: number }) =>
       at_revision === undefined

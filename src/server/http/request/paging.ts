@@ -4,9 +4,7 @@ import { operations, type QueryOf } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
 import type { ListResult } from '../call.ts';
-import type { OrganizationId } from '../../../policy/ids.ts';
 import { at, join } from '../../../policy/problem.ts';
-import type { Store } from '../../store/contract/store.ts';
 import { refuse } from '../errors.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
@@ -50,15 +48,6 @@ interface PageQuery {
   readonly gt_revision?: number | undefined;
   readonly at_revision?: number | undefined;
   readonly kind?: 'user' | 'device' | undefined;
-}
-
-/** Refuses to list after a revision that is above the head or was discarded (reference 4.5 (5)). */
-export async function checkListing(
-  { params, query }: { readonly params: { readonly org_id: OrganizationId }; readonly query: PageQuery },
-  store: Pick<Store, 'log'>,
-): Promise<void> {
-  const { gt_revision = 0 } = query;
-  if (gt_revision > 0) await store.log.checkListing(params.org_id, gt_revision);
 }
 
 /** Asks the store for one part. */

@@ -101,8 +101,8 @@ export interface ChangeLog {
    * go away: an answer holds for every later moment.
    */
   gaps(org: OrganizationId): Promise<readonly RevisionGap[]>;
-  /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded. */
-  checkListing(org: OrganizationId, revision: number): Promise<void>;
+  /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded (reference 4.5 (5)). */
+  checkListing(org: OrganizationId, revision: number | undefined): Promise<void>;
   /**
    * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
    * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.

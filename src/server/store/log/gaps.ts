@@ -39,7 +39,8 @@ const judgeListing = statement<{ gone: boolean }>(
    FROM heads h WHERE h.org_id = $1`,
 );
 
-export async function checkListing(reads: Runner, org: OrganizationId, revision: number): Promise<void> {
+export async function checkListing(reads: Runner, org: OrganizationId, revision = 0): Promise<void> {
+  if (revision === 0) return;
   const [row] = await reads.run(judgeListing, [org, revision]);
   if (row?.gone === true) refuse({ code: 'revision_gone' });
 }
