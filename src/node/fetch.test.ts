@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer as createPlainServer, type ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { first, second } from '../../test/lib/certificates.ts';
@@ -44,6 +44,53 @@ describe('a server with a certificate of its own', () => {
     await expect(ask(authorities)).rejects.toThrow('ENOENT');
     await expect(ask(authorities)).rejects.toThrow(/certificate/);
     expect(await ask(authorities)).toEqual({ id: 'Bearer t' });
+  });
+});
+
+describe('a TLS session', () => {
+  test('is resumed on the next connection, also after failures, and only by who names the same authorities', async () => {
+    const reused: boolean[] = [];
+    const secure = createServer({ cert: first.cert, key: first.key }, (request, answer) => {
+      if (request.url === '/cut') accepted?.resetAndDestroy();
+      else answer.setHeader('connection', 'close').end('{}');
+    });
+    let accepted: Socket | undefined;
+    secure.on('connection', (socket) => (accepted = socket));
+    secure.on('secureConnection', (socket) => reused.push(socket.isSessionReused()));
+    const listen = async (port: number): Promise<number> => {
+      secure.listen(port, '127.0.0.1');
+      await once(secure, 'listening');
+      return (secure.address() as AddressInfo).port;
+    };
+    const port = await listen(0);
+    let authority = first.cert;
+    const fetch = createNodeFetch({ authorities: async () => authority });
+    const { signal } = new AbortController();
+    const get = async (path: string): Promise<unknown> => {
+      const init = { method: 'GET', headers: {}, cache: 'no-store', redirect: 'manual', signal } as const;
+      return (await fetch(`https://127.0.0.1:${port}${path}`, init)).json();
+    };
+    try {
+      await get('/');
+      await get('/');
+      expect(reused).toEqual([false, true]);
+      await expect(get('/cut')).rejects.toThrow();
+      secure.close();
+      await once(secure, 'close');
+      await expect(get('/')).rejects.toThrow('ECONNREFUSED');
+      await listen(port);
+      reused.length = 0;
+      await get('/');
+      expect(reused).toEqual([true]);
+      authority = second.cert;
+      await expect(get('/')).rejects.toThrow(/certificate/);
+      authority = `${first.cert}${second.cert}`;
+      await get('/');
+      expect(reused.at(-1)).toBe(false);
+    } finally {
+      secure.closeAllConnections();
+      secure.close();
+    }
   });
 });
 

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import { RingfenceError } from '../client/error.ts';
 import type { ByteReader, ByteStream, Fetch, FetchResponse } from '../client/request.ts';
 import { request as plain } from './http.ts';
@@ -23,31 +24,66 @@ export interface NodeFetchOptions {
 const defaultLargest = 128 * 1024 * 1024;
 
 /** Like fetch, as far as the client asks of it: no redirect is followed, no encoding is offered. */
-export const createNodeFetch =
-  ({
-    authorities,
-    lookup,
-    onConnection,
-    connectTimeout,
-    largestAnswer = defaultLargest,
-  }: NodeFetchOptions = {}): Fetch =>
-  async (url, { method, headers, body, signal, upgrade }) => {
+export function createNodeFetch({
+  authorities,
+  lookup,
+  onConnection,
+  connectTimeout,
+  largestAnswer = defaultLargest,
+}: NodeFetchOptions = {}): Fetch {
+  const sessions = new TlsSessions();
+  return async (url, { method, headers, body, signal, upgrade }) => {
     const secure = url.startsWith('https:');
     const request = secure ? (await import('node:https')).request : plain;
     const ca = secure ? await authorities?.() : undefined;
+    // A resumed session skips the check of the certificate: it holds for this server and these authorities only.
+    const partner = secure ? `${new URL(url).host} ${ca ?? ''}` : undefined;
+    const session = partner === undefined ? undefined : sessions.get(partner);
     return new Promise((resolve, reject) => {
       const all = upgrade === undefined ? headers : { ...headers, connection: 'Upgrade', upgrade };
-      const options = { method, headers: all, signal, ...(ca && { ca }), ...(lookup && { lookup }) };
+      const options = {
+        method,
+        headers: all,
+        signal,
+        ...(ca && { ca }),
+        ...(lookup && { lookup }),
+        ...(session && { session }),
+      };
       const sent = request(url, options, (answer) => resolve(new NodeResponse(answer, { largest: largestAnswer })));
       sent.on('error', reject);
       if (upgrade !== undefined) {
         sent.on('upgrade', (answer, socket, head) => resolve(upgraded(answer, socket, head, signal)));
       }
+      if (partner !== undefined) sent.on('socket', (socket) => sessions.follow(socket as TLSSocket, partner));
       if (connectTimeout !== undefined) sent.on('socket', (socket) => limitConnecting(socket, url, connectTimeout));
       if (onConnection !== undefined) sent.on('socket', (socket) => tellConnection(socket, onConnection));
       sent.end(body);
     });
   };
+}
+
+/**
+ * The last TLS session with each server. Node's own agent keeps them too, but forgets them with every connection that fails, which is how a server that
+ * restarts looks: a whole fleet would come back with full handshakes.
+ */
+class TlsSessions {
+  readonly #sessions = new Map<string, Buffer>();
+  readonly #followed = new WeakSet<TLSSocket>();
+
+  get(partner: string): Buffer | undefined {
+    return this.#sessions.get(partner);
+  }
+
+  /** Keeps the sessions that come on this connection. One that fails in the handshake may be the session's fault. */
+  follow(socket: TLSSocket, partner: string): void {
+    if (this.#followed.has(socket)) return;
+    this.#followed.add(socket);
+    const forget = (): void => void this.#sessions.delete(partner);
+    socket.on('session', (session) => this.#sessions.set(partner, session));
+    socket.once('connect', () => socket.once('error', forget));
+    socket.once('secureConnect', () => socket.off('error', forget));
+  }
+}
 
 export const nodeFetch: Fetch = createNodeFetch();
 

@@ -8,30 +8,43 @@ import type { Health } from './http/pages/health.ts';
 import { Connections } from './http/listener/connections.ts';
 import { fittingConnections } from './http/listener/descriptors.ts';
 import { acceptQueue } from './http/listener/shared-listener.ts';
-import { keepRenewed, readPair } from './http/listener/tls.ts';
+import { keepRenewed, readPair, secureContextOf, ticketPeriodMs } from './http/listener/tls.ts';
 import type { ServerConfig } from './options/config.ts';
 import { innermost, isSystemError, StartError } from './start-error.ts';
+import type { Store } from './store/contract/store.ts';
 
-/** The certificate, and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
-export async function openTls(config: ServerConfig, log: Log, renewalMs = 5_000) {
+export interface TlsTimes {
+  /** How often the certificate's files are looked at. */
+  readonly renewalMs?: number | undefined;
+  /** How long a key of session tickets is used. */
+  readonly ticketPeriodMs?: number | undefined;
+}
+
+/** The certificate and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
+export async function openTls(config: ServerConfig, log: Log, store: Pick<Store, 'ticketSecret'>, times: TlsTimes) {
   const { tlsCert: cert, tlsKey: key } = config;
   if (cert === undefined || key === undefined) return undefined;
   const files = { cert, key };
+  const pair = await readPair(files).catch((error: unknown) => {
+    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
+  });
+  const ticketSecret = () => store.ticketSecret(times.ticketPeriodMs ?? ticketPeriodMs);
+  const tickets = await ticketSecret();
   let stop = (): void => {};
-  try {
-    const pair = await readPair(files);
-    const start = (server: TlsServer): void => {
-      stop = keepRenewed(server, pair, {
+  const start = (server: TlsServer): void => {
+    stop = keepRenewed(
+      server,
+      { pair, tickets },
+      {
         files,
-        everyMs: renewalMs,
+        everyMs: times.renewalMs ?? 5_000,
+        ticketSecret,
         onRenewed: () => log.info('the certificate was renewed'),
         onWarning: (message, cause) => log.warn({ err: cause }, message),
-      });
-    };
-    return { pair, start, stop: () => stop() };
-  } catch (error) {
-    throw new StartError([`cannot use the certificate ${cert} with the key ${key}: ${innermost(error)}`]);
-  }
+      },
+    );
+  };
+  return { context: secureContextOf(pair, tickets.secret), start, stop: () => stop() };
 }
 
 /** The connections that the process may keep. `reserved` descriptors are left for what it opens itself. */
@@ -45,6 +58,7 @@ export async function openConnections(config: ServerConfig, metrics: Metrics, re
     },
     trustedProxies: config.trustedProxy ?? [],
     onEnd: (reason) => metrics.connectionsEnded.inc({ reason }),
+    onHandshake: (kind) => metrics.tlsHandshakes.inc({ kind }),
   });
 }
 

@@ -21,7 +21,7 @@ import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
-import { listen, openConnections, openTls, requestTimeoutMs, stopServing } from './listen.ts';
+import { listen, openConnections, openTls, requestTimeoutMs, stopServing, type TlsTimes } from './listen.ts';
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
@@ -49,8 +49,7 @@ export interface Surroundings {
   readonly watch?: Partial<WatchSettings>;
   /** When webhooks are looked at and tried again. */
   readonly webhooks?: Partial<WebhookSettings>;
-  /** How often the certificate's files are looked at. */
-  readonly renewalMs?: number;
+  readonly tls?: TlsTimes;
   /** When the keys of identity providers are fetched. */
   readonly issuer?: Partial<IssuerSettings>;
   /** How many processes of this server there are, to share what it may ask of the database. */
@@ -262,7 +261,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       });
       undo.push(() => webhooks.close());
     }
-    const tls = await openTls(config, log, around.renewalMs);
+    const tls = await openTls(config, log, store, around.tls ?? {});
     const connections = await openConnections(config, metrics, descriptorsOf(config, around));
     undo.push(() => connections.close());
     /** As far as it is known before the server listens: all that counts is whether people come by HTTPS. */
@@ -273,7 +272,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const browser = await browserOf(config, identity, { store, publicUrl });
     const credentials = { verify: verifierOf(config, identity, publicUrl), sessions: browser?.sessions };
     const app = buildApp({
-      tls: tls?.pair,
+      tls: tls?.context,
       handshakeTimeoutMs: config.handshakeTimeout * 1000,
       connections,
       publicUrl: reachedAt,

@@ -131,7 +131,13 @@ async function become(what: string, expected: Record<string, boolean>): Promise<
   );
 }
 
-test('a device whose cable is pulled goes offline and was last seen before that; back again, it follows again', async () => {
+/** How often agents and others have begun a TLS connection with the second server. */
+async function handshakes(kind: 'full' | 'resumed'): Promise<number> {
+  const counted = (await servers[1]?.measure())?.find(({ name }) => name === 'ringfence_tls_handshakes_total');
+  return counted?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? Number.NaN;
+}
+
+test('a device whose cable is pulled goes offline and was last seen before that; back again, it resumes its TLS session and follows again', async () => {
   await become('all are online', each(true));
   const started = Date.now();
   await eventually(
@@ -140,6 +146,7 @@ test('a device whose cable is pulled goes offline and was last seen before that;
   );
   await become('all are online still', each(true));
 
+  const [full, resumed] = [await handshakes('full'), await handshakes('resumed')];
   await Promise.all(machines.map((machine) => machine.pull()));
   await become('all are offline', each(false));
   const silent = (await seen()).map((at) => Date.now() - at);
@@ -151,4 +158,5 @@ test('a device whose cable is pulled goes offline and was last seen before that;
   await Promise.all(machines.map((machine) => machine.plug()));
   await Promise.all(machines.map(({ device, agent }) => device.untilOpen('443', agent)));
   await become('all are online again', each(true));
+  expect([await handshakes('full'), (await handshakes('resumed')) > resumed]).toEqual([full, true]);
 });

@@ -1,11 +1,13 @@
 /** HTTPS by the real server: streams, renewed certificates, and whose word on addresses is taken. */
+import { createPrivateKey } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { request as plainRequest } from 'node:http';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect, type ConnectionOptions } from 'node:tls';
+import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { first, rsa, second, type Pair } from '../lib/certificates.ts';
 import type { Json } from '../lib/http.ts';
@@ -75,6 +77,108 @@ function subjectAt(url: string): Promise<string> {
   });
 }
 
+/** Connects, with a session or without; gives whether it was resumed, and the session to resume next. */
+function shakeHands(url: string, options: ConnectionOptions = {}): Promise<{ reused: boolean; session: Buffer }> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port), ca: [first.cert, second.cert], ...options });
+    const done = (session: Buffer): void => {
+      resolve({ reused: socket.isSessionReused(), session });
+      socket.end();
+    };
+    socket.once('session', done).once('error', reject);
+    // A resumed session of TLS 1.2 brings no new ticket.
+    socket.once('secureConnect', () => {
+      const session = socket.getSession();
+      if (socket.isSessionReused() && session !== undefined) done(session);
+    });
+  });
+}
+
+/** Opens a stream on a connection that offers a session; gives whether it was resumed, once the stream has come to its tail. */
+function openStream(url: string, org: string, { token, session }: { token: string; session: Buffer }) {
+  return new Promise<boolean>((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const options = { method: 'POST', agent: false, ca: first.cert, session, headers } as const;
+    const asked = request(`${url}/api/organizations/${org}/events`, options, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk;
+        if (!text.includes('"tail"')) return;
+        resolve((answer.socket as TLSSocket).isSessionReused());
+        asked.destroy();
+      });
+    });
+    asked.on('error', reject).end(JSON.stringify([{ kind: 'device' }]));
+  });
+}
+
+describe('TLS sessions', () => {
+  const versions = [{ maxVersion: 'TLSv1.2' }, { maxVersion: 'TLSv1.3' }] as const;
+
+  it('are resumed by every server with the same certificate and database, and by a renewed one with the same key, and by no other', async () => {
+    await write(first);
+    const [one, two] = [
+      await startTestServer(postgres, { ...files, tls: { renewalMs: 10 } }),
+      await startTestServer(postgres, files),
+    ];
+    const other = await startTestServer(postgres, { ...files, url: one.databaseUrl });
+    try {
+      for (const version of versions) {
+        const { reused, session } = await shakeHands(one.url, version);
+        expect(reused).toBe(false);
+        const again = await Promise.all([one, other, two].map(({ url }) => shakeHands(url, { ...version, session })));
+        expect(
+          again.map((hands) => hands.reused),
+          version.maxVersion,
+        ).toEqual([true, true, false]);
+      }
+      const { session } = await shakeHands(one.url);
+      // The same certificate and key, written another way.
+      await write({
+        cert: `${first.cert}\n`,
+        key: createPrivateKey(first.key).export({ format: 'pem', type: 'sec1' }).toString(),
+      });
+      await expect.poll(() => one.logged()).toContain('the certificate was renewed');
+      expect((await shakeHands(one.url, { session })).reused).toBe(true);
+      await write(second);
+      await expect.poll(() => subjectAt(one.url).catch(() => '')).toBe('second');
+      expect((await shakeHands(one.url, { session })).reused).toBe(false);
+    } finally {
+      await Promise.all([one.close(), two.close(), other.close()]);
+    }
+  });
+
+  it('end with their period: its secret is deleted, and a stream opens by a full handshake', async () => {
+    await write(first);
+    const server = await startTestServer(postgres, { ...files, tls: { ticketPeriodMs: 2_000 } });
+    const database = new Client({ connectionString: server.databaseUrl });
+    await database.connect();
+    const secrets = async (): Promise<readonly string[]> =>
+      (await database.query<{ secret: Buffer }>('SELECT secret FROM tls_ticket_secrets')).rows.map(({ secret }) =>
+        secret.toString('hex'),
+      );
+    try {
+      const token = server.adminToken;
+      const [, text] = await ask(server.url, '/api/organizations', { token });
+      const org: string = JSON.parse(text)[0].id;
+      const [secret] = await secrets();
+      const { session } = await shakeHands(server.url);
+      const spoken = await Promise.all(versions.map((version) => shakeHands(server.url, version)));
+      await expect.poll(async () => (await secrets())[0] !== secret, { timeout: 60_000 }).toBe(true);
+      expect(await secrets()).toHaveLength(1);
+      await expect.poll(() => openStream(server.url, org, { token, session }), { timeout: 60_000 }).toBe(false);
+      for (const [index, version] of versions.entries()) {
+        const old = spoken[index]?.session;
+        expect((await shakeHands(server.url, { ...version, ...(old && { session: old }) })).reused).toBe(false);
+      }
+    } finally {
+      await database.end();
+      await server.close();
+    }
+  });
+});
+
 describe('over TLS', () => {
   it('requests are answered, and a stream lists, follows, and ends with its token', async () => {
     await write(first);
@@ -125,7 +229,7 @@ describe('over TLS', () => {
 
   it('a renewed certificate is shown to new connections, a half-written or wrong one never', async () => {
     await write(first);
-    const server = await startTestServer(postgres, { ...files, renewalMs: 10 });
+    const server = await startTestServer(postgres, { ...files, tls: { renewalMs: 10 } });
     try {
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsCert, second.cert);
@@ -144,7 +248,7 @@ describe('over TLS', () => {
 
   it('keys are forgotten and ciphers authenticate: no suite with static RSA or CBC is spoken, also after a renewal', async () => {
     await write(rsa);
-    const server = await startTestServer(postgres, { ...files, renewalMs: 10 });
+    const server = await startTestServer(postgres, { ...files, tls: { renewalMs: 10 } });
     const { hostname, port } = new URL(server.url);
     /** The protocol and the suite of a handshake that offers nothing else, or undefined where the server refuses. */
     const spoken = (offer: ConnectionOptions): Promise<string | undefined> =>

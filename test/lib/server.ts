@@ -26,12 +26,12 @@ export interface TestServerOptions extends ServerValues {
   readonly watch?: Surroundings['watch'];
   readonly issuer?: Surroundings['issuer'];
   readonly webhooks?: Surroundings['webhooks'];
-  readonly renewalMs?: number;
+  readonly tls?: Surroundings['tls'];
 }
 
 /** A server on a database of its own in this PostgreSQL, or on the one at `url`. */
 export async function startTestServer(postgres: TestPostgres, options: TestServerOptions = {}): Promise<TestServer> {
-  const { clock, watch, issuer, webhooks, renewalMs, url = await postgres.freshUrl(), ...values } = options;
+  const { clock, watch, issuer, webhooks, tls, url = await postgres.freshUrl(), ...values } = options;
   const data = await temporaryDirectory();
   const lines: string[] = [];
   const sink = new Writable({
@@ -53,7 +53,7 @@ export async function startTestServer(postgres: TestPostgres, options: TestServe
       ...(watch === undefined ? {} : { watch }),
       ...(issuer === undefined ? {} : { issuer }),
       ...(webhooks === undefined ? {} : { webhooks }),
-      ...(renewalMs === undefined ? {} : { renewalMs }),
+      ...(tls === undefined ? {} : { tls }),
     });
     const nobody = new Api(server.url);
     return {

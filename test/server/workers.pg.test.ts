@@ -1,8 +1,11 @@
 /** Proves a server of several processes: one port, one truth, no loss when a process dies, one clean end. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { first } from '../lib/certificates.ts';
 import { Api } from '../lib/http.ts';
 import { temporaryDirectory } from '../lib/postgres.ts';
 import { Program, type Run } from '../lib/run.ts';
@@ -270,6 +273,38 @@ test('workers do not outlive a server that is killed, and the next one takes its
   const second = start('--workers', '2');
   expect((await fetch(`${await second.url()}/readyz`)).status).toBe(200);
   expect(await second.stop()).toMatchObject({ code: 0 });
+});
+
+test('a TLS session of one worker is resumed at the other, and by the server that takes its place', async () => {
+  const files = [join(data, 'tls.crt'), join(data, 'tls.key')] as const;
+  await Promise.all([writeFile(files[0], first.cert), writeFile(files[1], first.key)]);
+  const tls = ['--tls-cert', files[0], '--tls-key', files[1]];
+  /** Whether the handshake resumed the session; without one, the session that it brings. */
+  const shakeHands = (port: string, session?: Buffer): Promise<boolean | Buffer> =>
+    new Promise((resolve, reject) => {
+      const to = { host: '127.0.0.1', port: Number(port), ca: first.cert, ...(session && { session }) };
+      const done = (found: boolean | Buffer): void => {
+        resolve(found);
+        socket.destroy();
+      };
+      const socket = connect(to, () => session && done(socket.isSessionReused()));
+      socket.once('error', reject).once('session', done);
+    });
+  const run = start('--workers', '2', ...tls);
+  const { port } = new URL(await run.url());
+  const workers = await until('two workers that listen', () => {
+    const pids = workersOf(run);
+    return pids.length === 2 && pids.every((pid) => listens(pid, port)) ? pids : undefined;
+  });
+  const [one = 0, two = 0] = workers;
+  const session = await withOnly(one, workers, () => shakeHands(port));
+  if (!Buffer.isBuffer(session)) expect.fail('a full handshake brings a session');
+  expect(await withOnly(two, workers, () => shakeHands(port, session))).toBe(true);
+  expect(await run.stop()).toMatchObject({ code: 0 });
+  // With another command line, from which Node would take what its sessions are for.
+  const next = start('--workers', '1', '--log-level', 'error', ...tls);
+  expect(await shakeHands(new URL(await next.url()).port, session)).toBe(true);
+  expect(await next.stop()).toMatchObject({ code: 0 });
 });
 
 test('a port that is taken: the workers say so in one clear line, and nothing is left running', async () => {

@@ -25,7 +25,7 @@ import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
 import { answerUnreadable, arrivalMs } from './unreadable-request.ts';
 import type { Connections } from './listener/connections.ts';
-import { secureContextOf, type Pair } from './listener/tls.ts';
+import type { secureContextOf } from './listener/tls.ts';
 import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
 
@@ -45,7 +45,7 @@ export interface AppOptions {
   /** Called when a device has shown by a request that it is there. */
   readonly onDeviceHeard: EntranceOptions['onDeviceHeard'];
   /** Speaks TLS with this certificate. */
-  readonly tls?: Pair | undefined;
+  readonly tls?: ReturnType<typeof secureContextOf> | undefined;
   /** How long a TLS handshake may take. */
   readonly handshakeTimeoutMs: number;
   readonly connections: Connections;
@@ -142,7 +142,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     ...(tls === undefined
       ? { http: { connectionsCheckingInterval } }
       : {
-          https: { ...secureContextOf(tls), connectionsCheckingInterval, handshakeTimeout: options.handshakeTimeoutMs },
+          https: { ...tls, connectionsCheckingInterval, handshakeTimeout: options.handshakeTimeoutMs },
         }),
     // From the right: the first address that is no trusted proxy. What a client writes there itself is further left.
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],

@@ -18,6 +18,7 @@ import { migrate } from './schema/migrate.ts';
 import { organizationsIn } from './accounts/organizations.ts';
 import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
+import { ticketSecretIn } from './accounts/ticket-secret.ts';
 import { statement } from './postgres/sql.ts';
 import { defaultQuotas } from './contract/quotas.ts';
 import { refuse } from './contract/errors.ts';
@@ -119,6 +120,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       const found = (await reads.run(readVersion, []))[0]?.version ?? 0;
       if (found > known) refuse({ code: 'schema_too_new', found, known });
     },
+
+    ticketSecret: ticketSecretIn(context, random),
 
     async phaseObstacles(phase) {
       return phaseObstacles(reads, phase);

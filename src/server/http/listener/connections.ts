@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BlockList, isIP, type Server, type Socket } from 'node:net';
-import { Server as TlsServer } from 'node:tls';
+import { Server as TlsServer, type TLSSocket } from 'node:tls';
 import { keptOnTakeOver } from '../../kept-listener.ts';
 import { subscriberOf } from '../../subscriber.ts';
 
@@ -24,6 +24,8 @@ export interface ConnectionsOptions {
   /** Addresses and networks of proxies: each of their connections may be somebody else's, so they count in all only. */
   readonly trustedProxies: readonly string[];
   readonly onEnd: (why: ConnectionEnd) => void;
+  /** Called after each TLS handshake. */
+  readonly onHandshake?: (kind: 'full' | 'resumed') => void;
 }
 
 /** Beyond the limit, so many connections are kept for short requests, such as health checks: one answer each, and no streams. */
@@ -100,7 +102,7 @@ export class Connections {
       for (const accept of accepts) accept.call(server, socket);
     });
     if (shakesHands) {
-      server.on('secureConnection', (socket: Socket) => this.#secured(socket));
+      server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
       // There is nobody to be answered where a handshake failed or took too long: a polite end would wait for it for good.
       server.removeAllListeners('tlsClientError');
       server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -209,7 +211,8 @@ export class Connections {
     if (known.connections === 0) this.#bySubscriber.delete(subscriber);
   }
 
-  #secured(socket: Socket): void {
+  #secured(socket: TLSSocket): void {
+    this.#o.onHandshake?.(socket.isSessionReused() ? 'resumed' : 'full');
     const connection = this.#handshakes.get(peerOf(socket));
     if (connection === undefined) return;
     this.#handshakes.delete(connection.peer);

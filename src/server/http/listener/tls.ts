@@ -1,6 +1,8 @@
-/** Owns the server's certificate: read at start, and read again while it runs, so that a renewed one is served without a restart. */
+/** Owns the server's certificate and the keys of its session tickets: set at start, and replaced while the server runs. */
+import { createPrivateKey, hkdfSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type Server } from 'node:tls';
+import type { TicketSecret } from '../../store/contract/store.ts';
 
 export interface TlsFiles {
   readonly cert: string;
@@ -28,8 +30,35 @@ const ciphers = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
+/** How long one key encrypts tickets. A session may be resumed for as long, and no longer than the key lives. */
+export const ticketPeriodMs = 12 * 3_600_000;
+
+/**
+ * The key of session tickets, as Node takes it. It needs both the private key and the period's secret: a thief of the private key cannot read recorded
+ * TLS 1.2 connections, whose tickets hold their keys, and a reader of the database cannot read any. Servers with the same certificate and database have
+ * the same key, however their key file is written.
+ */
+const ticketKeysOf = ({ key }: Pair, secret: Buffer): Buffer =>
+  Buffer.from(
+    hkdfSync(
+      'sha256',
+      secret,
+      createPrivateKey(key).export({ format: 'der', type: 'pkcs8' }),
+      'ringfence TLS session tickets',
+      48,
+    ),
+  );
+
 /** What a certificate is served with, at start and when it is renewed. */
-export const secureContextOf = (pair: Pair) => ({ ...pair, ciphers, minVersion: 'TLSv1.2' as const });
+export const secureContextOf = (pair: Pair, secret: Buffer) => ({
+  ...pair,
+  ciphers,
+  minVersion: 'TLSv1.2' as const,
+  sessionTimeout: ticketPeriodMs / 1_000,
+  ticketKeys: ticketKeysOf(pair, secret),
+  // Node takes this from the command line otherwise, and refuses tickets of servers with another one.
+  sessionIdContext: 'ringfence',
+});
 
 /** Reads both files and makes sure that they belong together; throws otherwise. */
 export async function readPair(files: TlsFiles): Promise<Pair> {
@@ -41,16 +70,26 @@ export async function readPair(files: TlsFiles): Promise<Pair> {
 export interface RenewalOptions {
   readonly files: TlsFiles;
   readonly everyMs: number;
+  readonly ticketSecret: () => Promise<TicketSecret>;
   readonly onRenewed: () => void;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
+/** After a failed rotation. The database is away then, and the server answers little else. */
+const retryMs = 5_000;
+
 /**
  * Looks at the files now and then and puts a new pair in force for new connections. Content is compared, not times: files may be links that
- * are switched. A pair that does not fit, because only one file is written yet, leaves the old one in force. Returns what ends it.
+ * are switched. A pair that does not fit, because only one file is written yet, leaves the old one in force. At the end of each period the next
+ * period's ticket key replaces the one before: sessions of that one begin with a full handshake. Returns what ends all this.
  */
-export function keepRenewed(server: Server, started: Pair, options: RenewalOptions): () => void {
-  let current = started;
+export function keepRenewed(
+  server: Server,
+  started: { readonly pair: Pair; readonly tickets: TicketSecret },
+  options: RenewalOptions,
+): () => void {
+  let current = started.pair;
+  let { secret } = started.tickets;
   let warned = '';
   let looking = false;
   const look = async (): Promise<void> => {
@@ -58,7 +97,7 @@ export function keepRenewed(server: Server, started: Pair, options: RenewalOptio
       const pair = await readPair(options.files);
       warned = '';
       if (pair.cert.equals(current.cert) && pair.key.equals(current.key)) return;
-      server.setSecureContext(secureContextOf(pair));
+      server.setSecureContext(secureContextOf(pair, secret));
       current = pair;
       options.onRenewed();
     } catch (cause) {
@@ -73,5 +112,27 @@ export function keepRenewed(server: Server, started: Pair, options: RenewalOptio
     looking = true;
     void look().finally(() => (looking = false));
   }, options.everyMs).unref();
-  return () => clearInterval(timer);
+
+  let stopped = false;
+  let rotation: NodeJS.Timeout | undefined;
+  const rotateIn = (ms: number): void => {
+    if (!stopped) rotation = setTimeout(() => void rotate(), Math.max(ms, 1)).unref();
+  };
+  const rotate = async (): Promise<void> => {
+    try {
+      const next = await options.ticketSecret();
+      secret = next.secret;
+      server.setTicketKeys(ticketKeysOf(current, secret));
+      rotateIn(next.endsInMs);
+    } catch (cause) {
+      options.onWarning('the key of TLS session tickets was not replaced; the server tries again', cause);
+      rotateIn(retryMs);
+    }
+  };
+  rotateIn(started.tickets.endsInMs);
+  return () => {
+    stopped = true;
+    clearInterval(timer);
+    clearTimeout(rotation);
+  };
 }

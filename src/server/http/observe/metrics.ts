@@ -10,6 +10,8 @@ export interface Metrics {
   readonly webhookDeliveries: Counter<'outcome'>;
   /** Connections that were closed because there were too many, or because they said nothing. */
   readonly connectionsEnded: Counter<'reason'>;
+  /** TLS handshakes: full ones, and those that resumed a session. */
+  readonly tlsHandshakes: Counter<'kind'>;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
   /** What this process and the others of this server measure, added up; and what is the same for all, told once. */
@@ -54,6 +56,13 @@ export function createMetrics(
     registers: [registry],
   });
   for (const reason of ['address_limit', 'process_limit', 'silent']) connectionsEnded.inc({ reason }, 0);
+  const tlsHandshakes = new Counter({
+    name: 'ringfence_tls_handshakes_total',
+    help: "Handshakes of the server's own TLS, by kind: full, resumed.",
+    labelNames: ['kind'] as const,
+    registers: [registry],
+  });
+  for (const kind of ['full', 'resumed']) tlsHandshakes.inc({ kind }, 0);
   const shared = new Registry();
   let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
   const devices = new Gauge({
@@ -69,6 +78,7 @@ export function createMetrics(
     registry,
     webhookDeliveries,
     connectionsEnded,
+    tlsHandshakes,
     request(operation, status, took) {
       const key = `${operation} ${status}`;
       let counter = counters.get(key);

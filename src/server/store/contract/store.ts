@@ -58,10 +58,20 @@ export interface Store {
   ping(): Promise<void>;
   /** Resolves while the database has the schema of this program; fails with `schema_too_new` once a later program has migrated it. */
   checkSchema(): Promise<void>;
+  /**
+   * The secret behind TLS session tickets in the current period, and how long the period still lasts by the database's clock. The first server that
+   * asks in a period makes the secret, all others get the same. Secrets of other periods are deleted then.
+   */
+  ticketSecret(periodMs: number): Promise<TicketSecret>;
   /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
   phaseObstacles(phase: Phase): Promise<readonly string[]>;
   /** Finishes what is in flight, records the last uses of tokens, closes every connection. */
   close(): Promise<void>;
+}
+
+export interface TicketSecret {
+  readonly secret: Buffer;
+  readonly endsInMs: number;
 }
 
 export interface StoreOptions {

@@ -143,4 +143,9 @@ export const enforcementMigrations: readonly Migration[] = [
       ALTER TABLE heads ADD COLUMN gaps bigint NOT NULL DEFAULT 0;
     `,
   },
+  {
+    version: 24,
+    title: 'secrets of TLS session tickets',
+    sql: `CREATE TABLE tls_ticket_secrets (period bigint PRIMARY KEY, secret bytea NOT NULL);`,
+  },
 ];
