@@ -55,7 +55,7 @@ describe('a TLS session', () => {
       else answer.setHeader('connection', 'close').end('{}');
     });
     let accepted: Socket | undefined;
-    secure.on('connection', (socket) => (accepted = socket));
+    secure.on('connection', (socket) => (accepted = socket as Socket));
     secure.on('secureConnection', (socket) => reused.push(socket.isSessionReused()));
     const listen = async (port: number): Promise<number> => {
       secure.listen(port, '127.0.0.1');
