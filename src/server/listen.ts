@@ -8,10 +8,12 @@ import type { Health } from './http/pages/health.ts';
 import { Connections } from './http/listener/connections.ts';
 import { fittingConnections } from './http/listener/descriptors.ts';
 import { acceptQueue } from './http/listener/shared-listener.ts';
-import { keepRenewed, readPair, secureContextOf, ticketPeriodMs } from './http/listener/tls.ts';
+import { keepRenewed, readPair, secureContextOf, ticketPeriodMs, type TicketSecret } from './http/listener/tls.ts';
 import type { ServerConfig } from './options/config.ts';
 import { innermost, isSystemError, StartError } from './start-error.ts';
-import type { Store } from './store/contract/store.ts';
+
+/** Gives the secret of the current period. */
+type TicketSecrets = { ticketSecret(periodMs: number): Promise<TicketSecret> };
 
 export interface TlsTimes {
   /** How often the certificate's files are looked at. */
@@ -21,7 +23,7 @@ export interface TlsTimes {
 }
 
 /** The certificate and what keeps it renewed once there is a server; undefined where plain HTTP is served. */
-export async function openTls(config: ServerConfig, log: Log, store: Pick<Store, 'ticketSecret'>, times: TlsTimes) {
+export async function openTls(config: ServerConfig, log: Log, store: TicketSecrets, times: TlsTimes) {
   const { tlsCert: cert, tlsKey: key } = config;
   if (cert === undefined || key === undefined) return undefined;
   const files = { cert, key };

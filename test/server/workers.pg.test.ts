@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { first } from '../lib/certificates.ts';
+import { first as certificate } from '../lib/certificates.ts';
 import { Api } from '../lib/http.ts';
 import { temporaryDirectory } from '../lib/postgres.ts';
 import { Program, type Run } from '../lib/run.ts';
@@ -277,12 +277,12 @@ test('workers do not outlive a server that is killed, and the next one takes its
 
 test('a TLS session of one worker is resumed at the other, and by the server that takes its place', async () => {
   const files = [join(data, 'tls.crt'), join(data, 'tls.key')] as const;
-  await Promise.all([writeFile(files[0], first.cert), writeFile(files[1], first.key)]);
+  await Promise.all([writeFile(files[0], certificate.cert), writeFile(files[1], certificate.key)]);
   const tls = ['--tls-cert', files[0], '--tls-key', files[1]];
   /** Whether the handshake resumed the session; without one, the session that it brings. */
   const shakeHands = (port: string, session?: Buffer): Promise<boolean | Buffer> =>
     new Promise((resolve, reject) => {
-      const to = { host: '127.0.0.1', port: Number(port), ca: first.cert, ...(session && { session }) };
+      const to = { host: '127.0.0.1', port: Number(port), ca: certificate.cert, ...(session && { session }) };
       const done = (found: boolean | Buffer): void => {
         resolve(found);
         socket.destroy();

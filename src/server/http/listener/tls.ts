@@ -2,7 +2,6 @@
 import { createPrivateKey, hkdfSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type Server } from 'node:tls';
-import type { TicketSecret } from '../../store/contract/store.ts';
 
 export interface TlsFiles {
   readonly cert: string;
@@ -29,6 +28,12 @@ const ciphers = [
   'ECDHE-ECDSA-CHACHA20-POLY1305',
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
+
+/** The secret behind the tickets of a period that all servers share. */
+export interface TicketSecret {
+  readonly secret: Buffer;
+  readonly endsInMs: number;
+}
 
 /** How long one key encrypts tickets. A session may be resumed for as long, and no longer than the key lives. */
 export const ticketPeriodMs = 12 * 3_600_000;
