@@ -1,14 +1,18 @@
 /** Owns the locks of a running agent: one on its state directory, one in its network namespace, taken and released together. */
 import { chmod, mkdir } from 'node:fs/promises';
 import { refuseSharedFolder } from './host/private-folder.ts';
-import { lockFolders, namespaceFolder, type FolderLock } from './host/lock.ts';
+import { lockFolders, namespaceFolder, type FolderLock, type LockOptions } from './host/lock.ts';
 
 /** Thrown where the agent cannot start: one line for a person. */
 export class CannotStart extends Error {
   readonly code = 'cannot_start';
 }
 
-export async function lockState(state: string, onLost?: (why: string) => void): Promise<FolderLock> {
+/** Takes the locks. With `onSilence`, an agent enforces although `flock` hangs; what takes rules away never does. */
+export async function lockState(
+  state: string,
+  options: Pick<LockOptions, 'onLost' | 'onSilence' | 'patience'> = {},
+): Promise<FolderLock> {
   try {
     await mkdir(state, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -23,5 +27,5 @@ export async function lockState(state: string, onLost?: (why: string) => void): 
   const namespace = await namespaceFolder();
   if (namespace !== undefined)
     places.push({ folder: namespace, held: 'another agent is running in this network namespace' });
-  return lockFolders(places, onLost === undefined ? {} : { onLost });
+  return lockFolders(places, options);
 }

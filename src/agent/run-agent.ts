@@ -32,7 +32,7 @@ import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './sourc
 import { openServerAccess } from './source/open-server-access.ts';
 import { StateFolder } from './state/state-folder.ts';
 
-export async function runAgent(config: AgentConfig, { version, signal }: { version: string; signal: AbortSignal }) {
+export async function runAgent(config: AgentConfig, { version, signal: stop }: { version: string; signal: AbortSignal }) {
   const { state, selector, untilFirstPolicy, keepEstablished, metricsFile } = config;
   const [clock, random, monotonic] = [systemClock, Math.random, () => performance.now()];
   const log = lineLog({ write: (line) => process.stderr.write(line), journal: isJournal(), least: config.logLevel });
@@ -41,7 +41,21 @@ export async function runAgent(config: AgentConfig, { version, signal }: { versi
   await refuseWrongIdentity(config, check);
   // Nothing that the agent makes is for others, unless it says so.
   process.umask(0o077);
-  const lock = await lockState(state, (why) => log('error', why));
+  const warnings: string[] = [];
+  const refused = new AbortController();
+  const signal = AbortSignal.any([stop, refused.signal]);
+  const lock = await lockState(state, {
+    patience: lockPatience,
+    onLost: (why) => log('error', why),
+    // A device without rules is worse than a second agent, which stops as soon as it is found.
+    onSilence: {
+      unlocked: (why) => {
+        warnings.push(`${why}; the agent enforces without its locks`);
+        log('error', warnings.join());
+      },
+      taken: (error) => refused.abort(error),
+    },
+  });
   if (config.proof.kind !== 'token') await claimIdentity(check, log);
   const run = commandRunner([]);
   const netlink = new NetlinkChannel({ clock });
@@ -104,7 +118,7 @@ export async function runAgent(config: AgentConfig, { version, signal }: { versi
       file?.touch();
     },
   });
-  const warnings = warningsOf(config, log);
+  warnings.push(...warningsOf(config, log));
   const status = async (): Promise<StatusDocument> => {
     await atMost(agent.count());
     return statusDocument(agent.status, { config, device: source.who?.device, version, pid: process.pid, warnings });
@@ -122,6 +136,7 @@ export async function runAgent(config: AgentConfig, { version, signal }: { versi
     netlink.start();
     nft.start().catch(() => {});
     await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
+    refused.signal.throwIfAborted();
     log('info', 'the agent stops; its rules stay in force');
   } finally {
     await Promise.all([file?.stop(), socket?.close()]);
@@ -129,6 +144,9 @@ export async function runAgent(config: AgentConfig, { version, signal }: { versi
     await lock.release();
   }
 }
+
+/** Milliseconds for `flock`: until then there are no rules after a boot. */
+const lockPatience = 2_000;
 
 /** What works, and should not stay so: logged once, and shown in the status. */
 function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {

@@ -9,11 +9,28 @@ export const endedTable = 'service-ended';
 export const endedCounter = 'ended';
 
 /**
- * What elements of a set are: a connection; all connections of a protocol without ports between two addresses; or, where these are too many, all that
- * the other side would begin from a port, of which the first is ours and the second the far end's.
+ * What elements of a set are: a connection; one of a stream protocol whose sockets may still be open, which lasts longer; all connections of a protocol
+ * without ports between two addresses; or, where these are too many, all that the other side would begin from a port, of which the first is ours and the
+ * second the far end's.
  */
-export const endedKinds = ['tuple4', 'tuple6', 'pair4', 'pair6', 'port-inbound', 'port-outbound'] as const;
+export const endedKinds = [
+  'stream4',
+  'stream6',
+  'tuple4',
+  'tuple6',
+  'pair4',
+  'pair6',
+  'port-inbound',
+  'port-outbound',
+] as const;
 export type EndedKind = (typeof endedKinds)[number];
+
+/** For how many seconds both sides must be silent, by what the elements of a set are. */
+export interface EndedSilence {
+  readonly stream: number;
+  readonly tuple: number;
+  readonly pair: number;
+}
 
 /** One element. The fields that its kind does not have are empty, or 0. There may be very many, and addresses are as they were listed. */
 export interface EndedElement {
@@ -35,8 +52,7 @@ export interface EndedPlace {
   readonly interface: InterfaceName;
   /** Whether connections that the device translates for others are kept from coming back too. */
   readonly containers: 'guard' | 'ignore';
-  /** So long both sides must be silent. */
-  readonly seconds: number;
+  readonly silence: EndedSilence;
   /** Elements that a set holds at most. */
   readonly size: number;
 }
@@ -53,13 +69,15 @@ export type EndedCommand =
 
 const own = `${tableFamily} ${endedTable}`;
 
-const isPort = (kind: EndedKind): kind is 'port-inbound' | 'port-outbound' => kind.startsWith('port');
+export const isPort = (kind: EndedKind): kind is 'port-inbound' | 'port-outbound' => kind.startsWith('port');
+/** Whether the key of an element has both addresses and both ports. */
+export const isTuple = (kind: EndedKind): boolean => kind.startsWith('stream') || kind.startsWith('tuple');
 const familyOf = (kind: EndedKind): 4 | 6 => (kind.endsWith('4') ? 4 : 6);
 
 function typeOf(kind: EndedKind): string {
   if (isPort(kind)) return 'inet_proto . inet_service';
   const address = `ipv${familyOf(kind)}_addr`;
-  return `${address} . ${address} . inet_proto${kind.startsWith('tuple') ? ' . inet_service . inet_service' : ''}`;
+  return `${address} . ${address} . inet_proto${isTuple(kind) ? ' . inet_service . inet_service' : ''}`;
 }
 
 type Way = 'arriving' | 'leaving';
@@ -70,7 +88,7 @@ function lookUpOf(kind: EndedKind, way: Way): string {
   const [far, near] = way === 'arriving' ? ['s', 'd'] : ['d', 's'];
   const header = familyOf(kind) === 4 ? 'ip' : 'ip6';
   const pair = `${header} ${far}addr . ${header} ${near}addr . meta l4proto`;
-  return kind.startsWith('tuple') ? `${pair} . th ${far}port . th ${near}port` : pair;
+  return isTuple(kind) ? `${pair} . th ${far}port . th ${near}port` : pair;
 }
 
 /** What our side would begin is seen as it leaves, what the far end would begin as it arrives. */
@@ -96,14 +114,19 @@ const chains = [
   { name: 'service-ended-forwarded', way: 'leaving', hook: 'forward', priority: 'filter', forwarded: true },
 ] as const;
 
-const makeTable = ({ interface: name, containers, seconds, size }: EndedPlace): readonly string[] => [
+function secondsOf(kind: EndedKind, { stream, tuple, pair }: EndedSilence): number {
+  if (kind.startsWith('stream')) return stream;
+  return kind.startsWith('pair') ? pair : tuple;
+}
+
+const makeTable = ({ interface: name, containers, silence, size }: EndedPlace): readonly string[] => [
   `add table ${own}`,
   `delete table ${own}`,
   `add table ${own}`,
   `add counter ${own} ${endedCounter}`,
   ...endedKinds.map(
     (kind) =>
-      `add set ${own} ${kind} { type ${typeOf(kind)}; size ${size}; flags dynamic,timeout; timeout ${seconds}s; }`,
+      `add set ${own} ${kind} { type ${typeOf(kind)}; size ${size}; flags dynamic,timeout; timeout ${secondsOf(kind, silence)}s; }`,
   ),
   ...chains
     .filter(({ forwarded }) => !forwarded || containers === 'guard')
@@ -117,7 +140,7 @@ const makeTable = ({ interface: name, containers, seconds, size }: EndedPlace): 
 const portsOf = ({ kind, remotePort, localPort }: EndedElement): readonly number[] => {
   if (kind === 'port-inbound') return [localPort];
   if (kind === 'port-outbound') return [remotePort];
-  return kind.startsWith('tuple') ? [remotePort, localPort] : [];
+  return isTuple(kind) ? [remotePort, localPort] : [];
 };
 
 function printKey(element: EndedElement): string {

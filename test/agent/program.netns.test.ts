@@ -185,6 +185,40 @@ describe('an enrolled agent', () => {
     expect(await device.openPorts()).toBe('none');
     expect(await device.run(['--remove', '--state', state])).toMatchObject({ code: 0 });
   });
+
+  test('enforces though `flock` hangs, removes nothing then, and stops once `flock` names another agent', async () => {
+    await allow(22);
+    const { args } = await newDevice();
+    const tools = await mkdtemp(join(tmpdir(), 'ringfence-flock-'));
+    const answer = join(tools, 'answer');
+    const script = `#!/bin/sh\nwhile [ ! -e ${answer} ]; do sleep 0.1; done\nexec /usr/bin/flock "$@"\n`;
+    await writeFile(join(tools, 'flock'), script, { mode: 0o755 });
+    const hanging = ['env', `PATH=${tools}:${process.env['PATH'] ?? ''}`];
+    try {
+      const unlocked = start(args, hanging);
+      await device.untilOpen('22', unlocked);
+      await comesTrue(async () =>
+        expect((await status())?.warnings.join()).toContain('the agent enforces without its locks'),
+      );
+      const removal = await device.run(['--remove', '--state', state], hanging);
+      expect(removal).toMatchObject({ code: 1 });
+      expect(removal.stderr).toMatch(/^ringfence: .* cannot be locked: flock has not answered for \d+ s\n$/);
+      expect(await device.openPorts()).toBe('22');
+      // This one gets the locks.
+      const locked = start(args);
+      await eventually(
+        () => `the second agent runs\n${locked.output}`,
+        () => locked.lines('the agent starts') > 0,
+      );
+      await writeFile(answer, '');
+      expect(await unlocked.ended).toBe(1);
+      expect(unlocked.output).toContain(`ringfence: another agent is running with ${state}\n`);
+      expect(await locked.end('SIGTERM')).toBe(0);
+    } finally {
+      await writeFile(answer, '');
+      await removeFolder(tools);
+    }
+  });
 });
 
 describe('the rules in force', () => {
@@ -235,12 +269,19 @@ describe('the rules in force', () => {
       () => agent.lines('not connected') > 0,
     );
     expect(await device.openPorts()).toBe('22');
+    const held = '-p tcp -s 100.64.0.2 -d 100.64.0.1 --sport 5000 --dport 22 --state ESTABLISHED -u SEEN_REPLY -t 3600';
+    await device.namespace.run(['conntrack', '-I', ...held.split(' ')]);
+    await device.namespace.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_udp_timeout_stream=400']);
     device.door.target = server.url;
     await device.untilOpen('80', agent);
     await eventually(
       () => `the end of the loss is told\n${agent.output}`,
       () => agent.lines('following the server again') === 1,
     );
+    // The connection of the withdrawn rule is kept ended for as long as this kernel remembers silent ones.
+    const table = async () =>
+      (await device.namespace.attempt(['nft', 'list', 'table', 'inet', 'service-ended'])).stdout;
+    await comesTrue(async () => expect(await table()).toMatch(/set tuple4 \{[^}]*timeout 6m40s\s[^}]*100\.64\.0\.2/));
   });
 
   test('stay when the token is taken away or the device deleted, and one line says so', async () => {

@@ -26,6 +26,8 @@ const seconds: Readonly<Record<string, number>> = {
   'switching.netns.test.ts': 30,
   'agent.netns.test.ts': 27,
   'rights.pg.test.ts': 26,
+  'ended-rights.pg.test.ts': 40,
+  'held-back.pg.test.ts': 10,
   'concurrency.pg.test.ts': 25,
   'workers.pg.test.ts': 24,
   'credentials.browser.test.ts': 23,

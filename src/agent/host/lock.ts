@@ -28,6 +28,20 @@ export interface LockOptions {
   readonly attempts?: number;
   /** Called when the locks are lost although nobody released them. */
   readonly onLost?: (why: string) => void;
+  /** Milliseconds for an answer of `flock`; 5 seconds unless given. */
+  readonly patience?: number;
+  /**
+   * What to do where `flock` does not answer in time. With this, the caller goes on without the locks, and is called again if another holder turns out to
+   * have them. Without this, the locks are refused.
+   */
+  readonly onSilence?: SilenceHandlers;
+}
+
+export interface SilenceHandlers {
+  /** `flock` hangs: the caller goes on. */
+  readonly unlocked: (why: string) => void;
+  /** `flock` answered late: another agent has a lock. */
+  readonly taken: (error: Locked) => void;
 }
 
 /**
@@ -36,9 +50,9 @@ export interface LockOptions {
  * kernel drops its locks. Unlike a socket's name, nobody without rights to a directory can take it away from us.
  */
 export async function lockFolders(places: readonly LockedFolder[], options: LockOptions = {}): Promise<FolderLock> {
-  const { attempts = 20, onLost } = options;
+  const { attempts = 20 } = options;
   for (let attempt = 1; ; attempt++) {
-    const lock = await tryLock(places, onLost);
+    const lock = await tryLock(places, options);
     if ('release' in lock) return lock;
     if (attempt >= attempts) throw new Locked(lock.held);
     await sleep(50);
@@ -64,7 +78,10 @@ export async function namespaceFolder(): Promise<string | undefined> {
 }
 
 /** The locks, or the first place of which another has it. */
-function tryLock(places: readonly LockedFolder[], onLost: LockOptions['onLost']): Promise<FolderLock | LockedFolder> {
+function tryLock(
+  places: readonly LockedFolder[],
+  { onLost, patience = 5_000, onSilence }: LockOptions,
+): Promise<FolderLock | LockedFolder> {
   // Ctrl-C and a unit's end reach it too; it goes when we have gone.
   const script = "trap '' INT TERM HUP; echo held && exec cat";
   // Each becomes the next, and keeps what it has locked: one process holds all.
@@ -80,13 +97,20 @@ function tryLock(places: readonly LockedFolder[], onLost: LockOptions['onLost'])
   return new Promise((resolve, reject) => {
     let held = false;
     let released = false;
+    let isLate = false;
     const gone = new Promise<void>((over) => holder.once('close', () => over()));
-    holder.stdout.once('data', () => {
-      held = true;
+    /** Ends a holder that hangs. Its own children may keep the pipes open, so nobody waits for them. */
+    const giveUp = (): void => {
+      released = true;
+      holder.kill('SIGKILL');
+      for (const pipe of [holder.stdin, holder.stdout, holder.stderr]) pipe.destroy();
+    };
+    const handOver = (): void => {
       // The locks must not keep us running.
       for (const part of parts) turn(part, 'unref');
       resolve({
         release: async () => {
+          if (!held) return giveUp();
           released = true;
           // Its end is waited for, so it counts again, to the last byte: else we might end in the middle of waiting.
           for (const part of parts) turn(part, 'ref');
@@ -94,13 +118,38 @@ function tryLock(places: readonly LockedFolder[], onLost: LockOptions['onLost'])
           await gone;
         },
       });
+    };
+    const silence = setTimeout(() => {
+      const why = `${folders} cannot be locked: flock has not answered for ${patience / 1_000} s`;
+      if (onSilence === undefined) {
+        giveUp();
+        reject(new Locked(why));
+        return;
+      }
+      isLate = true;
+      onSilence.unlocked(why);
+      handOver();
+    }, patience);
+    holder.stdout.once('data', () => {
+      clearTimeout(silence);
+      held = true;
+      handOver();
     });
-    holder.once('error', (error) => reject(new Locked(`${folders} cannot be locked: ${error.message}`)));
+    holder.once('error', (error) => {
+      clearTimeout(silence);
+      reject(new Locked(`${folders} cannot be locked: ${error.message}`));
+    });
     holder.once('close', (code, signal) => {
-      if (held && !released) onLost?.(`the lock on ${folders} is lost: its holder ended by ${signal ?? code}`);
-      if (held) return;
+      clearTimeout(silence);
+      if (released) return;
+      if (held) {
+        onLost?.(`the lock on ${folders} is lost: its holder ended by ${signal ?? code}`);
+        return;
+      }
       const other = code === null ? undefined : places[code - taken];
-      if (other !== undefined) resolve(other);
+      if (isLate) {
+        if (other !== undefined) onSilence?.taken(new Locked(other.held));
+      } else if (other !== undefined) resolve(other);
       else reject(new Locked(`${folders} cannot be locked: ${said.trim() || `flock ended with ${code}`}`));
     });
   });

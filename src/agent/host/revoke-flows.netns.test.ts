@@ -72,8 +72,8 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     abort: () => Promise.reject(new Error('the programs were not to be asked')),
     forget: () => Promise.reject(new Error('the programs were not to be asked')),
   };
-  const block: RevocationPorts['block'] = (flows) =>
-    ended.block(flows, { interface: parseInterfaceName('rf0'), containers: 'ignore' });
+  const block: RevocationPorts['block'] = (flows, sockets) =>
+    ended.block(flows, { interface: parseInterfaceName('rf0'), containers: 'ignore' }, sockets);
   const nowhere: RouteTable = {
     readLocal: () => Promise.reject(new Error('the programs were not to be asked')),
     over: () => Promise.reject(new Error('the programs were not to be asked')),

@@ -31,8 +31,8 @@ export interface Revoked {
 export interface RevocationPorts {
   readonly routes: RouteTable;
   readonly table: FlowTable;
-  /** From then on the kernel drops the packets of these connections, in both directions. */
-  readonly block: (flows: readonly LocalFlow[]) => Promise<void>;
+  /** From then on the kernel drops the packets of these connections, in both directions. `sockets`: whether those of this device are gone. */
+  readonly block: (flows: readonly LocalFlow[], sockets: 'ended' | 'unknown') => Promise<void>;
 }
 
 /**
@@ -53,8 +53,9 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
       (flow) => over(flow) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),
     );
     if (revoked.length === 0) return;
-    trouble = (await table.abort(revoked, routed.index)) ?? trouble;
-    await block(revoked);
+    const unaborted = await table.abort(revoked, routed.index);
+    trouble = unaborted ?? trouble;
+    await block(revoked, unaborted === undefined ? 'ended' : 'unknown');
     await table.forget([...new Set(revoked.map(({ flow }) => flow))]);
     count += revoked.length;
   };
@@ -64,7 +65,7 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
     return localFlows(judgedFlow(flow), isLocal).some(isRevoked) ? localFlows(flow, isLocal) : [];
   };
   const endListed = async (list: (visit: (part: readonly Flow[]) => void) => Promise<void>): Promise<void> => {
-    const ending = new BatchQueue<LocalFlow>(end);
+    const ending = new BatchQueue<LocalFlow>(end, { least: together });
     try {
       await list((part) => ending.add(part.flatMap(revokedOf)));
     } finally {
@@ -76,6 +77,9 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
   if (untracked) await endListed((visit) => table.listSockets(visit));
   return { count, ...(trouble === undefined ? {} : { trouble }) };
 }
+
+/** The first connections end at once. The others end in large parts, because each part waits several times for the kernel. */
+const together = 1_024;
 
 /** Tells which connections go over the interface. conntrack does not tell that of a connection; the routes do, once for each way. */
 function interfaceFinder(

@@ -38,7 +38,7 @@ describe('ended connections', () => {
     const { ended, held } = world();
     await ended.block(flowsOf(ping), place);
     expect(await held()).toBeUndefined();
-    await ended.block(flowsOf(udp(1), outward, published, esp), place);
+    await ended.block(flowsOf(udp(1), outward, published, esp), place, 'ended');
     expect(await held()).toEqual([
       'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
       'tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443',
@@ -50,7 +50,7 @@ describe('ended connections', () => {
 
   test('beyond the bound are told by the port from which the other side would begin them', async () => {
     const { ended, held } = world({ mostOfKind: 2 });
-    await ended.block(flowsOf(udp(1), udp(2), udp(3), udp(4), outward), place);
+    await ended.block(flowsOf(udp(1), udp(2), udp(3), udp(4), outward), place, 'ended');
     expect(await held()).toEqual([
       'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
       'tuple4 100.64.0.2:2 100.64.0.1:53 17 inbound 53',
@@ -62,11 +62,43 @@ describe('ended connections', () => {
 
   test('go when they are admitted again, also those that the kernel has let go meanwhile', async () => {
     const { nft, ended, held } = world();
-    await ended.block(flowsOf(udp(1), udp(2), outward), place);
+    await ended.block(flowsOf(udp(1), udp(2), outward), place, 'ended');
     nft.tamperEnded(({ elements, rules }) => ({ rules, elements: elements.slice(1) }));
     await ended.release(({ direction }) => direction === 'inbound', place);
     expect(await held()).toEqual(['tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443']);
     expect(ended.size).toBe(1);
+  });
+
+  test('last as long as the kernel would remember them; those of TCP only where a socket may still be open', async () => {
+    const silence = { stream: 432_000, tuple: 300, pair: 600 };
+    const { nft, ended, held } = world({ silence: () => silence });
+    const forwarded = published.replace('udp 17', 'tcp 6');
+    await ended.block(flowsOf(outward), place, 'ended');
+    expect((await nft.listEnded())?.rules).toContain(JSON.stringify(silence));
+    await ended.block(flowsOf(outward), place, 'unknown');
+    await ended.block(flowsOf(forwarded), place, 'ended');
+    expect((await held())?.map((element) => element.split(' ').slice(0, 2).join(' '))).toEqual([
+      'tuple4 100.64.0.3:443',
+      'stream4 100.64.0.3:443',
+      'stream4 100.64.0.2:5000',
+      'stream4 100.64.0.2:5000',
+    ]);
+  });
+
+  test('count once, however often it takes to block them', async () => {
+    const { nft, ended, held } = world({ mostOfKind: 2 });
+    await ended.block(flowsOf(udp(1)), place);
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      nft.failNext('timed_out', 'none');
+      await expect(ended.block(flowsOf(udp(2), udp(3)), place)).rejects.toThrow();
+      expect(ended.size).toBe(1);
+    }
+    await ended.block(flowsOf(udp(2)), place);
+    expect(ended.size).toBe(2);
+    expect(await held()).toEqual([
+      'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
+      'tuple4 100.64.0.2:2 100.64.0.1:53 17 inbound 53',
+    ]);
   });
 
   test('are kept for another interface once that is the one', async () => {

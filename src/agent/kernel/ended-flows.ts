@@ -1,17 +1,28 @@
 /** Owns ended connections that must not come back: which there are, and the kernel's table that drops their packets (reference 1.2 (26)). */
-import { type EndedCommand, type EndedElement, type EndedKind, type EndedPlace } from '../../nft/ended-flows.ts';
+import {
+  endedKinds,
+  isPort,
+  isTuple,
+  type EndedCommand,
+  type EndedElement,
+  type EndedKind,
+  type EndedPlace,
+  type EndedSilence,
+} from '../../nft/ended-flows.ts';
 import { parseAddress } from '../../policy/address.ts';
 import type { Packet } from '../../policy/packet.ts';
+import { readSilence } from '../host/conntrack-timeouts.ts';
 import { judgedPort, openingPacket, type LocalFlow, type Tuple } from '../host/flows.ts';
 import { NftError, type Nft } from './nft.ts';
 
+const tcp = 6;
 /** Protocols whose packets begin with the two ports, as connection tracking knows them: TCP, UDP, DCCP, SCTP, UDP-Lite. */
-const withPorts: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
+const withPorts: ReadonlySet<number> = new Set([tcp, 17, 33, 132, 136]);
+/** Of these, those whose connections outlast a long silence: TCP, DCCP, SCTP. */
+const streams: ReadonlySet<number> = new Set([tcp, 33, 132]);
 /** Only a request makes the kernel track ICMP, and an answer is none: such a connection cannot come back by itself. */
 const icmp: ReadonlySet<number> = new Set([1, 58]);
 
-/** So long both sides must be silent, in seconds: as long as kernels remember UDP. */
-const silence = 180;
 /** Connections of a kind that are remembered one by one; of those beyond only their ports are. Sets have room for some that have just expired. */
 const mostOfKind = 60_000;
 const sizeOfSets = 65_536;
@@ -19,6 +30,8 @@ const sizeOfSets = 65_536;
 export interface EndedFlowsOptions {
   readonly nft: Nft;
   readonly mostOfKind?: number;
+  /** For how long both sides must be silent: as the kernel's settings say, unless given. */
+  readonly silence?: () => EndedSilence;
 }
 
 export type Place = Pick<EndedPlace, 'interface' | 'containers'>;
@@ -30,8 +43,11 @@ export type Place = Pick<EndedPlace, 'interface' | 'containers'>;
 export class EndedFlows {
   readonly #nft: Nft;
   readonly #most: number;
-  readonly #elements = new Map<string, EndedElement>();
-  readonly #sizes = new Map<EndedKind, number>();
+  readonly #silence: () => EndedSilence;
+  /** By their kinds. One that has left the kernel and came again is there twice until `inspect`. */
+  readonly #elements = new Map(endedKinds.map((kind): [EndedKind, EndedElement[]] => [kind, []]));
+  /** Which ports are there: very many connections may have the same one. */
+  readonly #ports = new Set<string>();
   /** For what the table was made; absent where there is none, or another run made it. */
   #made: Place | undefined;
   #isThere = false;
@@ -40,14 +56,17 @@ export class EndedFlows {
   /** The table's rules as the kernel lists them, since they were first looked at. */
   #rules: string | undefined;
 
-  constructor({ nft, mostOfKind: most = mostOfKind }: EndedFlowsOptions) {
+  constructor({ nft, mostOfKind: most = mostOfKind, silence = () => readSilence() }: EndedFlowsOptions) {
     this.#nft = nft;
     this.#most = most;
+    this.#silence = silence;
   }
 
   /** Connections that stay ended. */
   get size(): number {
-    return this.#elements.size;
+    let size = 0;
+    for (const { length } of this.#elements.values()) size += length;
+    return size;
   }
 
   /** Takes up what the last run left in the kernel. */
@@ -58,11 +77,26 @@ export class EndedFlows {
     this.#replace(listing?.elements ?? []);
   }
 
-  /** From now on packets of these connections are dropped, whoever sends them. */
-  async block(flows: readonly LocalFlow[], place: Place): Promise<void> {
+  /**
+   * From now on packets of these connections are dropped, whoever sends them. `sockets` says whether those of this device are surely gone: what still has
+   * one can come back after a long silence.
+   */
+  async block(flows: readonly LocalFlow[], place: Place, sockets: 'ended' | 'unknown' = 'unknown'): Promise<void> {
     if (!this.#isKnown) await this.#adopt();
-    const elements = flows.flatMap((flow) => this.#add(flow));
-    if (elements.length === 0) return;
+    const before = new Map([...this.#elements].map(([kind, { length }]) => [kind, length]));
+    const elements = new Map<EndedKind, EndedElement[]>();
+    for (const flow of flows) this.#add(flow, sockets, elements);
+    if (elements.size === 0) return;
+    try {
+      await this.#install(elements, place);
+    } catch (error) {
+      // The next attempt adds them again, and must not count them twice.
+      this.#replace([...this.#elements].flatMap(([kind, own]) => own.slice(0, before.get(kind))));
+      throw error;
+    }
+  }
+
+  async #install(elements: ReadonlyMap<EndedKind, readonly EndedElement[]>, place: Place): Promise<void> {
     const isFit = this.#isThere && samePlace(this.#made, place);
     try {
       if (isFit) await this.#nft.run(commandsOf('addEnded', elements));
@@ -77,14 +111,18 @@ export class EndedFlows {
   /** Lets those go that a policy admits again, and keeps the others ended at this place. What the last run left is taken up first. */
   async release(isAdmitted: (packet: Packet) => boolean, place: Place): Promise<void> {
     if (!this.#isKnown) await this.#adopt();
-    if (this.#elements.size === 0) return;
-    const admitted = [...this.#elements.values()].filter((element) => {
-      const packet = packetOf(element);
-      return packet !== undefined && isAdmitted(packet);
-    });
-    for (const element of admitted) this.#drop(element);
+    if (this.size === 0) return;
+    const admitted = new Map<EndedKind, EndedElement[]>();
+    for (const [kind, elements] of this.#elements) {
+      const [go, stay] = divide(elements, (element) => {
+        const packet = packetOf(element);
+        return packet !== undefined && isAdmitted(packet);
+      });
+      this.#elements.set(kind, stay);
+      if (go.length > 0) admitted.set(kind, [...new Map(go.map((element) => [keyOf(element), element])).values()]);
+    }
     if (!samePlace(this.#made, place)) return this.#make(place);
-    if (admitted.length === 0) return;
+    if (admitted.size === 0) return;
     try {
       // One that has left by itself is put there first, because what is not there cannot be deleted.
       await this.#nft.run([...commandsOf('addEnded', admitted), ...commandsOf('deleteEnded', admitted)]);
@@ -98,7 +136,7 @@ export class EndedFlows {
 
   /** Makes the table anew where somebody else has changed it. */
   async repair(): Promise<void> {
-    if (this.#elements.size > 0 && this.#made !== undefined) await this.#make(this.#made);
+    if (this.size > 0 && this.#made !== undefined) await this.#make(this.#made);
   }
 
   /** Forgets what has left the kernel by itself, takes the table away with the last one, and undoes what others did. Answers whether it had to. */
@@ -107,13 +145,13 @@ export class EndedFlows {
     const listing = await this.#nft.listEnded();
     const made = this.#made;
     if (listing === undefined || (this.#rules !== undefined && this.#rules !== listing.rules)) {
-      if (made === undefined || this.#elements.size === 0) await this.#remove();
+      if (made === undefined || this.size === 0) await this.#remove();
       else await this.#make(made);
       return made !== undefined;
     }
     this.#rules = listing.rules;
     this.#replace(listing.elements);
-    if (this.#elements.size === 0) await this.#remove();
+    if (this.size === 0) await this.#remove();
     return false;
   }
 
@@ -122,8 +160,8 @@ export class EndedFlows {
     this.#rules = undefined;
     this.#isThere = true;
     this.#made = undefined;
-    const table: EndedCommand = { kind: 'makeEndedTable', ...place, seconds: silence, size: sizeOfSets };
-    const elements = commandsOf('addEnded', [...this.#elements.values()]);
+    const table: EndedCommand = { kind: 'makeEndedTable', ...place, silence: this.#silence(), size: sizeOfSets };
+    const elements = commandsOf('addEnded', this.#elements);
     // No packet passes while a table takes the place of another. The first one may be filled a moment later, which is quicker.
     if (wasThere) await this.#nft.run([table, ...elements]);
     else {
@@ -142,67 +180,88 @@ export class EndedFlows {
   }
 
   #replace(elements: readonly EndedElement[]): void {
-    this.#elements.clear();
-    this.#sizes.clear();
-    for (const element of elements) this.#put(element);
-  }
-
-  #put(element: EndedElement): void {
-    const before = this.#elements.size;
-    this.#elements.set(keyOf(element), element);
-    if (this.#elements.size > before) this.#sizes.set(element.kind, (this.#sizes.get(element.kind) ?? 0) + 1);
-  }
-
-  #drop(element: EndedElement): void {
-    if (this.#elements.delete(keyOf(element))) this.#sizes.set(element.kind, (this.#sizes.get(element.kind) ?? 0) - 1);
+    for (const kind of endedKinds) this.#elements.set(kind, []);
+    this.#ports.clear();
+    for (const element of elements) {
+      this.#elements.get(element.kind)?.push(element);
+      if (isPort(element.kind)) this.#ports.add(keyOf(element));
+    }
   }
 
   /** Notes what keeps the connection ended: itself while there is room, its port beyond that. */
-  #add(local: LocalFlow): readonly EndedElement[] {
-    const elements = elementsOf(local).map((element) =>
-      (this.#sizes.get(element.kind) ?? 0) < this.#most ? element : byPort(element),
-    );
-    for (const element of elements) this.#put(element);
-    return elements;
+  #add(local: LocalFlow, sockets: 'ended' | 'unknown', into: Map<EndedKind, EndedElement[]>): void {
+    const { flow, direction } = local;
+    if (icmp.has(flow.protocol)) return;
+    const isLasting = streams.has(flow.protocol) && !isAborted(local, sockets);
+    const [arriving, leaving] = direction === 'inbound' ? [flow.original, flow.reply] : [flow.reply, flow.original];
+    this.#put(elementOf(local, arriving, isLasting), into);
+    // As its packets pass the interface, and as they pass between the device and whom it translates for: mostly the same.
+    if (!isTranslated(flow)) return;
+    const { src, dst, sport, dport } = leaving;
+    this.#put(elementOf(local, { src: dst, dst: src, sport: dport, dport: sport }, isLasting), into);
+  }
+
+  #put(element: EndedElement, into: Map<EndedKind, EndedElement[]>): void {
+    const own = this.#elements.get(element.kind) ?? [];
+    if (own.length < this.#most) {
+      own.push(element);
+      push(into, element);
+    } else this.#putPort(byPort(element), into);
+  }
+
+  /** A port may be known, and have left the kernel by itself all the same: it is added again. */
+  #putPort(element: EndedElement, into: Map<EndedKind, EndedElement[]>): void {
+    const key = keyOf(element);
+    if (!this.#ports.has(key)) this.#elements.get(element.kind)?.push(element);
+    this.#ports.add(key);
+    push(into, element);
   }
 }
 
+function push(into: Map<EndedKind, EndedElement[]>, element: EndedElement): void {
+  const own = into.get(element.kind);
+  if (own === undefined) into.set(element.kind, [element]);
+  else own.push(element);
+}
+
+/** Only sockets of TCP can be ended, and only those of the device itself. */
+const isAborted = ({ flow, forwarded }: LocalFlow, sockets: 'ended' | 'unknown'): boolean =>
+  sockets === 'ended' && flow.protocol === tcp && forwarded === undefined;
+
+/** What the kernel knows an element by. */
 const keyOf = ({ kind, remote, local, protocol, remotePort, localPort }: EndedElement): string =>
-  `${kind} ${remote} ${local} ${protocol} ${remotePort} ${localPort}`;
+  `${kind} ${remotePort} ${localPort} ${protocol} ${remote} ${local}`;
 
 const samePlace = (a: Place | undefined, b: Place): boolean =>
   a?.interface === b.interface && a.containers === b.containers;
 
 const isRefused = (error: unknown): boolean => error instanceof NftError && error.code === 'refused';
 
-function commandsOf(kind: 'addEnded' | 'deleteEnded', elements: readonly EndedElement[]): EndedCommand[] {
-  const byKind = new Map<EndedKind, EndedElement[]>();
-  for (const element of elements) {
-    const own = byKind.get(element.kind);
-    if (own === undefined) byKind.set(element.kind, [element]);
-    else own.push(element);
-  }
-  return [...byKind].map(([of, own]) => ({ kind, of, elements: own }));
+/** Those of whom it is true, and the others. */
+function divide<T>(items: readonly T[], isTrue: (item: T) => boolean): readonly [T[], T[]] {
+  const [yes, no]: [T[], T[]] = [[], []];
+  for (const item of items) (isTrue(item) ? yes : no).push(item);
+  return [yes, no];
 }
 
-/** As its packets pass the interface, and as they pass between the device and whom it translates for: mostly the same. */
-function elementsOf(local: LocalFlow): readonly EndedElement[] {
-  const { flow, direction } = local;
-  if (icmp.has(flow.protocol)) return [];
-  const [arriving, leaving] = direction === 'inbound' ? [flow.original, flow.reply] : [flow.reply, flow.original];
-  const first = elementOf(local, arriving);
-  if (!isTranslated(flow)) return [first];
-  const { src, dst, sport, dport } = leaving;
-  return [first, elementOf(local, { src: dst, dst: src, sport: dport, dport: sport })];
-}
+const commandsOf = (
+  kind: 'addEnded' | 'deleteEnded',
+  elements: Iterable<readonly [EndedKind, readonly EndedElement[]]>,
+): EndedCommand[] =>
+  [...elements].filter(([, own]) => own.length > 0).map(([of, own]) => ({ kind, of, elements: own }));
+
+const kinds = {
+  4: { stream: 'stream4', tuple: 'tuple4', pair: 'pair4' },
+  6: { stream: 'stream6', tuple: 'tuple6', pair: 'pair6' },
+} as const;
 
 /** Written out: a thousand of these may be made at once, by code that seldom runs. */
-function elementOf(local: LocalFlow, { src, dst, sport, dport }: Tuple): EndedElement {
+function elementOf(local: LocalFlow, { src, dst, sport, dport }: Tuple, isLasting: boolean): EndedElement {
   const { flow, direction, forwarded } = local;
   const { family, protocol } = flow;
   const hasPorts = withPorts.has(protocol);
   const element: EndedElement = {
-    kind: family === 4 ? (hasPorts ? 'tuple4' : 'pair4') : hasPorts ? 'tuple6' : 'pair6',
+    kind: kinds[family][isLasting ? 'stream' : hasPorts ? 'tuple' : 'pair'],
     remote: src,
     local: dst,
     protocol,
@@ -223,7 +282,7 @@ const isTranslated = ({ original, reply }: LocalFlow['flow']): boolean =>
 /** All that the side which did not begin the connection could begin from the same port. What is tracked already is not concerned. */
 function byPort(element: EndedElement): EndedElement {
   const { kind, direction, remotePort, localPort } = element;
-  if (!kind.startsWith('tuple')) return element;
+  if (!isTuple(kind)) return element;
   const none = { remote: '', local: '', remotePort: 0, localPort: 0, port: 0 };
   const { forwarded: _, ...about } = element;
   return direction === 'inbound'

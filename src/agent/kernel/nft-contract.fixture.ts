@@ -15,7 +15,7 @@ import {
   type Rule,
 } from '../../nft/ast.ts';
 import type { Installed } from '../../nft/read/listing.ts';
-import { endedKinds, type EndedElement } from '../../nft/ended-flows.ts';
+import { endedKinds, isPort, isTuple, type EndedElement } from '../../nft/ended-flows.ts';
 import { parseInterfaceName, parseObjectName } from '../../nft/names.ts';
 import { printRules } from '../../nft/print.ts';
 import type { Range } from '../../policy/range.ts';
@@ -81,20 +81,25 @@ const membersOf = (installed: Installed | undefined, map = 'peers4'): unknown =>
 /** One ended connection of each kind. */
 const ended = endedKinds.map((kind): EndedElement => {
   const [remote, local] = kind.endsWith('6') ? ['fd00::1', 'fd00::2'] : ['100.64.0.1', '100.64.0.2'];
-  const [isTuple, isPort] = [kind.startsWith('tuple'), kind.startsWith('port')];
+  const [hasTuple, hasPort] = [isTuple(kind), isPort(kind)];
   return {
     kind,
-    remote: isPort ? '' : remote,
-    local: isPort ? '' : local,
-    protocol: isTuple || isPort ? 17 : 47,
-    remotePort: isTuple || kind === 'port-outbound' ? 443 : 0,
-    localPort: isTuple || kind === 'port-inbound' ? 40_000 : 0,
+    remote: hasPort ? '' : remote,
+    local: hasPort ? '' : local,
+    protocol: hasTuple || hasPort ? 17 : 47,
+    remotePort: hasTuple || kind === 'port-outbound' ? 443 : 0,
+    localPort: hasTuple || kind === 'port-inbound' ? 40_000 : 0,
     direction: kind === 'port-inbound' ? 'inbound' : 'outbound',
-    port: isTuple || isPort ? 443 : 0,
+    port: hasTuple || hasPort ? 443 : 0,
     ...(kind === 'tuple4' && { forwarded: 'translated' }),
   };
 });
-const endedPlace = { interface: parseInterfaceName('rf0'), containers: 'guard', seconds: 600, size: 100 } as const;
+const endedPlace = {
+  interface: parseInterfaceName('rf0'),
+  containers: 'guard',
+  silence: { stream: 900, tuple: 600, pair: 600 },
+  size: 100,
+} as const;
 
 /** The parts of a listing that must agree, in an order of their own. */
 const shape = (installed: Installed | undefined): unknown =>

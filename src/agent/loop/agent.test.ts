@@ -12,6 +12,7 @@ import { samePolicy } from '../../policy/same.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 import { closedPolicy } from './desired-policy.ts';
 import { everything } from './pending-revocation.ts';
+import { parseSelector } from '../host/driver-interface.ts';
 import { FakeNft } from '../kernel/fake-nft.fixture.ts';
 import { NftError, type NftErrorCode } from '../kernel/nft.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -116,8 +117,8 @@ describe('before the first policy', () => {
     const second = await open({ state, nft });
     await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
-    // Connections that stood on the older policy are looked after, and the newer one is saved.
-    expect(second.revocations).toMatchObject([{ before: [meaning(web)], after: meaning(ssh) }]);
+    // All connections are judged, also those that stood on the older policy, and the newer one is saved.
+    expect(second.revocations).toMatchObject([{ before: [everything], after: meaning(ssh) }]);
     await whenSettled(async () => {
       const read = await state.readPolicy('policy');
       return read.kind === 'found' && read.record.revision === 8;
@@ -148,13 +149,24 @@ describe('rules in the kernel that nobody had saved', () => {
     await whenSettled(() => second.source.running);
     expect((await second.enforced())?.policy).toEqual(meaning(ssh));
     expect(second.agent.status.inForce?.origin).toBe('kernel');
-    // The saved policy is older: what only that one admitted ends at once.
-    expect(second.revocations).toMatchObject([{ before: [meaning(web)], after: meaning(ssh) }]);
+    // Whatever there is, it is judged as if it were new, before the server is reached.
+    expect(second.revocations).toMatchObject([{ before: [everything], after: meaning(ssh) }]);
     second.source.know(revision, now);
-    await whenSettled(() => second.revocations.length > 0);
-    expect(second.revocations.at(-1)).toMatchObject({ after: meaning(now) });
-    // Whatever there is, it is judged as if it were new.
-    expect(second.revocations.flatMap(({ before }) => before)).toContain(everything);
+    await whenSettled(() => second.revocations.length > 1);
+    expect(second.revocations.at(-1)).toMatchObject({ before: [meaning(ssh)], after: meaning(now) });
+  });
+
+  test('leave the agent at rest while it knows no interface to put them in force on', async () => {
+    const nft = new FakeNft();
+    const first = await open({ nft });
+    first.source.know(1, web);
+    await whenSettled(async () => (await first.enforced())?.policy.inbound.kind === 'closed');
+    await first.stop();
+    const second = await open({ nft, selector: parseSelector('wg*'), links: [] });
+    expect(second.source.running).toBe(true);
+    second.changeLinks([{ index: 5, name: 'wg0', discovers: false }]);
+    await whenSettled(() => second.agent.status.inForce !== undefined);
+    expect(second.revocations).toMatchObject([{ before: [everything], after: meaning(web) }]);
   });
 });
 

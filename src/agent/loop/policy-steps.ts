@@ -67,8 +67,8 @@ export async function revokeConnections({ state, ended, options: { revoke, log }
   const isCheck = isCheckDue(state);
   const looked = isCheck ? { before: [everything], remotes: undefined, untracked: true } : revocation;
   if (looked === undefined || revoke === undefined) return;
-  const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows) =>
-    ended.block(flows, place),
+  const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows, sockets) =>
+    ended.block(flows, place, sockets),
   );
   state.revocation = undefined;
   // A mark that came meanwhile asks for another look.

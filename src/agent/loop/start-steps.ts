@@ -3,7 +3,6 @@ import { chooseDriver, type Driver, type Note, type Selector } from '../host/dri
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import { readCounters } from './counters.ts';
 import type { Loop } from './loop.ts';
-import { withNarrowed } from './pending-revocation.ts';
 import { startingPolicy } from './starting-policy.ts';
 import { markUncheckedFlows } from './unchecked-flows.ts';
 
@@ -65,17 +64,15 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   ];
   if (lastGood.kind === 'found') state.driver = driverLastTime(state.driver, selector, lastGood.record);
   const kernel = await enforcer.read();
-  // Rules that were there have judged what there is, but perhaps not all the time: the server's policy, the newest, decides.
-  const isAdopted = kernel?.enforced?.interface !== undefined && kernel.enforced.interface === state.driver?.name;
-  markUncheckedFlows(loop, isAdopted ? 'server' : 'any');
+  // Rules that were there have judged what there is, but perhaps not all the time, and the last run may have ended before it dealt with the connections.
+  markUncheckedFlows(loop);
   // Before anything is put in force: counters that are not there now will begin anew.
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
   if (kernel !== undefined) await readCounters(loop);
   const unwritable = await folder?.whyUnwritable();
   const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy });
-  const { desired, record, revokeFrom, lost, notes } = start;
+  const { desired, record, lost, notes } = start;
   state.desired = desired;
-  if (revokeFrom !== undefined) state.revocation = withNarrowed(state.revocation, revokeFrom, undefined);
   if (lastGood.kind === 'found' && record === lastGood.record) {
     state.saved = { policy: desired?.policy, interface: record.interface };
   }

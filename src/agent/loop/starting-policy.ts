@@ -30,8 +30,6 @@ export interface StartingPolicy {
   readonly desired: DesiredPolicy | undefined;
   /** The saved policy that `desired` is, where it is one. */
   readonly record?: LastGoodPolicy;
-  /** Connections may stand on this policy, which is as old as the kernel's rules or older. */
-  readonly revokeFrom?: CanonicalPolicy;
   readonly lost?: LostPolicy;
   /** For the log. */
   readonly notes: readonly string[];
@@ -77,12 +75,10 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   );
   const enforced = matching === undefined ? kernel && policyInKernel(kernel) : held;
   if (enforced !== undefined) {
-    // Connections may stand on the older policy, and on this one once the server's takes its place.
-    const revokeFrom = saved === undefined ? enforced : canonicalize(saved.policy);
-    if (matching !== undefined) return { ...fromDisk(matching), revokeFrom, notes };
+    if (matching !== undefined) return { ...fromDisk(matching), notes };
     if (sameDigest(enforced, lostPolicy.canonical)) return { desired: lostPolicy, lost: whyLost(leftovers), notes };
     const note = 'the policy in the kernel is not saved: what the kernel enforces stays in force';
-    return { desired: { origin: 'kernel', canonical: enforced }, revokeFrom, notes: [...notes, note] };
+    return { desired: { origin: 'kernel', canonical: enforced }, notes: [...notes, note] };
   }
   if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest), notes };
   // Files, or a table of ours that others changed: this device had a policy.

@@ -73,8 +73,8 @@ export interface LoopState {
   revocation: PendingRevocation | undefined;
   /** Why the policy that this device had could not be taken up at the start; absent once another one is saved. */
   lost: Trouble | undefined;
-  /** Connections may be there that no rule of ours has judged: by which policy they are to be, any or only one that the server has told. */
-  unchecked: { readonly judge: DesiredPolicy['origin'] | 'any' } | undefined;
+  /** Connections may be there that no rule of ours has judged. */
+  unchecked: object | undefined;
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
   held: PolicyHold | undefined;
@@ -173,7 +173,5 @@ export const isPending = ({ target, inForce }: LoopState): boolean => target !==
 /** Whether connections are to be looked at that no rule of ours has judged. Before any policy is known, the ones that there are go on. */
 export const isCheckDue = (state: LoopState): boolean => {
   const { unchecked, inForce } = state;
-  if (unchecked === undefined || inForce === undefined || isPending(state)) return false;
-  const { origin } = inForce.desired;
-  return origin !== 'first' && (unchecked.judge === 'any' || unchecked.judge === origin);
+  return unchecked !== undefined && inForce !== undefined && !isPending(state) && inForce.desired.origin !== 'first';
 };

@@ -45,8 +45,8 @@ export function chooseStep(loop: Loop): NextStep {
       tampered: state.tableChange !== undefined || state.endedChanged,
       unapplied: state.started && state.target !== undefined && isPending(state),
       revokePending:
-        (state.endedStale && state.inForce !== undefined) ||
-        (options.revoke !== undefined && (state.revocation !== undefined || isCheckDue(state))),
+        state.inForce !== undefined &&
+        (state.endedStale || (options.revoke !== undefined && (state.revocation !== undefined || isCheckDue(state)))),
       revokeUrgent: isUrgent(state.revocation),
       unsaved: isUnsaved(loop),
       unverified: state.unverified,

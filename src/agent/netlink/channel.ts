@@ -56,7 +56,7 @@ interface PendingRequest {
 }
 
 /** Requests of one write: few enough that their answers fit into the socket. */
-const together = 256;
+const together = 1_024;
 /** Listings of a protocol have a socket of their own beside that for all else: a long one holds nothing up. */
 const listingSocket = (protocol: number): number => protocol | 0x20;
 /** A helper that could not be started, or never answered, is not tried again before this many milliseconds. */

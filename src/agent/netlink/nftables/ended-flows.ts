@@ -1,5 +1,5 @@
 /** Owns elements of the table for ended connections as the kernel takes them over netlink. */
-import { endedTable, noteOf, type EndedCommand, type EndedElement } from '../../../nft/ended-flows.ts';
+import { endedTable, isTuple, noteOf, type EndedCommand, type EndedElement } from '../../../nft/ended-flows.ts';
 import { parseAddress } from '../../../policy/address.ts';
 import { addressBytes, attribute, concat, nested } from '../message.ts';
 import { dataAttribute, elementAttribute, listElement, writeElements } from './elements.ts';
@@ -32,17 +32,18 @@ interface Template {
   readonly of: EndedElement;
   readonly bytes: Uint8Array;
   readonly portsAt: number;
+  readonly ports: 0 | 1 | 2;
 }
 
 function templateOf(element: EndedElement, joins: boolean): Template {
   const { kind, remote, local, protocol } = element;
   const ends = kind.startsWith('port') ? [] : [addressOf(remote), addressOf(local)];
   const start = concat([...ends, Uint8Array.of(protocol, 0, 0, 0)]);
-  const ports = kind.startsWith('tuple') ? 2 : kind.startsWith('port') ? 1 : 0;
+  const ports = isTuple(kind) ? 2 : kind.startsWith('port') ? 1 : 0;
   const key = concat([start, new Uint8Array(word * ports)]);
   const notes = joins ? [attribute(elementAttribute.userdata, userdataOf(noteOf(element)))] : [];
   const bytes = nested(listElement, nested(elementAttribute.key, attribute(dataAttribute.value, key)), ...notes);
-  return { of: element, bytes, portsAt: keyAt + start.length };
+  return { of: element, bytes, portsAt: keyAt + start.length, ports };
 }
 
 /** Whether both differ in their ports at most: very many connections are with the same far end. */
@@ -55,17 +56,16 @@ const isLike = (a: EndedElement, b: EndedElement): boolean =>
   a.forwarded === b.forwarded;
 
 /** One copy for each element: a thousand may be written at once, by code that seldom runs. */
-function writeElement(batch: FilterBatch, { bytes, portsAt }: Template, element: EndedElement): void {
+function writeElement(batch: FilterBatch, { bytes, portsAt, ports }: Template, element: EndedElement): void {
   const { kind, remotePort, localPort } = element;
-  if (kind === 'tuple4' || kind === 'tuple6') {
-    bytes[portsAt] = remotePort >>> 8;
-    bytes[portsAt + 1] = remotePort;
+  if (ports > 0) {
+    const first = kind === 'port-inbound' ? localPort : remotePort;
+    bytes[portsAt] = first >>> 8;
+    bytes[portsAt + 1] = first;
+  }
+  if (ports === 2) {
     bytes[portsAt + word] = localPort >>> 8;
     bytes[portsAt + word + 1] = localPort;
-  } else if (kind === 'port-inbound' || kind === 'port-outbound') {
-    const port = kind === 'port-inbound' ? localPort : remotePort;
-    bytes[portsAt] = port >>> 8;
-    bytes[portsAt + 1] = port;
   }
   batch.raw(bytes);
 }
