@@ -32,7 +32,10 @@ import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './sourc
 import { openServerAccess } from './source/open-server-access.ts';
 import { StateFolder } from './state/state-folder.ts';
 
-export async function runAgent(config: AgentConfig, { version, signal: stop }: { version: string; signal: AbortSignal }) {
+export async function runAgent(
+  config: AgentConfig,
+  { version, signal: stop }: { version: string; signal: AbortSignal },
+) {
   const { state, selector, untilFirstPolicy, keepEstablished, metricsFile } = config;
   const [clock, random, monotonic] = [systemClock, Math.random, () => performance.now()];
   const log = lineLog({ write: (line) => process.stderr.write(line), journal: isJournal(), least: config.logLevel });

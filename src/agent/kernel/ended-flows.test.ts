@@ -90,7 +90,7 @@ describe('ended connections', () => {
     await ended.block(flowsOf(udp(1)), place);
     for (let attempt = 0; attempt < 5; attempt += 1) {
       nft.failNext('timed_out', 'none');
-      await expect(ended.block(flowsOf(udp(2), udp(3)), place)).rejects.toThrow();
+      await expect(ended.block(flowsOf(udp(2), udp(3)), place)).rejects.toMatchObject({ code: 'timed_out' });
       expect(ended.size).toBe(1);
     }
     await ended.block(flowsOf(udp(2)), place);
