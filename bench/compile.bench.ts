@@ -12,7 +12,7 @@ import { worstPolicy, worstShapes } from '../src/policy/worst-policies.fixture.t
 import type { Ruleset } from '../src/nft/ast.ts';
 import { compile } from '../src/nft/compile/compile.ts';
 import { decompile } from '../src/nft/read/decompile.ts';
-import { parseListing } from '../src/nft/read/listing.ts';
+import { parseListing } from '../src/nft/read/parse-listing.fixture.ts';
 import { parseInterfaceName } from '../src/nft/names.ts';
 import { install, plan } from '../src/nft/plan/plan.ts';
 import { printCommands } from '../src/nft/print.ts';

@@ -2,6 +2,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { unusedExports } from './lib/exports.ts';
 import { circlesBetween, crowdedFolders, medianLines, tooLong } from './lib/house.ts';
 import {
   cycleIn,
@@ -361,6 +362,12 @@ describe('the house', () => {
     expect(circlesBetween(everything)).toEqual([]);
   });
 
+  it('has no exported name that no other file uses', () => {
+    const isLoadedByOthers = (name: string): boolean => name.startsWith('src/client/public.ts: ');
+    const unused = unusedExports(everything).filter((name) => name.startsWith('src/') && !isLoadedByOthers(name));
+    expect(unused).toEqual([]);
+  });
+
   it('has no folder with more than 25 source files', () => {
     expect(crowdedFolders(src, 25)).toEqual([]);
   });
@@ -516,6 +523,22 @@ describe('the check of the house', () => {
       const k = import.meta.url; export const l = 1; export { i };`;
     const expected = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven'];
     expect(importsOf({ path: 'src/x.ts', text })).toEqual(expected);
+  });
+
+  it('finds exported names that no other file uses', () => {
+    const texts = {
+      'a/a.ts': `export const used = 1; export const own = 2; console.log(own); export interface Said {}
+        export type Lost = string; export function says(said: Said) {} export default 3; export { own as other };`,
+      'a/b.ts': "import { used, says } from './a.ts'; export { used as passed } from './a.ts';",
+      'c.ts':
+        "import type { passed } from './a/b.ts'; const whole = await import('./d.ts'); type T = import('./e.ts').T;",
+      'd.ts': 'export const anything = 1;',
+      'e.ts': 'export type T = 1; export const more = 1;',
+      'f.ts': "export const g = 1; export * from './h.ts';",
+      'h.ts': 'export const i = 1;',
+    };
+    const unused = unusedExports(Object.entries(texts).map(([path, text]) => ({ path, text })));
+    expect(unused).toEqual(['a/a.ts: own', 'a/a.ts: Lost', 'a/a.ts: default', 'a/a.ts: other', 'f.ts: g']);
   });
 
   it('puts a file into the innermost room', () => {

@@ -50,7 +50,7 @@ function readPublicKey(text: string): string {
   return key;
 }
 
-export const logLevels = ['error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevel[];
+const logLevels = ['error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevel[];
 
 /** Where the system keeps what its services remember, or where a person's programs keep theirs. */
 export function defaultState(env: NodeJS.ProcessEnv, isRoot: boolean): string {

@@ -38,7 +38,7 @@ export const errors = {
 export type ErrorCode = keyof typeof errors;
 
 /** What can be wrong with a body or parameter, besides what the policy core finds in rules and names. */
-export const requestProblemCodes = {
+const requestProblemCodes = {
   not_an_integer: 'the value must be a whole number',
   not_a_boolean: 'the value must be true or false',
   not_a_timestamp: 'the value must be an RFC 3339 time',

@@ -114,7 +114,7 @@ export const RegisteredDevice = Type.Object(
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
 
 /** Why a device has a group: its list names it, it applies by label, it is the default group, or it is a guardrail. */
-export const appliedBy = ['list', 'label', 'default', 'guardrail'] as const;
+const appliedBy = ['list', 'label', 'default', 'guardrail'] as const;
 
 export const AppliedGroup = Type.Object(
   { group_id: id<GroupId>('The group.'), by: Type.Enum([...appliedBy], { description: 'Why the device has it.' }) },

@@ -73,7 +73,7 @@ const from = port('Start of the port range. 0 with `to_port` 0: any port.');
 const to = port('End of the port range, inclusive.');
 
 /** A rule as a person writes it. Letter case of the protocol is ignored. */
-export const SecurityRule = Type.Unsafe<WrittenRule>(
+const SecurityRule = Type.Unsafe<WrittenRule>(
   Type.Object(
     {
       ip_protocol: Type.String({ description: `One of ${protocols.join(', ')}, in any letter case.` }),

@@ -5,7 +5,7 @@ import { mostProblems } from '../policy/problem.ts';
 import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
 import { id, strict, type Wire } from './scalar.ts';
 
-export const ProblemEntry = Type.Object(
+const ProblemEntry = Type.Object(
   {
     pointer: Type.String({ description: 'JSON pointer into the body, or `/name` of a query parameter.' }),
     code: Type.Unsafe<RequestProblemCode>(Type.Enum(Object.keys(allProblemCodes))),

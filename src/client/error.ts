@@ -2,7 +2,7 @@
 import { errors as wireErrors, type ErrorCode, type RequestProblem } from '../api/codes.ts';
 
 /** What can go wrong on this side of the wire. A code never changes its meaning. */
-export const clientErrorCodes = {
+const clientErrorCodes = {
   unreachable: 'no answer came: the server, the network or the address is at fault',
   timed_out: 'the answer took too long',
   cut_off: 'the stream broke off in the middle',

@@ -50,7 +50,7 @@ export interface Request<Id extends CallId> extends WriteOptions {
 
 const defaultTimeout = 30_000;
 const pageSize = 1_000;
-export function transportOf(options: ClientOptions): Transport {
+function transportOf(options: ClientOptions): Transport {
   return {
     url: options.url.replace(/\/+$/, ''),
     token: options.token,

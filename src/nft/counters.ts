@@ -8,7 +8,7 @@ import { parseObjectName, type ObjectName } from './names.ts';
  * What a closed direction counts besides what groups admit: packets of connections that were admitted before, neighbour
  * and router discovery, the agent's way to its server, and what nothing admits.
  */
-export const packetReasons = ['established', 'discovery', 'server', 'refused'] as const;
+const packetReasons = ['established', 'discovery', 'server', 'refused'] as const;
 export type PacketReason = (typeof packetReasons)[number];
 
 /** What one counter counts: new connections that a group admits, or packets of one reason. */

@@ -6,7 +6,7 @@ import type { InterfaceName } from './names.ts';
 /** There only while a connection is to stay ended, so that no packet pays for it otherwise. */
 export const endedTable = 'service-ended';
 /** Counts the packets that the table drops. */
-export const endedCounter = 'ended';
+const endedCounter = 'ended';
 
 /**
  * What elements of a set are: a connection; one of a stream protocol whose sockets may still be open, which lasts longer; all connections of a protocol

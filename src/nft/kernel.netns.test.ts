@@ -9,9 +9,11 @@ import { isNoAccess } from '../policy/server-access.ts';
 import type { Command, Ruleset } from './ast.ts';
 import { compile, isCounted } from './compile/compile.ts';
 import { decompile, type Enforced } from './read/decompile.ts';
-import { parseListing, type Installed } from './read/listing.ts';
+import type { Installed } from './read/listing.ts';
+import { parseListing } from './read/parse-listing.fixture.ts';
 import { parseInterfaceName } from './names.ts';
-import { install, isEmpty, plan, rebuild, remove, type Update } from './plan/plan.ts';
+import { install, plan, rebuild, remove, type Update } from './plan/plan.ts';
+import { isEmpty } from './plan/plan.fixture.ts';
 import { canonicalPolicy, defaultPolicy, nested, policyOf, serverAccess, written } from './policies.fixture.ts';
 import { printCommands } from './print.ts';
 

@@ -1,6 +1,6 @@
 /** Owns address text: strict reading of addresses, prefixes and ranges into numbers, and the printing back. */
 import type { ProblemCode } from './problem.ts';
-import { lastAddress, type Range } from './range.ts';
+import { type Range } from './range.ts';
 import type { Family } from './rule.ts';
 
 export interface Address {
@@ -267,6 +267,3 @@ export function maskedPrefix(written: string): string | undefined {
   const address = parseAddress(text.slice(0, slash));
   return 'fault' in address || address.value === range.first ? undefined : printRange(range.family, range);
 }
-
-/** Whether the number is an address of the family at all. */
-export const isAddress = (family: Family, value: bigint): boolean => value >= 0n && value <= lastAddress(family);

@@ -69,7 +69,7 @@ export const writtenRule: fc.Arbitrary<SecurityRule> = fc
 
 const rules = fc.array(writtenRule, { maxLength: 6 });
 
-export const group: fc.Arbitrary<PolicyGroup> = fc
+const group: fc.Arbitrary<PolicyGroup> = fc
   .tuple(fc.uuid(), fc.string({ minLength: 1, maxLength: 8 }), rules, rules)
   .map(([id, name, inbound, outbound]) => ({
     id: parseGroupId(id),

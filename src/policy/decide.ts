@@ -65,7 +65,7 @@ export const hasForbid = ({ guardrails }: EffectivePolicy, direction: Direction)
   guardrails?.forbid.some((group) => rulesOf(group, direction).length > 0) === true;
 
 /** ICMPv6 router and neighbour solicitation and advertisement; genuine only with a hop limit that no router has lowered. */
-export const isDiscovery = ({ family, transport, hopLimit }: Packet): boolean =>
+const isDiscovery = ({ family, transport, hopLimit }: Packet): boolean =>
   family === 6 && transport.kind === 'icmpv6' && transport.type >= 133 && transport.type <= 136 && hopLimit === 255;
 
 /** Whether no group has a say, because the packet is not the device's own (reference 1.2 (25)). */

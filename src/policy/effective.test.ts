@@ -1,6 +1,7 @@
 /** Proves which groups and guardrails apply to a device: by its list, by label, by default. */
 import { describe, expect, it } from 'vitest';
-import { effectivePolicy, groupsInEffect, type EffectivePolicy } from './effective.ts';
+import { effectivePolicy, type EffectivePolicy } from './effective.ts';
+import { groupsInEffect } from './groups-in-effect.fixture.ts';
 import { parseGroupId, type GroupId } from './ids.ts';
 import type { PolicyGroup } from './rule.ts';
 

@@ -60,7 +60,7 @@ export interface TextRule {
 }
 
 /** Reads one text field; absent stays absent. Lengths count characters, not UTF-16 halves. */
-export function readText(body: JsonObject, name: string, rule: TextRule, problems: Problems): string | undefined {
+function readText(body: JsonObject, name: string, rule: TextRule, problems: Problems): string | undefined {
   const value = field(body, name);
   const here = at('', name);
   if (value === undefined) return undefined;

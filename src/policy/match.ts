@@ -67,9 +67,6 @@ export function ruleAddresses(rule: StoredRule): Addresses {
 
 export const isAnyPort = (rule: StoredRule): boolean => rule.from_port === 0 && rule.to_port === 0;
 
-/** Echo request and echo reply, the ICMP that a rule can admit (errors are `related`). */
-export const echoTypes = { icmp: [0, 8], icmpv6: [128, 129] } as const;
-
 export function isEcho({ family, transport }: Packet): boolean {
   if (transport.kind === 'icmp') return family === 4 && (transport.type === 0 || transport.type === 8);
   if (transport.kind === 'icmpv6') return family === 6 && (transport.type === 128 || transport.type === 129);

@@ -27,7 +27,7 @@ export interface Admitted {
 const admittedBy = (group: GroupId | undefined): Admitted => ({ group });
 
 /** Who admits the address, first of all shares. */
-export function admittedAddress(addresses: Addresses, family: Family, address: bigint): Admitted | undefined {
+function admittedAddress(addresses: Addresses, family: Family, address: bigint): Admitted | undefined {
   const holds = ({ v4, v6 }: Pick<Addresses, 'v4' | 'v6'>): boolean =>
     rangeAt(family === 4 ? v4 : v6, address) !== undefined;
   if (addresses.shares === undefined) return holds(addresses) ? admittedBy(undefined) : undefined;

@@ -6,7 +6,8 @@ import { readGroup } from './group.ts';
 import { defaultLimits } from './limits.ts';
 import { normalizeRules } from './normalize.ts';
 import { problemCodes, Problems } from './problem.ts';
-import { readRules, validateRules } from './validate.ts';
+import { readRules } from './validate.ts';
+import { validateRules } from './validate.fixture.ts';
 
 const tcp = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };
 const found = (rules: unknown): [string, string][] => validateRules(rules).map(({ pointer, code }) => [pointer, code]);

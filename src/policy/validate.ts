@@ -3,8 +3,8 @@ import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
 import { readPeers } from './fleet/read-peers.ts';
 import { defaultLimits, type Limits } from './limits.ts';
-import { countRanges, normalizeRules } from './normalize.ts';
-import { at, Problems, show, type Problem } from './problem.ts';
+import { normalizeRules } from './normalize.ts';
+import { at, Problems, show } from './problem.ts';
 import { protocols, type Family, type Peer, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
 
 /** What to hold rules to besides their form. */
@@ -238,13 +238,4 @@ export function readRules(
   const normalized = normalizeRules(rules);
   if (normalized.length > limits.rulesPerDirection) tooMany(normalized.length);
   return normalized;
-}
-
-/** Every problem of a list of rules, by itself. */
-export function validateRules(value: unknown, pointer = '', limits: RuleChecks = defaultLimits): readonly Problem[] {
-  const problems = new Problems();
-  const rules = readRules(value, pointer, problems, limits);
-  const ranges = countRanges(rules);
-  if (ranges > limits.rangesPerGroup) tooManyRanges(pointer, ranges, problems, limits);
-  return problems.problems;
 }

@@ -9,7 +9,7 @@ export interface StreamLimits {
   readonly waits: number;
 }
 
-export const defaultStreamLimits: StreamLimits = {
+const defaultStreamLimits: StreamLimits = {
   perUserCredential: 1_000,
   perDeviceToken: 16,
   perOrganization: 200_000,

@@ -11,7 +11,7 @@ import type { StatusDocument } from '../../src/agent/report/status-document.ts';
 import { parseAddress } from '../../src/policy/address.ts';
 import { admits } from '../../src/policy/canonicalize.ts';
 import { decompile, type Decompiled } from '../../src/nft/read/decompile.ts';
-import { parseListing } from '../../src/nft/read/listing.ts';
+import { parseListing } from '../../src/nft/read/parse-listing.fixture.ts';
 import { copyProgram } from '../lib/built.ts';
 import { attemptQuickly } from '../lib/batch-runner.ts';
 import { eventually } from '../lib/eventually.ts';

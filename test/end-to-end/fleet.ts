@@ -5,7 +5,7 @@ import type { LabDevice } from '../../src/cli/lab/device.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { decompile, type Decompiled } from '../../src/nft/read/decompile.ts';
-import { parseListing } from '../../src/nft/read/listing.ts';
+import { parseListing } from '../../src/nft/read/parse-listing.fixture.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { effectivePolicy } from '../../src/policy/effective.ts';

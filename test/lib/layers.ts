@@ -53,7 +53,7 @@ export function importsOf(source: Source): readonly (string | undefined)[] {
 type SyntaxNode = Readonly<Record<string, unknown>>;
 const isNode = (value: unknown): value is SyntaxNode => typeof value === 'object' && value !== null;
 
-function visit(value: unknown, see: (node: SyntaxNode) => void): void {
+export function visit(value: unknown, see: (node: SyntaxNode) => void): void {
   if (Array.isArray(value)) for (const item of value) visit(item, see);
   else if (isNode(value)) {
     if (typeof value['type'] === 'string') see(value);

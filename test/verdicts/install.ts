@@ -2,7 +2,8 @@
 import { changeOverNetlink } from '../../src/agent/kernel/netlink-batch.ts';
 import type { Command, Ruleset } from '../../src/nft/ast.ts';
 import { compile, type CompileOptions } from '../../src/nft/compile/compile.ts';
-import { parseListing, type Installed } from '../../src/nft/read/listing.ts';
+import type { Installed } from '../../src/nft/read/listing.ts';
+import { parseListing } from '../../src/nft/read/parse-listing.fixture.ts';
 import { parseInterfaceName } from '../../src/nft/names.ts';
 import { plan, rebuild, type Update } from '../../src/nft/plan/plan.ts';
 import { printCommands } from '../../src/nft/print.ts';

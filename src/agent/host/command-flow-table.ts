@@ -50,7 +50,7 @@ const wayOf = ({ family, protocol, original: { src, dst, dport }, icmp }: Flow):
  * The lines that delete these and no others: conntrack goes through all connections once a line, so one line stands for all
  * connections to the same port of the same pair of addresses, where none of them is kept.
  */
-export function deletions(flows: readonly Flow[], kept: readonly Flow[]): readonly string[] {
+function deletions(flows: readonly Flow[], kept: readonly Flow[]): readonly string[] {
   const mixed = new Set(kept.map(wayOf));
   const lines = flows.map((flow) => {
     const way = wayOf(flow);
@@ -71,7 +71,7 @@ const openStates: ReadonlySet<string> = new Set([
 ]);
 
 /** The connections in a listing of `ss --all --tcp --numeric`. */
-export function parseSockets(text: string): readonly Flow[] {
+function parseSockets(text: string): readonly Flow[] {
   const lines = text.split('\n').map((line) => line.trim().split(/\s+/));
   const listens = new Set(lines.flatMap(([state, , , near = '']) => (state === 'LISTEN' ? endOf(near).port : [])));
   return lines.flatMap(([state = '', , , near = '', far = '']) => {

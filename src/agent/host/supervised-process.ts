@@ -31,7 +31,7 @@ const longestWait = 30_000;
 const settled = 10_000;
 
 /** Cuts a stream of text into lines, the rest of long ones dropped as it comes. */
-export class Lines {
+class Lines {
   readonly #longest: number;
   readonly #onLine: (line: string) => void;
   #partial = '';

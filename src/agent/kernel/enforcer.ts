@@ -70,7 +70,7 @@ export interface Verification extends Inspection {
 }
 
 /** Thrown where the kernel holds our rules to the letter, and they read as another policy than was asked for. */
-export class ReadBackMismatch extends Error {
+class ReadBackMismatch extends Error {
   readonly code = 'unfaithful';
 }
 

@@ -5,7 +5,7 @@ import type { Namespace } from '../../../test/lib/netns.ts';
 import { ask, serve } from '../../../test/lib/talk.ts';
 import { Talker } from '../../../test/lib/talker.ts';
 import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
-import { parseListing } from '../../nft/read/listing.ts';
+import { parseListing } from '../../nft/read/parse-listing.fixture.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { defaultInboundRules, type StoredRule } from '../../policy/rule.ts';
 import { readForwarding } from '../host/forwarding.ts';

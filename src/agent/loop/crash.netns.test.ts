@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FloodLab, floodInterface, peer4, peer6, permittedPort } from '../../../test/lib/flood.ts';
 import { decompile } from '../../nft/read/decompile.ts';
-import { parseListing } from '../../nft/read/listing.ts';
+import { parseListing } from '../../nft/read/parse-listing.fixture.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import type { StoredRule } from '../../policy/rule.ts';

@@ -7,7 +7,7 @@ import { eventually } from '../../../test/lib/eventually.ts';
 import { connect, Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
 import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
-import { parseListing } from '../../nft/read/listing.ts';
+import { parseListing } from '../../nft/read/parse-listing.fixture.ts';
 import { FakeSource } from './agent.fixture.ts';
 import { Agent } from './agent.ts';
 import type { AgentOptions } from './loop.ts';

@@ -5,7 +5,8 @@ import type { Direction } from '../../policy/rule.ts';
 import { systemClock } from '../../client/clock.ts';
 import { parseFlows, type Flow } from '../host/flows.ts';
 import { NetlinkChannel } from './channel.ts';
-import { forgetConnections, listConnections } from './connections.ts';
+import { forgetConnections } from './connections.ts';
+import { listConnections } from './connections.fixture.ts';
 
 /** Connections as conntrack makes them from the outside: of every kind that the agent looks at. */
 const made = [

@@ -221,16 +221,6 @@ export async function visitConnections(
   );
 }
 
-/** All of them at once. */
-export async function listConnections(
-  channel: NetlinkChannel,
-  remotes?: readonly FarEnd[],
-): Promise<readonly KernelFlow[]> {
-  const flows: KernelFlow[] = [];
-  await visitConnections(channel, remotes, (part) => flows.push(...part));
-  return flows;
-}
-
 /** A connection of TCP or UDP that was not listed, as the kernel would know it. It finds one by the tuple of either direction. */
 export function kernelFlow(flow: Flow): KernelFlow {
   const { family, protocol, original } = flow;

@@ -13,7 +13,7 @@
  * ones found no room, and the first ones are there to be read. What a large batch took of memory
  * is given back.
  */
-export const helperScript = String.raw`
+const helperScript = String.raw`
 use strict;
 my ($input, $watched, $ready, $more, %sockets) = ('', '', '', '');
 vec($watched, 0, 1) = 1;

@@ -15,7 +15,6 @@ import {
   nested,
   text,
   u8,
-  writeMessage,
   writeMessages,
   type Message,
 } from './message.ts';
@@ -34,7 +33,7 @@ const writeFrame = ({ socket, bytes: carried }: Frame): Uint8Array => {
 
 describe('a message', () => {
   test('is a header of sixteen bytes and its payload, padded to four', () => {
-    const message = writeMessage({ type: 0x102, flags: 0x5, sequence: 7, payload: u8(0xab) });
+    const message = writeMessages([{ type: 0x102, flags: 0x5, sequence: 7, payload: u8(0xab) }]);
     expect(hex(message)).toBe(plain('11000000 0201 0500 07000000 00000000 ab000000'));
     expect(hexOf(readMessages(message))).toEqual([{ type: 0x102, flags: 5, sequence: 7, payload: 'ab' }]);
   });

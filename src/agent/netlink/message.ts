@@ -122,8 +122,6 @@ export function writeMessages(messages: readonly Message[], before = 0): Uint8Ar
   return bytes;
 }
 
-export const writeMessage = (message: Message): Uint8Array => writeMessages([message]);
-
 const read16 = (bytes: Uint8Array, at: number): number => (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
 /** The number at this place, as the machine writes it. */
 export const readLe32 = (bytes: Uint8Array, at: number): number =>

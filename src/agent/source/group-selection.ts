@@ -9,7 +9,7 @@ import { readApplication } from './read-group.ts';
 export type GroupsOfDevice = Pick<DeviceIdentity, 'security_groups' | 'labels'>;
 
 /** Whether the group may be part of this device's policy, by what device and group say now. */
-export function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): boolean {
+function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): boolean {
   if (group.is_default === true || (device?.security_groups ?? []).includes(group.id)) return true;
   const application = readApplication(group);
   return application instanceof NotUnderstood || matchesAny(application.appliesTo, device?.labels ?? []);

@@ -33,7 +33,7 @@ const plainFormat = 1;
 const format = 2;
 
 /** The server's own limits may be wider than the usual ones; what it gave us was within them. */
-export const noLimits: Limits = {
+const noLimits: Limits = {
   rulesPerDirection: Number.POSITIVE_INFINITY,
   rangesPerGroup: Number.POSITIVE_INFINITY,
   nameLength: Number.POSITIVE_INFINITY,

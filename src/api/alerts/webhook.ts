@@ -11,7 +11,7 @@ const events = Type.Array(Type.Enum([...alertEvents]), {
   description: 'What is told of.',
 });
 
-export const shortestOffline = 600;
+const shortestOffline = 600;
 const offlineAfter = Type.Integer({
   minimum: shortestOffline,
   maximum: 31_536_000,
@@ -68,7 +68,7 @@ export const UpdateWebhook = Type.Object(
 export type UpdateWebhook = Wire<typeof UpdateWebhook>;
 
 /** What is posted to a webhook's URL. */
-export const Alert = Type.Object(
+const Alert = Type.Object(
   {
     type: Type.Enum([...alertEvents, 'test']),
     timestamp: Timestamp,

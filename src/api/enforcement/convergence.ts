@@ -46,7 +46,7 @@ export const Convergence = Type.Object(
 export type Convergence = Wire<typeof Convergence>;
 
 /** Seconds that an answer may be held back. */
-export const longestWait = 120;
+const longestWait = 120;
 
 export const ConvergenceQuery = Type.Object(
   {

@@ -29,10 +29,10 @@ export const ExplainQuery = Type.Object(
   strict,
 );
 
-export const verdictWords = ['allowed', 'refused'] as const;
+const verdictWords = ['allowed', 'refused'] as const;
 const Verdict = Type.Enum([...verdictWords], { description: 'What the policy says of a new connection.' });
 
-export const explanationReasons = [
+const explanationReasons = [
   'rule',
   'forbid',
   'require',

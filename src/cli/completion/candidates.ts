@@ -1,7 +1,7 @@
 /** Owns the candidates for the end of a half-typed command line: which kind of name, or which of a few words. */
 import type { CommandNode, OptionNode } from '../command-line/tree.ts';
 
-export const nameKinds = ['device', 'group', 'org', 'token', 'key', 'member', 'user', 'profile', 'label'] as const;
+const nameKinds = ['device', 'group', 'org', 'token', 'key', 'member', 'user', 'profile', 'label'] as const;
 export type NameKind = (typeof nameKinds)[number];
 
 /** What may stand there: names that are asked for, and words that are known. */

@@ -3,7 +3,7 @@ import { maskedPrefix } from '../../policy/address.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { Session } from '../session/session.ts';
 
-export function hostBitNotes(rules: readonly StoredRule[]): readonly string[] {
+function hostBitNotes(rules: readonly StoredRule[]): readonly string[] {
   const ranges = new Set(rules.flatMap(({ ip_ranges }) => ip_ranges ?? []));
   return [...ranges].flatMap((range) => {
     const meant = maskedPrefix(range);

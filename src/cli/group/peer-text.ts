@@ -48,7 +48,7 @@ export const namesFor = async (session: Session, texts: readonly unknown[]): Pro
     : noNames;
 
 /** Devices by what they are; undefined where the text is no such word. */
-export function readSelectorWord(text: string): Selector | undefined {
+function readSelectorWord(text: string): Selector | undefined {
   if (/^all[-_]devices$/i.test(text)) return { all_devices: true };
   const labels = /^labels?:(.*)$/is.exec(text)?.[1];
   if (labels === undefined) return undefined;

@@ -211,28 +211,6 @@ export interface VethEnd {
   readonly addresses: readonly string[];
 }
 
-/**
- * A cable between two namespaces, both ends up and addressed, without waiting for duplicate address detection.
- * The kernel tells IPv6 of the carrier from a work queue, so an end is ready only when its link-local route is there.
- */
-export async function connect(a: VethEnd, b: VethEnd): Promise<void> {
-  await a.namespace.run([
-    'ip',
-    'link',
-    'add',
-    a.name,
-    'type',
-    'veth',
-    'peer',
-    'name',
-    b.name,
-    'netns',
-    String(b.namespace.pid),
-  ]);
-  await Promise.all([a, b].map(bringUp));
-  await Promise.all([a, b].map(untilReady));
-}
-
 export async function bringUp({ namespace, name, addresses }: VethEnd): Promise<void> {
   await namespace.sysctl({ [`net/ipv6/conf/${name}/accept_dad`]: 0, [`net/ipv6/conf/${name}/accept_ra`]: 0 });
   const lines = addresses.map(
@@ -245,10 +223,4 @@ export async function untilReady({ namespace, name }: VethEnd): Promise<void> {
   const isReady = `ip -6 route show dev ${name} | grep -q '^fe80::/64'`;
   const script = `for look in $(seq 3000); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
   await namespace.run(['sh', '-c', script]);
-}
-
-/** The hardware address of an interface. */
-export async function hardwareAddress(namespace: Namespace, name: string): Promise<string> {
-  const { stdout } = await namespace.run(['cat', `/sys/class/net/${name}/address`]);
-  return stdout.trim();
 }

@@ -4,7 +4,7 @@ import { bringUp, untilReady, type Namespace } from './namespace.ts';
 /** The driver interface of every device. */
 export const driverName = 'rf0';
 /** The interface over which a device reaches the server; no policy ever applies to it. */
-export const uplinkName = 'up0';
+const uplinkName = 'up0';
 /** Where the server is, seen from a device. */
 export const relayAddress = { address: '172.31.255.1', port: 8080 } as const;
 

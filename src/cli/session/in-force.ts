@@ -7,7 +7,7 @@ import { agoWords } from '../terminal/time.ts';
 type Counts = Omit<Convergence, 'pending'>;
 
 /** Those that are not in force, by word, the most urgent first. */
-export const exceptionCounts = (counts: Counts): string =>
+const exceptionCounts = (counts: Counts): string =>
   mostUrgentFirst
     .flatMap((word) => (word === 'yes' || counts[word] === 0 ? [] : [`${counts[word]} ${inForceTitles[word]}`]))
     .join(', ');

@@ -37,7 +37,7 @@ export function ruleWords(direction: Direction, rule: SecurityRule, names: Devic
 const plain = (text: string): string => text.replaceAll(/\s+/g, '').toLowerCase();
 
 /** Equal for rules that say the same: ranges and peers have no order. */
-export const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [] }: StoredRule): string =>
+const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [] }: StoredRule): string =>
   JSON.stringify([
     ip_protocol,
     from_port,

@@ -173,10 +173,6 @@ export function stageBatches(stage: readonly Command[]): readonly (readonly Comm
   return from < stage.length ? [...batches, stage.slice(from)] : batches;
 }
 
-/** Whether there is nothing to do. */
-export const isEmpty = ({ members, stage, flip, collect }: Update): boolean =>
-  members === undefined && stage.length === 0 && flip.length === 0 && collect.length === 0;
-
 function sameRules(installed: readonly InstalledRule[], desired: readonly Rule[]): boolean {
   if (installed.length !== desired.length) return false;
   return installed.every((each, i) => {

@@ -7,10 +7,12 @@ import type { Ruleset } from '../ast.ts';
 import { compile, forwardPolicy, isCounted } from '../compile/compile.ts';
 import { decompile } from './decompile.ts';
 import { earlierForm } from '../compile/earlier-form.fixture.ts';
-import { parseListing, NoListing, type Installed } from './listing.ts';
+import { NoListing, type Installed } from './listing.ts';
+import { parseListing } from './parse-listing.fixture.ts';
 import { listingOf, type Taste } from './listing.fixture.ts';
 import { parseInterfaceName } from '../names.ts';
-import { isEmpty, plan } from '../plan/plan.ts';
+import { plan } from '../plan/plan.ts';
+import { isEmpty } from '../plan/plan.fixture.ts';
 import type { Finding } from './read-chain.ts';
 import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from '../policies.fixture.ts';
 

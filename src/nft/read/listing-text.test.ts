@@ -5,7 +5,8 @@ import { compile } from '../compile/compile.ts';
 import { ListingEntries, ListingReader } from './listing-text.ts';
 import { listingOf } from './listing.fixture.ts';
 import type { TableRules } from '../ast.ts';
-import { NoListing, parseListing, type Installed } from './listing.ts';
+import { NoListing, type Installed } from './listing.ts';
+import { parseListing } from './parse-listing.fixture.ts';
 import { parseInterfaceName } from '../names.ts';
 import { canonicalPolicy } from '../policies.fixture.ts';
 

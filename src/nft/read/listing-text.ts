@@ -98,7 +98,7 @@ export class ListingEntries {
 
 const noListing = 'the text is no JSON listing of nft';
 
-/** Reads a table of ours out of the text of a listing, part by part, as `parseListing` reads it out of the value. */
+/** Reads a table of ours out of the text of a listing, part by part. */
 export class ListingReader {
   readonly #entries = new ListingEntries();
   readonly #table: TableReader;

@@ -115,18 +115,6 @@ function installedRule(json: JsonObject): InstalledRule {
   return rule === undefined ? { kind: 'foreign', json: shown(field(json, 'expr')) } : { kind: 'known', rule };
 }
 
-/**
- * A table of ours out of a listing of it, or of the whole ruleset; nothing where the listing does not hold it.
- * The value comes from outside: whatever its shape, this answers or throws `NoListing`.
- */
-export function parseListing(value: unknown, table: TableName = 'service'): Installed | undefined {
-  const entries = isObject(value) ? field(value, 'nftables') : undefined;
-  if (!Array.isArray(entries)) throw new NoListing('the value is no JSON listing of nft');
-  const reader = new TableReader(table);
-  for (const entry of entries as readonly unknown[]) reader.add(entry);
-  return reader.installed;
-}
-
 type PartialChain = InstalledChain & { attachment?: Attachment; rules: InstalledRule[] };
 
 /**

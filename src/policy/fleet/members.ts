@@ -83,7 +83,7 @@ class LazyMembers implements Members {
 }
 
 /** So many changes are remembered at least before an old state is written out. */
-export const leastRemembered = 4_096;
+const leastRemembered = 4_096;
 
 /** The states of one peer. It costs as much as there are changes, however many members there are. */
 export class MembersHistory {

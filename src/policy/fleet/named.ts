@@ -25,7 +25,7 @@ export interface GonePeer {
   readonly peer: Peer;
 }
 
-export const isGone = (peer: Peer, fleet: Pick<Fleet, 'get'>): boolean =>
+const isGone = (peer: Peer, fleet: Pick<Fleet, 'get'>): boolean =>
   'device_id' in peer && fleet.get(peer.device_id) === undefined;
 
 /** The peers of groups' rules about such packets that name a device which is no more. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { readGroup, type ReadGroupOptions } from '../group.ts';
 import { defaultLimits, namingLimits } from '../limits.ts';
 import { Problems, type ProblemCode } from '../problem.ts';
-import { validateRules } from '../validate.ts';
+import { validateRules } from '../validate.fixture.ts';
 import { peer } from './fleet.fixture.ts';
 import { readLabels } from './identity.ts';
 

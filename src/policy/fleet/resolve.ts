@@ -9,7 +9,7 @@ import { peerKey } from './selector.ts';
 export type Membership = Pick<Fleet, 'addressesOf'>;
 
 /** The union of what the peers stand for. */
-export const membersOf = (peers: readonly Peer[], fleet: Membership): Members =>
+const membersOf = (peers: readonly Peer[], fleet: Membership): Members =>
   uniteMembers(peers.map((peer) => fleet.addressesOf(peer)));
 
 function resolveRules(rules: readonly StoredRule[], fleet: Membership): readonly StoredRule[] {

@@ -14,7 +14,7 @@ export interface SamplerOptions {
 }
 
 /** Gathered for so long, then written: the cost does not grow with the devices that report. */
-export const flushMs = 10_000;
+const flushMs = 10_000;
 const forgetMs = 3_600_000;
 
 interface Packets {

@@ -54,7 +54,7 @@ const optional = ({ code, detail }: Pick<Receipt, 'code' | 'detail'>): Omit<Verd
 });
 
 /** The change that the device must have: the newest one that touched it up to the revision. */
-export const neededChange = (policyChanges: readonly PolicyChange[], revision: number): PolicyChange | undefined =>
+const neededChange = (policyChanges: readonly PolicyChange[], revision: number): PolicyChange | undefined =>
   policyChanges.findLast((change) => change.revision <= revision) ?? policyChanges[0];
 
 /** The change that its rules reflect, as the receipt says: only where that is the needed one or a later one. */

@@ -37,7 +37,7 @@ export interface IssuerSettings {
   readonly timeoutMs: number;
 }
 
-export const issuerSettings: IssuerSettings = {
+const issuerSettings: IssuerSettings = {
   freshMs: 600_000,
   trustMs: 86_400_000,
   cooldownMs: 10_000,

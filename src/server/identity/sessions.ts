@@ -27,7 +27,7 @@ export interface BegunSession {
   readonly secret: string;
 }
 
-export const isSessionSecret = (text: string): boolean => /^rf_session_[\w-]{43}$/.test(text);
+const isSessionSecret = (text: string): boolean => /^rf_session_[\w-]{43}$/.test(text);
 
 function readGrant(text: string | undefined): Grant | undefined {
   try {

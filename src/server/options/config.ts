@@ -7,7 +7,7 @@ import type { ServerOption } from './option.ts';
 import { serverOptions, type ServerValues, type ValueOf } from './server-options.ts';
 
 /** Where the system keeps the data of its services, or where a person's programs keep theirs. */
-export function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
+function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
   if (isRoot) return '/var/lib/ringfence';
   return join(env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'ringfence');
 }

@@ -130,7 +130,7 @@ export class FakeSink implements ConnectedSink {
   }
 }
 
-export function unchunk(raw: Buffer): { readonly text: string; readonly ended: boolean } {
+function unchunk(raw: Buffer): { readonly text: string; readonly ended: boolean } {
   const parts: Buffer[] = [];
   for (let at = 0; at < raw.length;) {
     const line = raw.indexOf('\r\n', at);

@@ -45,7 +45,7 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Enforcement
   },
 });
 
-export const sources: { readonly [Event in AlertEvent]: Source } = {
+const sources: { readonly [Event in AlertEvent]: Source } = {
   'device.failed': ({ enforcementStatuses }) =>
     enforcementStatuses
       .filter(({ in_force }) => in_force === 'failed' || in_force === 'not_understood')

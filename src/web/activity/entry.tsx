@@ -28,7 +28,7 @@ function linesOf(entry: AuditEntry, names: Names): readonly Line[] | undefined {
 }
 
 /** The name of what it was done to, as a link while it is there. */
-export function Subject({
+function Subject({
   id,
   name,
   org,

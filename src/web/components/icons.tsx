@@ -63,8 +63,6 @@ export const CrossIcon = drawn('M6 6l12 12', 'M18 6L6 18');
 export const WarnIcon = drawn('M12 4l9 16H3z', 'M12 10v4', 'M12 17v.2');
 export const InboundIcon = drawn('M12 4v12', 'M7 11l5 5 5-5', 'M5 20h14');
 export const OutboundIcon = drawn('M12 16V4', 'M7 9l5-5 5 5', 'M5 20h14');
-export const DotsIcon = drawn('M12 5.5v.2', 'M12 12v.2', 'M12 18.5v.2');
-export const PlugIcon = drawn('M9 3v5', 'M15 3v5', 'M6 8h12v3a6 6 0 0 1-12 0z', 'M12 17v4');
 export const BackIcon = drawn('M15 6l-6 6 6 6');
 export const KeyIcon = drawn('M8 15a4 4 0 1 0 0-8 4 4 0 0 0 0 8z', 'M12 11h9', 'M18 11v4');
 

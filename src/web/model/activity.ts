@@ -56,7 +56,7 @@ export const hasWords = (text: string, words: string): boolean =>
   words.split(/\s+/).every((word) => text.includes(word));
 
 /** `Today`, `Yesterday`, or the date. */
-export function dayOf(at: string, now: Date): string {
+function dayOf(at: string, now: Date): string {
   const then = new Date(at);
   const midnight = (date: Date): number => new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
   const days = Math.round((midnight(now) - midnight(then)) / 86_400_000);

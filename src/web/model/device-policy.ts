@@ -9,7 +9,7 @@ import type { PolicyGroup } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
 
-export const policyGroup = (group: SecurityGroup): PolicyGroup => ({
+const policyGroup = (group: SecurityGroup): PolicyGroup => ({
   id: group.id,
   name: group.group_name,
   inbound: group.inbound_rules ?? [],

@@ -7,7 +7,7 @@ import { applies, byLabelIn } from './device-policy.ts';
 import { stateOf } from './device-state.ts';
 import { openDevices } from './open-devices.ts';
 
-export const deviceColumns = ['name', 'state', 'address', 'labels', 'groups', 'user', 'version', 'seen'] as const;
+const deviceColumns = ['name', 'state', 'address', 'labels', 'groups', 'user', 'version', 'seen'] as const;
 export type DeviceColumn = (typeof deviceColumns)[number];
 
 /** A word for whether the policy is in force, or `pending`: whatever is not. */
@@ -61,7 +61,7 @@ export function parseDeviceSearch(search: Readonly<Record<string, unknown>>): De
 export type Statuses = ReadonlyMap<string, DeviceStatus>;
 
 /** Stands where an agent said nothing of its version. */
-export const unknownVersion = 'unknown';
+const unknownVersion = 'unknown';
 export const versionOf = (status: DeviceStatus | undefined): string => status?.status?.agent_version ?? unknownVersion;
 
 const hasText = (device: Device, text: string): boolean =>

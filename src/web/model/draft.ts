@@ -57,7 +57,7 @@ export const emptyContent: Content = {
 let made = 0;
 const newKey = (): string => `rule-${(made += 1)}`;
 
-export const draftRule = (rule: SecurityRule, names: DeviceNames): DraftRule => ({
+const draftRule = (rule: SecurityRule, names: DeviceNames): DraftRule => ({
   key: newKey(),
   protocol: rule.ip_protocol,
   ports: portsText(rule),

@@ -43,7 +43,7 @@ export const deviceChip = (name: string): string => `device:${name}`;
 
 export const selectorChip = (selector: Selector): string =>
   'all_devices' in selector ? allDevicesChip : labelChip(selector.labels);
-export const peerChip = (peer: Peer, names: DeviceNames): string =>
+const peerChip = (peer: Peer, names: DeviceNames): string =>
   'device_id' in peer ? deviceChip(names.nameOf(peer.device_id)) : selectorChip(peer);
 
 /** Chips for all that the rule names. */

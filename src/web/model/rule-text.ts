@@ -31,7 +31,7 @@ export function serviceName(rule: SecurityRule): string | undefined {
   )?.name;
 }
 
-export const rangesText = (rule: SecurityRule, names: DeviceNames = noNames): string =>
+const rangesText = (rule: SecurityRule, names: DeviceNames = noNames): string =>
   chipsOf(rule, names).join(', ') || 'any address';
 
 /** One line, as in a list of changes. */

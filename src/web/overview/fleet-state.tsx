@@ -9,14 +9,13 @@ import { grouped } from '../model/number.ts';
 import type { TimeWindow } from '../model/plot.ts';
 import { InForcePlot } from './plots.tsx';
 
-export const spans = [
+const spans = [
   { value: '24', label: '24 h' },
   { value: '168', label: '7 days' },
   { value: '336', label: '14 days' },
 ];
 
-export const countOf = (overview: Overview, word: InForce): number =>
-  word === 'yes' ? overview.in_force : overview[word];
+const countOf = (overview: Overview, word: InForce): number => (word === 'yes' ? overview.in_force : overview[word]);
 
 /** The exceptions that there are, the worst first; each leads to the devices it counts. */
 function Exceptions({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {

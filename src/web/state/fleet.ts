@@ -19,7 +19,7 @@ function remembered<T>(make: (devices: readonly Device[]) => T): (devices: reado
 }
 
 const namesOf = remembered(deviceNames);
-export const fleetOf = remembered((devices) => new Fleet(devices.map(deviceIdentity)));
+const fleetOf = remembered((devices) => new Fleet(devices.map(deviceIdentity)));
 
 const ownersOf = remembered((devices): ReadonlyMap<string, string> => {
   const owners = new Map<string, string>();

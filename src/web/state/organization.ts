@@ -70,7 +70,7 @@ export interface Rights {
   readonly attachable: (group: SecurityGroup, device: Device) => boolean;
 }
 
-export const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
+const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
   const isOwner = role === 'owner';
   const mayWrite = me.scope !== 'read-only';
   return {

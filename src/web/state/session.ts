@@ -27,7 +27,7 @@ export const keepToken = (token: string): void => sessionStorage.setItem(place, 
 export const forgetToken = (): void => sessionStorage.removeItem(place);
 
 /** With a token, or by the cookie that the browser adds and no script sees. */
-export const clientFor = (token: string | undefined): Client =>
+const clientFor = (token: string | undefined): Client =>
   new Client({ url: location.origin, headers: { [csrfHeader]: '1' }, ...(token === undefined ? {} : { token }) });
 
 /** For a client that lives on when the token changes. */

@@ -7,7 +7,7 @@ import { operationIds, type OperationId } from '../../../api/paths.ts';
  * `device_user`: the device is the caller's. `device_token`, `enrollment_key`: such a credential of this organization; it has no
  * other role. `administrator`: of this server. `stranger`: signed in, and not of this organization (or there is none in the path).
  */
-export const roles = [
+const roles = [
   'owner',
   'member',
   'owning_user',

@@ -111,7 +111,7 @@ function signInSection(document: OpenApi): string {
   return `<h2 id="sign-in">Signing in</h2><table><tbody>${lines.join('')}</tbody></table>`;
 }
 
-export function renderDocs(document: OpenApi): string {
+function renderDocs(document: OpenApi): string {
   const tags = [...new Set(operationIds.map((id) => operations[id].tag))];
   const contents = tags.map((tag) => {
     const links = operationIds

@@ -20,7 +20,7 @@ const known: readonly Known[] = operationIds.flatMap((id) =>
 const longest = Math.max(...known.map(({ segments }) => segments.length));
 
 /** What may be asked of a path; empty when it leads nowhere. `pages` are the paths besides the operations, for reading only. */
-export function allowedMethods(path: string, pages: readonly string[]): readonly string[] {
+function allowedMethods(path: string, pages: readonly string[]): readonly string[] {
   const given = path.split('/', longest + 1);
   const leadsTo = ({ segments }: Known): boolean =>
     segments.length === given.length &&

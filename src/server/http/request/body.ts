@@ -120,7 +120,7 @@ const isJson = (type: string | undefined): boolean =>
   type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
 
 /** The body of a request for the operation, parsed; undefined for an empty one, and where the operation takes none, which stays unread. */
-export async function readJson(
+async function readJson(
   id: OperationId | undefined,
   payload: IncomingMessage,
   bounds: BodyLimits,

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';
-import { effectivePolicy, groupsInEffect } from '../../../policy/effective.ts';
+import { effectivePolicy } from '../../../policy/effective.ts';
+import { groupsInEffect } from '../../../policy/groups-in-effect.fixture.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
 import type { PolicyGroup, Selector } from '../../../policy/rule.ts';
 import { device, group, makeWorld } from '../store.fixture.ts';

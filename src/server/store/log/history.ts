@@ -98,7 +98,7 @@ const dropStates = statement<{ revision: number }>(
 const batch = 1_000;
 
 /** A device's record without what changes with where it is reached. */
-export function policyOf(record: DeviceRecord): DevicePolicyRecord {
+function policyOf(record: DeviceRecord): DevicePolicyRecord {
   const { id, user_id, organization_id, hostname, tunnel_ip, addresses, labels, security_groups, revision } = record;
   return {
     id,
@@ -114,7 +114,7 @@ export function policyOf(record: DeviceRecord): DevicePolicyRecord {
 }
 
 /** A state's record as readers get it. */
-export function recordOf(kind: WatchKind, body: string, revision: number): GroupRecord | DevicePolicyRecord {
+function recordOf(kind: WatchKind, body: string, revision: number): GroupRecord | DevicePolicyRecord {
   const record: unknown = JSON.parse(withRevision(body, revision));
   return kind === 'device' ? policyOf(record as DeviceRecord) : (record as GroupRecord);
 }

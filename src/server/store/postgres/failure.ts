@@ -7,7 +7,7 @@ const codeOf = (cause: unknown): string => {
 };
 
 /** The SQLSTATE of an error that the server itself reported; undefined when the connection failed instead. */
-export function sqlState(cause: unknown): string | undefined {
+function sqlState(cause: unknown): string | undefined {
   const code = codeOf(cause);
   return /^[0-9A-Z]{5}$/.test(code) && cause instanceof Error && 'severity' in cause ? code : undefined;
 }
