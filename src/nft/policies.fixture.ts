@@ -15,7 +15,7 @@ import { toTree } from '../policy/port-tree.ts';
 import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
-import { byFamily, isNobody, mergeAddresses, sameAddresses, sharedBy } from '../policy/shares.ts';
+import { byFamily, hasNoAddress, mergeAddresses, sameAddresses, sharedBy } from '../policy/address-sets.ts';
 
 const id = parseGroupId('00000000-0000-4000-8000-000000000001');
 
@@ -162,14 +162,14 @@ const matched: fc.Arbitrary<MatchSet> = fc.record({
   udp: transport,
 });
 
-const isNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
-  [any, echo, tcp.anyPort, udp.anyPort].every(isNobody) &&
+const matchesNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
+  [any, echo, tcp.anyPort, udp.anyPort].every(hasNoAddress) &&
   [tcp.ports, udp.ports].every((ports) => ports.kind === 'intervals' && ports.intervals.length === 0);
 
 /** Mostly nothing is forbidden. */
 const forbidding: fc.Arbitrary<{ readonly forbid?: MatchSet }> = fc.oneof(
   { weight: 3, arbitrary: fc.constant({}) },
-  { weight: 1, arbitrary: matched.filter((forbid) => !isNothing(forbid)).map((forbid) => ({ forbid })) },
+  { weight: 1, arbitrary: matched.filter((forbid) => !matchesNothing(forbid)).map((forbid) => ({ forbid })) },
 );
 
 const closed: fc.Arbitrary<DirectionPolicy> = fc

@@ -11,7 +11,7 @@ export interface Share {
 }
 
 /** Devices that a rule names, and the group whose rule it is. */
-export interface Named {
+export interface NamedPeers {
   readonly group: GroupId;
   /** Equal for peers that always name the same devices. */
   readonly key: string;
@@ -21,8 +21,8 @@ export interface Named {
 
 /** By family, in the order of the device's groups, then of their keys. */
 export interface Names {
-  readonly v4: readonly Named[];
-  readonly v6: readonly Named[];
+  readonly v4: readonly NamedPeers[];
+  readonly v6: readonly NamedPeers[];
 }
 
 /**
@@ -76,7 +76,7 @@ export type PortNode =
     };
 
 /** Named devices on ports of their own. */
-export interface PortedName extends Named {
+export interface PortedName extends NamedPeers {
   readonly family: Family;
   readonly from: number;
   readonly to: number;

@@ -1,5 +1,5 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, Named, TransportPolicy } from './canonical.ts';
+import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, NamedPeers, TransportPolicy } from './canonical.ts';
 import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
@@ -11,7 +11,7 @@ import type { PortRule } from './port-rule.ts';
 import { toPortMap, toPortMaps } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
 import type { Direction, PolicyGroup, StoredRule } from './rule.ts';
-import { byFamily, isNothing, mergeAddresses, sameAddresses, sharedBy, withNames, withoutFamilies } from './shares.ts';
+import { byFamily, matchesNothing, mergeAddresses, sameAddresses, sharedBy, withNames, withoutFamilies } from './address-sets.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
 const beside = (addresses: Addresses, admitted: Addresses): Addresses =>
@@ -33,7 +33,7 @@ function addressesOf(rule: StoredRule, group: GroupId, as: PeersAs): Addresses {
   if (as === 'addresses' || peers === undefined) return sharedBy(ruleAddresses(rule), group);
   if (members === undefined) throw new UnresolvedPeers();
   const only = onlyFamily(rule);
-  const named: readonly Named[] = [{ group, key: peersKey(peers), members }];
+  const named: readonly NamedPeers[] = [{ group, key: peersKey(peers), members }];
   return withNames(sharedBy(ruleRanges(rule), group), { v4: only === 6 ? [] : named, v6: only === 4 ? [] : named });
 }
 
@@ -108,7 +108,7 @@ function merge(groups: readonly PolicyGroup[], direction: Direction, as: PeersAs
 function forbidden(policy: EffectivePolicy, direction: Direction, as: PeersAs): { readonly forbid?: MatchSet } {
   if (!hasForbid(policy, direction)) return {};
   const forbid = merge(policy.guardrails?.forbid ?? [], direction, as);
-  return isNothing(forbid) ? {} : { forbid };
+  return matchesNothing(forbid) ? {} : { forbid };
 }
 
 function directionPolicy(policy: EffectivePolicy, direction: Direction, as: PeersAs = 'addresses'): DirectionPolicy {

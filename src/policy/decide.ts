@@ -1,6 +1,6 @@
 /** Owns the oracle: whether a policy admits a packet, and which rule of which group says so. True to the kernel. */
 import type { EffectivePolicy } from './effective.ts';
-import { gonePeers, peerThatNames, type DevicesNamed, type GonePeer } from './fleet/named.ts';
+import { gonePeers, peerThatNames, type PeerLookup, type GonePeer } from './fleet/rule-peers.ts';
 import { ruleAdmits } from './match.ts';
 import type { Packet } from './packet.ts';
 import type { Direction, Peer, PolicyGroup, StoredRule } from './rule.ts';
@@ -50,7 +50,7 @@ export interface DecideOptions {
   /** Whether connections that the device translates for others, such as containers, count as its own; they do unless told. */
   readonly containers?: 'guard' | 'ignore';
   /** Who the peers of rules are. A policy that was resolved needs it only to tell by which peer a rule matches. */
-  readonly fleet?: DevicesNamed | undefined;
+  readonly fleet?: PeerLookup | undefined;
 }
 
 export const rulesOf = (group: PolicyGroup, direction: Direction): readonly StoredRule[] =>

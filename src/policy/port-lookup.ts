@@ -20,14 +20,14 @@ function intervalAt<I extends { readonly from: number; readonly to: number }>(
   return undefined;
 }
 
-export interface Admitted {
+export interface PortVerdict {
   readonly group: GroupId | undefined;
 }
 
-const admittedBy = (group: GroupId | undefined): Admitted => ({ group });
+const admittedBy = (group: GroupId | undefined): PortVerdict => ({ group });
 
 /** Who admits the address, first of all shares. */
-function admittedAddress(addresses: Addresses, family: Family, address: bigint): Admitted | undefined {
+function admittedAddress(addresses: Addresses, family: Family, address: bigint): PortVerdict | undefined {
   const holds = ({ v4, v6 }: Pick<Addresses, 'v4' | 'v6'>): boolean =>
     rangeAt(family === 4 ? v4 : v6, address) !== undefined;
   if (addresses.shares === undefined) return holds(addresses) ? admittedBy(undefined) : undefined;
@@ -35,7 +35,7 @@ function admittedAddress(addresses: Addresses, family: Family, address: bigint):
   return share && admittedBy(share.group);
 }
 
-function admittedAtNode(node: PortNode, port: number, family: Family, address: bigint): Admitted | undefined {
+function admittedAtNode(node: PortNode, port: number, family: Family, address: bigint): PortVerdict | undefined {
   if ('addresses' in node) return admittedAddress(node.addresses, family, address);
   const share = node.shares.find(({ v4, v6 }) => {
     const range = rangeAt(family === 4 ? v4 : v6, address);
@@ -45,7 +45,7 @@ function admittedAtNode(node: PortNode, port: number, family: Family, address: b
 }
 
 /** Who admits a packet to the port from the address, in the order in which the kernel looks it up. */
-export function admittedPort(ports: PortMap, port: number, family: Family, address: bigint): Admitted | undefined {
+export function admittedPort(ports: PortMap, port: number, family: Family, address: bigint): PortVerdict | undefined {
   const layers: readonly (readonly PortNode[])[] = ports.kind === 'intervals' ? [ports.intervals] : ports.layers;
   for (const layer of layers) {
     const node = intervalAt(layer, port);

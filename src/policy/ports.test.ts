@@ -8,7 +8,7 @@ import type { PortRule } from './port-rule.ts';
 import { disjoint, toTree } from './port-tree.ts';
 import { toPortMap, toPortMaps } from './ports.ts';
 import { hasAddress, mergeRanges } from './range.ts';
-import { sharedBy } from './shares.ts';
+import { sharedBy } from './address-sets.ts';
 
 const groups = [1, 2, 3].map((n) => parseGroupId(`00000000-0000-4000-8000-00000000000${n}`));
 

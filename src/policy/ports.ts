@@ -3,7 +3,7 @@ import type { Addresses, PortInterval, PortMap } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import type { PortRule } from './port-rule.ts';
 import { toTree } from './port-tree.ts';
-import { isNobody, mergeAddresses, sameAddresses } from './shares.ts';
+import { hasNoAddress, mergeAddresses, sameAddresses } from './address-sets.ts';
 
 /** Disjoint intervals may hold this many times the ranges that the rules name before the tree takes over… */
 const growth = 4;
@@ -109,7 +109,7 @@ function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): Por
 }
 
 const somebody = (rules: readonly PortRule[]): readonly PortRule[] =>
-  rules.filter(({ addresses }) => !isNobody(addresses));
+  rules.filter(({ addresses }) => !hasNoAddress(addresses));
 
 /** The port map of any rules; those that admit nobody leave no trace. `order` is that of the device's groups. */
 export function toPortMap(rules: readonly PortRule[], order: readonly GroupId[] = []): PortMap {

@@ -33,8 +33,8 @@ export const sameServerAccess = (a: ServerAccess | undefined, b: ServerAccess | 
     ? a === b
     : a.port === b.port && samePlain(a.addresses, b.addresses) && samePlain(a.resolvers, b.resolvers);
 
-const isNobody = ({ v4, v6 }: Plain): boolean => v4.length + v6.length === 0;
+const hasNoAddress = ({ v4, v6 }: Plain): boolean => v4.length + v6.length === 0;
 
 /** Whether nothing at all goes this way. */
 export const isNoAccess = ({ addresses, resolvers }: ServerAccess): boolean =>
-  isNobody(addresses) && isNobody(resolvers);
+  hasNoAddress(addresses) && hasNoAddress(resolvers);

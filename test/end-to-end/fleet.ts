@@ -14,7 +14,7 @@ import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
 import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
-import { samePolicy } from '../../src/policy/same.ts';
+import { samePolicy } from '../../src/policy/same-policy.ts';
 import { attemptQuickly } from '../lib/batch-runner.ts';
 import { eventually } from '../lib/eventually.ts';
 import { startPostgres, type TestPostgres } from '../lib/postgres.ts';

@@ -213,8 +213,8 @@ export const mutants: Readonly<Record<string, Compiler>> = {
     ...(guardrails && { guardrails: { ...guardrails, require: [] } }),
   })),
   'takes a rule whose devices are nobody for any address': byRule(({ peers, members, ...rule }) => {
-    const isNobody = members !== undefined && members.v4.length + members.v6.length === 0;
-    if (isNobody && (rule.ip_ranges ?? []).length === 0) return rule;
+    const hasNoAddress = members !== undefined && members.v4.length + members.v6.length === 0;
+    if (hasNoAddress && (rule.ip_ranges ?? []).length === 0) return rule;
     return { ...rule, ...(peers && { peers }), ...(members && { members }) };
   }),
   'leaves out the last member of a map': eachMap((map) => ({

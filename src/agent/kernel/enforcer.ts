@@ -17,7 +17,7 @@ import type { Finding } from '../../nft/read/read-chain.ts';
 import { isSmall, plan, rebuild, remove, resetBases, stageBatches, type Update } from '../../nft/plan/plan.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
-import { samePolicy } from '../../policy/same.ts';
+import { samePolicy } from '../../policy/same-policy.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 import { holding, memberUpdate, type Membership } from './member-update.ts';
 import { NftError, type Nft } from './nft.ts';

@@ -15,11 +15,11 @@ export interface Membership {
 }
 
 /** A target, as far as it makes the rules. */
-interface Named extends Omit<CompileOptions, 'salt'> {
+interface NamedTarget extends Omit<CompileOptions, 'salt'> {
   readonly membership?: Membership | undefined;
 }
 
-const sameOptions = (a: Named, b: Named): boolean =>
+const sameOptions = (a: NamedTarget, b: NamedTarget): boolean =>
   a.interface === b.interface &&
   a.neighbourDiscovery === b.neighbourDiscovery &&
   a.forwarding === b.forwarding &&
@@ -30,8 +30,8 @@ const sameOptions = (a: Named, b: Named): boolean =>
 
 /** How the kernel gets from what is in force to the target; nothing where more differs, or what changed is not remembered. */
 export function memberUpdate(
-  inForce: { readonly target: Named; readonly ruleset: Ruleset },
-  target: Named,
+  inForce: { readonly target: NamedTarget; readonly ruleset: Ruleset },
+  target: NamedTarget,
 ): { readonly ruleset: Ruleset; readonly batches: readonly (readonly Command[])[] } | undefined {
   const [before, after] = [inForce.target.membership, target.membership];
   if (before === undefined || after === undefined || before.form !== after.form) return undefined;

@@ -7,7 +7,7 @@ import { Talker } from '../../../test/lib/talker.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { samePolicy } from '../../policy/same.ts';
+import { samePolicy } from '../../policy/same-policy.ts';
 import { groupOf } from './agent.fixture.ts';
 import { device4, device6, driver, RealWorld } from './real-world.fixture.ts';
 

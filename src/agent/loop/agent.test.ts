@@ -8,7 +8,7 @@ import { parseInterfaceName } from '../../nft/names.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { samePolicy } from '../../policy/same.ts';
+import { samePolicy } from '../../policy/same-policy.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 import { closedPolicy } from './desired-policy.ts';
 import { everything } from './pending-revocation.ts';

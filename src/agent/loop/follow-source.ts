@@ -1,5 +1,5 @@
 /** Owns the way from what the source knows to what should be in force. */
-import { samePolicy } from '../../policy/same.ts';
+import { samePolicy } from '../../policy/same-policy.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Target } from '../kernel/enforcer.ts';
 import { madeOfSameGroups } from '../source/peer-devices.ts';

@@ -1,5 +1,5 @@
 /** Owns the rules that part packets by their address: which accept whom, and who counts them. */
-import type { Addresses, Named, PortedName, PortedRange, PortedShare } from '../../policy/canonical.ts';
+import type { Addresses, NamedPeers, PortedName, PortedRange, PortedShare } from '../../policy/canonical.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isWholeFamily, type RangeSet } from '../../policy/range.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
@@ -31,7 +31,7 @@ export interface AddressRulesOptions {
   /** Who counts what a group admits. */
   readonly counterOf: (group: GroupId) => ObjectName;
   /** Takes the definition of a map of those named, and answers with its name. Needed where anybody is named. */
-  readonly mapOf?: (names: readonly Named[], family: Family) => ObjectName;
+  readonly mapOf?: (names: readonly NamedPeers[], family: Family) => ObjectName;
 }
 
 /** How rules about addresses are made in one direction. A name is one string, however many rules have it. */
@@ -46,7 +46,7 @@ export function addressRulesOptions(
     return counter;
   };
   const kind = verdict === accept ? 'accept' : 'drop';
-  const mapOf = (names: readonly Named[], family: Family): ObjectName =>
+  const mapOf = (names: readonly NamedPeers[], family: Family): ObjectName =>
     maps.add({ direction, verdict: kind, family, names });
   return { direction, withoutSet, verdict, counterOf, mapOf };
 }
@@ -88,7 +88,7 @@ function rulesFor(
 
 /** One look-up for all that are named, of one family. */
 function namedRules(
-  names: readonly Named[],
+  names: readonly NamedPeers[],
   family: Family,
   { direction, verdict = accept, mapOf }: AddressRulesOptions,
   matches: readonly Match[] = [],

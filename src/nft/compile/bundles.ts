@@ -1,6 +1,6 @@
 /** Owns the bundling of very many small parts into fewer chains: a chain costs the kernel more than a rule does. */
 import type { Addresses, PortInterval, PortNode } from '../../policy/canonical.ts';
-import { isNobody } from '../../policy/shares.ts';
+import { hasNoAddress } from '../../policy/address-sets.ts';
 
 /** So many small parts have chains of their own, which is easier to read and to change. */
 const mostAloneByDefault = 1_024;
@@ -22,7 +22,7 @@ export function bundle<N extends PortNode>(nodes: readonly N[], mostAlone = most
   const isSmall = (node: PortNode): boolean =>
     isInterval(node) &&
     uses.get(node.addresses) === 1 &&
-    !isNobody(node.addresses) &&
+    !hasNoAddress(node.addresses) &&
     node.addresses.names === undefined &&
     rulesOf(node.addresses) <= mostRules;
   if (nodes.filter(isSmall).length <= mostAlone) return nodes.map((node) => [node]);

@@ -11,7 +11,7 @@ import type {
 } from '../../policy/canonical.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
 import { isNoAccess, type ServerAccess } from '../../policy/server-access.ts';
-import { isNobody, onlyTransport, withoutFamilies } from '../../policy/shares.ts';
+import { hasNoAddress, onlyTransport, withoutFamilies } from '../../policy/address-sets.ts';
 import {
   addressRulesOptions,
   isEverybody,
@@ -195,7 +195,7 @@ class DirectionCompiler {
     // A redirected connection is judged by the port that it was made to, not by the one behind the redirection.
     const kind: PortKind = this.#isRedirected ? { transport, original: true } : { transport: by };
     if (ports.kind === 'intervals') {
-      const leading = ports.intervals.filter(({ addresses }) => !isNobody(addresses));
+      const leading = ports.intervals.filter(({ addresses }) => !hasNoAddress(addresses));
       const only = leading.length === 1 ? leading[0] : undefined;
       const few = only && this.#fewRules(only.addresses);
       if (only !== undefined && few !== undefined) return few.map((each) => ruleAfter(portsMatch(only, kind), each));
@@ -265,7 +265,7 @@ class DirectionCompiler {
 
   /** The verdict on packets that only addresses can still part: none for nobody, a plain one for everybody uncounted. */
   #addresses(addresses: Addresses, enter: typeof jump): Verdict | undefined {
-    if (isNobody(addresses)) return undefined;
+    if (hasNoAddress(addresses)) return undefined;
     const everybody = addresses.shares === undefined && isEverybody(addresses);
     return everybody ? this.#leaves.verdict : enter(this.#leaf(addresses));
   }

@@ -1,5 +1,5 @@
 /** Owns the maps of named devices: what each is called, and which addresses it holds (decision 0026). */
-import type { Named } from '../../policy/canonical.ts';
+import type { NamedPeers } from '../../policy/canonical.ts';
 import { sha256Hex } from '#sha256';
 import type { Direction, Members } from '../../policy/rule.ts';
 import type { PeerMap, Rule, TableRules } from '../ast.ts';
@@ -15,7 +15,7 @@ export const isPeerMapName = (name: string): boolean => form.test(name);
 /** What a map is about: whom it names, and who counts them; the first that an address belongs to does. */
 export interface PeerMapDefinition extends Pick<PeerMap, 'family' | 'verdict'> {
   readonly direction: Direction;
-  readonly names: readonly Named[];
+  readonly names: readonly NamedPeers[];
 }
 
 /** A map is named after whom it is about and not after who that is now, so its name stays while members come and go. */

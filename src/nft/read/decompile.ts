@@ -1,7 +1,7 @@
 /** Owns the way back from what is installed to the policy that it enforces, and the list of what does not belong there. */
 import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
-import { isNothing } from '../../policy/shares.ts';
+import { matchesNothing } from '../../policy/address-sets.ts';
 import { targets, type Rule, type TableName } from '../ast.ts';
 import { baseHook, baseName, baseRules, type BaseContent, type HookPoint } from '../compile/base.ts';
 import { readCounter } from '../counters.ts';
@@ -85,7 +85,7 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
   if (server !== undefined && serverAccess === undefined) throw unexpectedLayout(server);
   const forbidden = forbid === undefined ? undefined : new MatchReader(chains, place, 'drop').dispatch(forbid);
   // Where it names nobody who is there, nothing is forbidden.
-  const forbidding = forbidden === undefined || isNothing(forbidden) ? {} : { forbid: forbidden };
+  const forbidding = forbidden === undefined || matchesNothing(forbidden) ? {} : { forbid: forbidden };
   const policy: DirectionPolicy =
     content.kind === 'forbidding'
       ? { kind: 'open', ...forbidding }

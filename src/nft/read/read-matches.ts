@@ -11,7 +11,7 @@ import type {
 import type { GroupId } from '../../policy/ids.ts';
 import { mergeRanges, wholeFamily, type Range, type RangeSet } from '../../policy/range.ts';
 import type { Direction, Family } from '../../policy/rule.ts';
-import { besideEachOther, isNobody, mergeAddresses, sharedBy } from '../../policy/shares.ts';
+import { besideEachOther, hasNoAddress, mergeAddresses, sharedBy } from '../../policy/address-sets.ts';
 import {
   portKindOf,
   portLookUp,
@@ -39,7 +39,7 @@ const noPorts: PortMap = { kind: 'intervals', intervals: [] };
 
 /** Whom a port names may be nobody now. */
 const isSomebody = (node: PortNode): boolean =>
-  'addresses' in node ? !isNobody(node.addresses) : node.shares.some(({ v4, v6 }) => v4.length + v6.length > 0);
+  'addresses' in node ? !hasNoAddress(node.addresses) : node.shares.some(({ v4, v6 }) => v4.length + v6.length > 0);
 
 const isCounting = ({ counter, counterMap }: Rule): boolean => counter !== undefined || counterMap !== undefined;
 

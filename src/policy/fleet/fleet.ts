@@ -18,7 +18,7 @@ export const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
   'device_id' in peer ? peer.device_id === id : matches(peer, labels);
 
 /** The addresses of one peer, each with how many devices have it: one that two share leaves with the last of them. */
-class Holding {
+class PeerAddresses {
   readonly peer: Peer;
   readonly #counts: { readonly [F in Family]: Map<bigint, number> } = { 4: new Map(), 6: new Map() };
   readonly #history = new MembersHistory(
@@ -72,9 +72,9 @@ export class Fleet {
   readonly #devices = new Map<string, DeviceIdentity>();
   readonly #byLabel = new Map<string, Set<string>>();
   /** The peers that were asked for, by their keys. */
-  readonly #holdings = new Map<string, Holding>();
+  readonly #holdings = new Map<string, PeerAddresses>();
   /** Those of them that ask for labels, by the first of these, which a device must have to be named. */
-  readonly #waiting = new Map<string, Set<Holding>>();
+  readonly #waiting = new Map<string, Set<PeerAddresses>>();
 
   constructor(devices: Iterable<DeviceIdentity> = []) {
     for (const device of devices) this.set(device);
@@ -125,7 +125,7 @@ export class Fleet {
   }
 
   #change(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly PeerChange[] {
-    const asked = new Set<Holding>();
+    const asked = new Set<PeerAddresses>();
     this.#addAsked(before, asked);
     this.#addAsked(after, asked);
     const changes: PeerChange[] = [];
@@ -140,7 +140,7 @@ export class Fleet {
   }
 
   /** The peers that may name the device. */
-  #addAsked(device: DeviceIdentity | undefined, asked: Set<Holding>): void {
+  #addAsked(device: DeviceIdentity | undefined, asked: Set<PeerAddresses>): void {
     if (device === undefined) return;
     const [all, one] = [this.#holdings.get('all'), this.#holdings.get(`device ${device.id}`)];
     if (all !== undefined) asked.add(all);
@@ -148,11 +148,11 @@ export class Fleet {
     for (const label of device.labels) for (const holding of this.#waiting.get(label) ?? []) asked.add(holding);
   }
 
-  #holding(peer: Peer): Holding {
+  #holding(peer: Peer): PeerAddresses {
     const key = peerKey(peer);
     let holding = this.#holdings.get(key);
     if (holding !== undefined) return holding;
-    holding = new Holding(peer);
+    holding = new PeerAddresses(peer);
     for (const { addresses } of this.devicesOf(peer)) for (const address of addresses) holding.add(address);
     this.#holdings.set(key, holding);
     const first = firstLabel(peer);

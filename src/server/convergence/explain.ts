@@ -8,7 +8,7 @@ import { admittingRules, decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { isNamed } from '../../policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
-import type { DevicesNamed } from '../../policy/fleet/named.ts';
+import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
@@ -143,7 +143,7 @@ async function readPolicies(
 }
 
 /** Whom rules name, as far as one address is among them: what a whole fleet has is not written out for the sake of one packet. */
-function atAddress(address: Address, { devices }: Survey): DevicesNamed {
+function atAddress(address: Address, { devices }: Survey): PeerLookup {
   const owners = [...devices.values()].filter(({ identity }) => identity.addresses.some((own) => same(own, address)));
   const only = [{ first: address.value, last: address.value }];
   const [v4, v6] = address.family === 4 ? [only, []] : [[], only];
@@ -209,7 +209,7 @@ function reasonOf(reason: Reason): Pick<ExplainedSide, 'reason' | 'group_id' | '
 const mostVoidRules = 100;
 
 /** Rules that would admit what a guardrail forbids (reference 1.4 (7)). */
-function voidRules(policy: EffectivePolicy, packet: Packet, fleet: DevicesNamed): Pick<ExplainedSide, 'void_rules'> {
+function voidRules(policy: EffectivePolicy, packet: Packet, fleet: PeerLookup): Pick<ExplainedSide, 'void_rules'> {
   const rules = admittingRules(policy, packet, { fleet })
     .slice(0, mostVoidRules)
     .map(({ group, index }) => ({ group_id: group.id, rule: index }));

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canonicalPolicy } from '../nft/policies.fixture.ts';
-import { samePolicy } from './same.ts';
+import { samePolicy } from './same-policy.ts';
 
 /** A copy without any shared object. Big numbers become text on the way, and numbers again. */
 const copy = <T>(value: T): T => structuredClone(value);

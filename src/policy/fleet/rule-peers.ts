@@ -7,10 +7,10 @@ import type { Direction, Peer, PolicyGroup, StoredRule } from '../rule.ts';
 import type { Fleet } from './fleet.ts';
 
 /** What is asked of the fleet here. */
-export type DevicesNamed = Pick<Fleet, 'addressesOf' | 'get'>;
+export type PeerLookup = Pick<Fleet, 'addressesOf' | 'get'>;
 
 /** The first peer of the rule that stands for the packet's far end; none where its ranges hold it anyway. */
-export function peerThatNames(rule: StoredRule, packet: Packet, fleet: DevicesNamed): Peer | undefined {
+export function peerThatNames(rule: StoredRule, packet: Packet, fleet: PeerLookup): Peer | undefined {
   if (rule.peers === undefined) return undefined;
   const family = packet.family === 4 ? 'v4' : 'v6';
   if (hasAddress(ruleRanges(rule)[family], packet.remote)) return undefined;
@@ -29,7 +29,7 @@ const isGone = (peer: Peer, fleet: Pick<Fleet, 'get'>): boolean =>
   'device_id' in peer && fleet.get(peer.device_id) === undefined;
 
 /** The peers of groups' rules about such packets that name a device which is no more. */
-export function gonePeers({ groups }: EffectivePolicy, packet: Packet, fleet: DevicesNamed): readonly GonePeer[] {
+export function gonePeers({ groups }: EffectivePolicy, packet: Packet, fleet: PeerLookup): readonly GonePeer[] {
   const { direction } = packet;
   return groups.flatMap((group) =>
     group[direction].flatMap((rule, index) =>

@@ -10,7 +10,7 @@ import type {
   TransportPolicy,
 } from './canonical.ts';
 import { sameRanges } from './range.ts';
-import { sameAddresses } from './shares.ts';
+import { sameAddresses } from './address-sets.ts';
 
 const sameList = <T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean =>
   a.length === b.length && a.every((x, i) => same(x, b[i] as T));

@@ -1,5 +1,5 @@
 /** Owns the union of address sets, and which group has which share of it. */
-import type { Addresses, MatchSet, Named, Names, Share, TransportPolicy } from './canonical.ts';
+import type { Addresses, MatchSet, NamedPeers, Names, Share, TransportPolicy } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import { holdsAll, isWholeFamily, mergeRanges, sameRanges, uniteRanges, type Range, type RangeSet } from './range.ts';
 
@@ -7,27 +7,27 @@ type Plain = Pick<Addresses, 'v4' | 'v6'>;
 
 const isNoRange = ({ v4, v6 }: Plain): boolean => v4.length === 0 && v6.length === 0;
 
-export const isNobody = (addresses: Addresses): boolean => isNoRange(addresses) && addresses.names === undefined;
+export const hasNoAddress = (addresses: Addresses): boolean => isNoRange(addresses) && addresses.names === undefined;
 
 const isNoPort = ({ anyPort, ports }: TransportPolicy): boolean =>
-  isNobody(anyPort) && (ports.kind === 'intervals' ? ports.intervals : ports.layers).length === 0;
+  hasNoAddress(anyPort) && (ports.kind === 'intervals' ? ports.intervals : ports.layers).length === 0;
 
 /** Whether no packet whatever is matched. */
-export const isNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
-  isNobody(any) && isNobody(echo) && isNoPort(tcp) && isNoPort(udp);
+export const matchesNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
+  hasNoAddress(any) && hasNoAddress(echo) && isNoPort(tcp) && isNoPort(udp);
 
 /** The protocol whose ports are all that protocols are told apart for; nothing where there is more to tell. */
 export function onlyTransport({ echo, tcp, udp }: MatchSet): 'tcp' | 'udp' | undefined {
-  if (!isNobody(echo) || isNoPort(tcp) === isNoPort(udp)) return undefined;
+  if (!hasNoAddress(echo) || isNoPort(tcp) === isNoPort(udp)) return undefined;
   const only = isNoPort(tcp) ? 'udp' : 'tcp';
-  return isNobody((only === 'tcp' ? tcp : udp).anyPort) ? only : undefined;
+  return hasNoAddress((only === 'tcp' ? tcp : udp).anyPort) ? only : undefined;
 }
 
-const sameNamed = (a: readonly Named[], b: readonly Named[]): boolean =>
+const sameNamedPeers = (a: readonly NamedPeers[], b: readonly NamedPeers[]): boolean =>
   a.length === b.length && a.every(({ group, key }, i) => group === b[i]?.group && key === b[i].key);
 
 const sameNames = (a: Names | undefined, b: Names | undefined): boolean =>
-  a === undefined || b === undefined ? a === b : sameNamed(a.v4, b.v4) && sameNamed(a.v6, b.v6);
+  a === undefined || b === undefined ? a === b : sameNamedPeers(a.v4, b.v4) && sameNamedPeers(a.v6, b.v6);
 
 function withoutNames(addresses: Addresses): Addresses {
   const { names: _, ...ranges } = addresses;
@@ -102,21 +102,21 @@ function mergeShares(shares: readonly Share[], order: readonly GroupId[]): Share
 }
 
 /** Each name once, in the order of the groups. */
-function mergeNamed(all: readonly Named[], order: readonly GroupId[]): Named[] {
+function mergeNamedPeers(all: readonly NamedPeers[], order: readonly GroupId[]): NamedPeers[] {
   const byKey = new Map(all.map((named) => [`${named.group} ${named.key}`, named]));
-  const placeOf = ({ group }: Named): number => order.indexOf(group);
+  const placeOf = ({ group }: NamedPeers): number => order.indexOf(group);
   return [...byKey.values()].toSorted((a, b) => placeOf(a) - placeOf(b) || (a.key < b.key ? -1 : 1));
 }
 
 /** The union of all, with the shares of all groups that are named in this order. */
 export function mergeAddresses(all: readonly Addresses[], order: readonly GroupId[] = []): Addresses {
-  const some = all.filter((addresses) => !isNobody(addresses));
+  const some = all.filter((addresses) => !hasNoAddress(addresses));
   const [first] = some;
   if (first === undefined) return { v4: [], v6: [] };
   if (some.length === 1) return first;
   if (some.every(({ names }) => names === undefined)) return mergeRanged(some, order);
-  const named = (family: 'v4' | 'v6'): Named[] =>
-    mergeNamed(
+  const named = (family: 'v4' | 'v6'): NamedPeers[] =>
+    mergeNamedPeers(
       some.flatMap(({ names }) => names?.[family] ?? []),
       order,
     );
@@ -142,7 +142,7 @@ export function withoutFamilies(
   addresses: Addresses,
   { v4, v6 }: { readonly v4: boolean; readonly v6: boolean },
 ): Addresses {
-  const isFree = (list: RangeSet, named: readonly Named[] = []): boolean => list.length + named.length === 0;
+  const isFree = (list: RangeSet, named: readonly NamedPeers[] = []): boolean => list.length + named.length === 0;
   const { names } = addresses;
   if ((!v4 || isFree(addresses.v4, names?.v4)) && (!v6 || isFree(addresses.v6, names?.v6))) return addresses;
   const left = <T extends Plain>(plain: T): T => ({ ...plain, ...(v4 && { v4: [] }), ...(v6 && { v6: [] }) });
