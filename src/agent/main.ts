@@ -1,6 +1,6 @@
 /** Owns the command `ringfence agent`: runs the agent, or takes its rules away, and says in one line why it cannot. */
 import { systemClock } from '../client/clock.ts';
-import { visible } from '../node/visible.ts';
+import { printable } from '../node/printable.ts';
 import { agentConfig, WrongOptions } from './config.ts';
 import { runAgent } from './run-agent.ts';
 import { Locked } from './host/lock.ts';
@@ -36,7 +36,7 @@ export async function runAgentCommand(values: AgentValues, { version }: { readon
     return done;
   } catch (error) {
     if (!isExpected(error)) throw error;
-    process.stderr.write(`ringfence: ${visible(error.message)}\n`);
+    process.stderr.write(`ringfence: ${printable(error.message)}\n`);
     return error instanceof WrongOptions || error instanceof ForeignIdentity ? wrongUsage : failed;
   } finally {
     stop.forget();

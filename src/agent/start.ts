@@ -1,6 +1,6 @@
 /** Owns the start of the agent: a command line that runs it is read here, without loading anything of the other commands. */
 import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
-import { visible } from '../node/visible.ts';
+import { printable } from '../node/printable.ts';
 import { programVersion } from '../node/version.ts';
 import { tuneRuntime } from './host/runtime.ts';
 import { runAgentCommand } from './main.ts';
@@ -19,7 +19,7 @@ export async function startAgent(args: readonly string[]): Promise<boolean> {
     process.exitCode = await runAgentCommand(readAgentValues(args, process.env), { version: programVersion });
   } catch (error) {
     if (!(error instanceof WrongCommandLine)) throw error;
-    process.stderr.write(`ringfence: ${visible(error.message)}\n`);
+    process.stderr.write(`ringfence: ${printable(error.message)}\n`);
     process.exitCode = wrongUsage;
   }
   return true;

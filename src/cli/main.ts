@@ -6,7 +6,7 @@ import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { addLabCommands } from './lab/command.ts';
 import { addBackupCommands, addServerCommand } from './server/command.ts';
-import { visible } from '../node/visible.ts';
+import { printable } from '../node/printable.ts';
 import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 
@@ -15,7 +15,7 @@ const wrongUsage = 2;
 
 /** One clear line, whatever commander would have said in several. */
 const oneLine = (text: string): string =>
-  `ringfence: ${visible(
+  `ringfence: ${printable(
     text
       .replace(/^error: /, '')
       .trim()

@@ -1,6 +1,6 @@
 /** Owns the agent's log: one line an event, readable by people and by the journal. */
 
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 
 export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -12,14 +12,14 @@ const priorities: { readonly [L in LogLevel]: number } = { error: 3, warn: 4, in
 const value = (field: string | number | boolean): string => {
   const text = String(field);
   // A line stays a line, and a field a field, whatever is in it.
-  return /^[\w.:/@,+-]+$/.test(text) ? text : visible(JSON.stringify(text));
+  return /^[\w.:/@,+-]+$/.test(text) ? text : printable(JSON.stringify(text));
 };
 
 export function printLine(message: string, fields: Fields = {}): string {
   const pairs = Object.entries(fields).flatMap(([key, field]) =>
     field === undefined ? [] : [`${key}=${value(field)}`],
   );
-  return [visible(message), ...pairs].join(' ');
+  return [printable(message), ...pairs].join(' ');
 }
 
 export interface LineLogOptions {

@@ -2,7 +2,7 @@
 import { wordsFor, type Named } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
-import { isVisible } from '../../node/visible.ts';
+import { isPrintable } from '../../node/printable.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
@@ -61,5 +61,5 @@ export async function printNames(session: Session, root: CommandNode, words: rea
   const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
   const names = new Set([...candidates.words, ...found.flat()]);
   // Nobody can type what cannot be seen.
-  for (const name of names) if (isVisible(name)) terminal.out(`${name}\n`);
+  for (const name of names) if (isPrintable(name)) terminal.out(`${name}\n`);
 }

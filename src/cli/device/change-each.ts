@@ -6,7 +6,7 @@ import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 
 /** How a list is changed: replaced, or by some of its entries. */
 export type ListChange = 'set' | 'add' | 'remove';
@@ -82,7 +82,7 @@ export async function changeList(
         const { organization_id, id, revision, hostname, [field]: now = [] } = newest;
         // The person chose it by a name that it had then.
         if (hostname !== device.hostname) {
-          const names = `${visible(deviceName(device))} is called ${visible(deviceName(newest))} now`;
+          const names = `${printable(deviceName(device))} is called ${printable(deviceName(newest))} now`;
           throw new CliError('conflict', `device ${id} was renamed meanwhile: ${names}; nothing was changed on it`);
         }
         const list = listAfter(way, now, named);
@@ -122,7 +122,7 @@ export async function changeEach(
   } catch (error) {
     if (isMany) {
       const stuck = devices[after.length];
-      const where = stuck === undefined ? '' : `, until ${visible(deviceName(stuck))}`;
+      const where = stuck === undefined ? '' : `, until ${printable(deviceName(stuck))}`;
       session.terminal.note(`${changed} of ${devices.length} devices were changed${where}.`);
     }
     throw error;
@@ -132,6 +132,6 @@ export async function changeEach(
   await session.print({
     data: isMany ? after : first,
     ids: after.map(({ id }) => id),
-    table: () => after.map((device) => `${visible(line(device))}\n`).join(''),
+    table: () => after.map((device) => `${printable(line(device))}\n`).join(''),
   });
 }

@@ -3,7 +3,7 @@ import type { Session } from '../session/session.ts';
 import { exitCodes } from '../terminal/exit.ts';
 import type { Style } from '../terminal/screen.ts';
 import type { Layout } from '../terminal/table.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import type { Check, CheckState } from './check.ts';
 import { deviceChecks } from './device-checks.ts';
 import { serverChecks } from './server-checks.ts';
@@ -35,8 +35,8 @@ function render(checks: readonly Check[], { paint }: Layout): string {
     const [word, style] = words[state];
     const indent = ' '.repeat(9 + widest + 2);
     return [
-      `${paint(style, word.padEnd(7))}  ${name.padEnd(widest)}  ${visible(detail)}`,
-      ...(advice === undefined ? [] : [`${indent}${paint('dim', visible(advice))}`]),
+      `${paint(style, word.padEnd(7))}  ${name.padEnd(widest)}  ${printable(detail)}`,
+      ...(advice === undefined ? [] : [`${indent}${paint('dim', printable(advice))}`]),
     ];
   });
   return lines.map((line) => `${line}\n`).join('');

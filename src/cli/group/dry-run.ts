@@ -1,7 +1,7 @@
 /** Owns `--dry-run` of the commands that write a group: what would change and on which devices, with nothing written. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupChanges } from '../../client/words/changes.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
@@ -63,6 +63,6 @@ export async function printDryRun(session: Session, { before, after }: GroupChan
 function touchedWords(names: readonly string[]): string {
   if (names.length === 0) return 'No device has it.';
   const more = names.length > namedDevices ? ` and ${names.length - namedDevices} more` : '';
-  const shown = visible(names.slice(0, namedDevices).join(', '));
+  const shown = printable(names.slice(0, namedDevices).join(', '));
   return `It concerns ${names.length === 1 ? '1 device' : `${names.length} devices`}: ${shown}${more}.`;
 }

@@ -1,7 +1,7 @@
 /** Owns devices as rules name them, in words: `label:app+prod`, `device:web-1`, `all-devices`; read and written. */
 import type { Device } from '../../api/device.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
-import { isVisible } from '../../node/visible.ts';
+import { isPrintable } from '../../node/printable.ts';
 import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -34,7 +34,7 @@ export function peerNames(devices: readonly Device[]): PeerNames {
       const device = byId.get(id);
       if (device === undefined) return undefined;
       const word = wordFor(device);
-      return plainName.test(word) && isVisible(word) ? word : id;
+      return plainName.test(word) && isPrintable(word) ? word : id;
     },
   };
 }

@@ -9,7 +9,7 @@ import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
 import { printDryRun } from '../group/dry-run.ts';
 import { peerNames } from '../group/peer-text.ts';
@@ -54,7 +54,7 @@ function printStates<State extends AnyState>(
 ): Promise<void> {
   const block = ({ state, lines }: (typeof told)[number], paint: Paint): string => {
     const { revision, at, username, user_id, type } = state;
-    const who = visible(username ?? user_id ?? 'before there was a history');
+    const who = printable(username ?? user_id ?? 'before there was a history');
     const head = `${paint('bold', `revision ${revision}`)}  ${shortTime(at)}  ${who}${type === 'delete' ? '  deleted' : ''}`;
     const none = type === 'delete' ? [] : [paint('dim', 'no rule or field changed')];
     const shown = type === 'delete' ? [] : lines.map((line) => paintLine(line, paint));
@@ -133,11 +133,11 @@ export async function groupDiff(session: Session, text: string, from?: string, t
     ids: [id],
     table: ({ paint }) =>
       lines.length === 0
-        ? `Nothing differs in group ${visible(name)}.\n`
+        ? `Nothing differs in group ${printable(name)}.\n`
         : [
             paint(
               'bold',
-              `group ${visible(name)}, revision ${first?.revision ?? 'none'} → ${last?.revision ?? 'none'}`,
+              `group ${printable(name)}, revision ${first?.revision ?? 'none'} → ${last?.revision ?? 'none'}`,
             ),
             ...lines.map((line) => `  ${paintLine(line, paint)}`),
           ]
@@ -168,7 +168,7 @@ export async function restore(
   if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: standing(then) });
   const name = now?.record.group_name ?? text;
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
-  const question = `Make group ${visible(name)} what it was at revision ${revision}?`;
+  const question = `Make group ${printable(name)} what it was at revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const given = {
     signal,

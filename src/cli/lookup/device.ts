@@ -4,7 +4,7 @@ import { wordsFor, type Named } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import { isPattern, matchesPattern } from './pattern.ts';
 
 export async function allDevices(session: Session): Promise<readonly Device[]> {
@@ -40,7 +40,7 @@ export interface Devices {
 export function pickDevices(devices: readonly Device[], text: string): Devices {
   if (!isPattern(text)) return { devices: [pickDevice(devices, text)], isMany: false };
   const found = devices.filter(({ hostname }) => matchesPattern(text, hostname));
-  if (found.length === 0) throw new CliError('notFound', `no device has a host name like ${visible(text)}`);
+  if (found.length === 0) throw new CliError('notFound', `no device has a host name like ${printable(text)}`);
   return { devices: found, isMany: true };
 }
 

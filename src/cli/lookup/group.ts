@@ -4,7 +4,7 @@ import { type Named } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 
 export async function allGroups(session: Session): Promise<readonly SecurityGroup[]> {
   const client = await session.client();
@@ -37,7 +37,7 @@ function splitNames(groups: readonly SecurityGroup[], text: string): readonly st
   const same = text.includes(',') ? groups.filter(({ group_name }) => group_name === text.trim()) : [];
   if (same.length === 0) return text.split(',');
   throw usageError(
-    `${visible(text)} is ambiguous: it is the name of a group, and names with a comma between; use ids:`,
+    `${printable(text)} is ambiguous: it is the name of a group, and names with a comma between; use ids:`,
     same.map((group) => namedLine(namesOfGroup(group))),
   );
 }

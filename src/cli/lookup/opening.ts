@@ -1,6 +1,6 @@
 /** Owns the question before a write that takes the last group from devices, so that the default group applies to them. */
 import { RingfenceError } from '../../client/error.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { allDevices, deviceName } from './device.ts';
@@ -35,7 +35,7 @@ export async function writeOrAsk<T>(
       throw new CliError('conflict', `nothing was written: ${reason}; use --detach to go on`, devices);
     }
     terminal.note(`${reason[0]?.toUpperCase()}${reason.slice(1)}:`);
-    for (const name of devices) terminal.note(`  ${visible(name)}`);
+    for (const name of devices) terminal.note(`  ${printable(name)}`);
     if (!(await terminal.confirm('Go on?', { yes: false, signal })))
       throw new CliError('conflict', 'nothing was changed');
     return write({ detach: true });

@@ -15,7 +15,7 @@ import { peerWord, ruleWords } from '../../client/words/rule.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import type { Session } from '../session/session.ts';
 import { readPort } from '../terminal/port.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { renderTable } from '../terminal/table.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
@@ -223,7 +223,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
 /** What of a container differs, or where one is easily overlooked. */
 function containersWords(side: Side): readonly string[] {
   const { device, direction, decision } = side;
-  const name = visible(deviceName(device));
+  const name = printable(deviceName(device));
   if (side.containers === 'ignore') return [`Containers on ${name} are not judged: its agent ignores them.`];
   if (decision.reason.kind === 'server')
     return [`Containers on ${name} have no part in it: the way is the agent's own.`];
@@ -246,19 +246,19 @@ function render(explanation: {
   const { from, to, asked, passes, sides, paint } = explanation;
   const end = ({ name, address, isStandIn }: ExplainEndpoint): string => {
     const text = isStandIn ? 'no address yet' : printAddress(address.family, address.value);
-    return visible(name === text ? name : `${name} (${text})`);
+    return printable(name === text ? name : `${name} (${text})`);
   };
   const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
   const port = asked.port === undefined ? '' : ` ${asked.port}`;
-  const doubts = sides.flatMap(({ doubt }) => (doubt === undefined ? [] : [visible(doubt)]));
+  const doubts = sides.flatMap(({ doubt }) => (doubt === undefined ? [] : [printable(doubt)]));
   const lines = [
     `${verdictWords(verdict(passes), doubts)}: a new ${asked.proto}${port} connection from ${end(from)} to ${end(to)}`,
   ];
   for (const side of sides) {
     const where = side.direction === 'outbound' ? 'out of' : 'into';
-    const [first = '', ...rest] = reasonWords(side).map(visible);
+    const [first = '', ...rest] = reasonWords(side).map(printable);
     lines.push(
-      `  ${where} ${visible(deviceName(side.device))}: ${verdict(side.decision.verdict === 'accept')}, ${first}`,
+      `  ${where} ${printable(deviceName(side.device))}: ${verdict(side.decision.verdict === 'accept')}, ${first}`,
     );
     for (const line of rest) lines.push(`    ${line}`);
   }
@@ -268,7 +268,7 @@ function render(explanation: {
   const notes = [
     ...sides.flatMap(containersWords),
     ...(whole === '' ? [] : [whole]),
-    ...(nowhere.length === 0 ? [] : [`Rules by address cannot match ${visible(nowhere.join(' and '))} yet.`]),
+    ...(nowhere.length === 0 ? [] : [`Rules by address cannot match ${printable(nowhere.join(' and '))} yet.`]),
   ].map((line) => paint('dim', line));
   return [...lines, ...notes].map((line) => `${line}\n`).join('');
 }

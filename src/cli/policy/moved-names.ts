@@ -5,7 +5,7 @@
 import type { Device } from '../../api/device.ts';
 import type { DevicePolicyState } from '../../api/history/states.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { Session } from '../session/session.ts';
 import { shortTime } from '../terminal/time.ts';
@@ -96,7 +96,7 @@ const isLabelled = ({ record: { labels = [] } }: DevicePolicyState, older: Devic
 /** `policy.yaml:3: db-1 is the device … of user … now; it was the device … of user …, deleted 2026-11-17 23:30` */
 export const movedLines = (moved: readonly MovedName[]): readonly string[] =>
   moved.map(({ where, device, before: { type, at, record } }) => {
-    const now = `${visible(device.hostname)} is the device ${device.id} of user ${device.user_id} now`;
+    const now = `${printable(device.hostname)} is the device ${device.id} of user ${device.user_id} now`;
     const was = `it was the device ${record.id} of user ${record.user_id}`;
-    return `${visible(where)}: ${now}; ${was}${type === 'delete' ? `, deleted ${shortTime(at)}` : ''}`;
+    return `${printable(where)}: ${now}; ${was}${type === 'delete' ? `, deleted ${shortTime(at)}` : ''}`;
   });

@@ -12,7 +12,7 @@ import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { selectorsInWords } from '../group/text.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import { ruleChanges, ruleWords } from '../../client/words/rule.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 
 export interface Actual {
@@ -100,7 +100,7 @@ function sameDeviceTwice(desired: Desired, actual: Actual): readonly CliError[] 
       ? []
       : [
           usageError(
-            `${entry.where}: ${visible(entry.device)} is the device ${device.id}, which is in ${before} already`,
+            `${entry.where}: ${printable(entry.device)} is the device ${device.id}, which is in ${before} already`,
           ),
         ];
   });
@@ -126,12 +126,12 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: Actual): S
   const [only, second] = same;
   if (second !== undefined)
     throw usageError(
-      `${same.length} groups are called ${visible(name)}; add the \`id\` of the one you mean:`,
+      `${same.length} groups are called ${printable(name)}; add the \`id\` of the one you mean:`,
       same.map((group) => namedLine(namesOfGroup(group))),
     );
   if (only !== undefined && id !== undefined)
     throw usageError(
-      `no group has the id ${id}; the group that is called ${visible(name)} is another one, ${only.id}: correct the \`id\`, or remove it`,
+      `no group has the id ${id}; the group that is called ${printable(name)} is another one, ${only.id}: correct the \`id\`, or remove it`,
     );
   return only;
 }
@@ -159,7 +159,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
     const [is, wanted] = [group.guardrail, guardrail].map((kind) =>
       kind === undefined ? 'no guardrail' : `guardrail ${kind}`,
     );
-    throw usageError(`group ${visible(group.group_name)} is ${is} and stays so; the file says ${wanted}`);
+    throw usageError(`group ${printable(group.group_name)} is ${is} and stays so; the file says ${wanted}`);
   }
   const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound, names);
   const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound, names);
@@ -251,14 +251,14 @@ function findDevice({ id, device: name }: DesiredDevice, { devices }: Actual): D
     if ([device.hostname, device.public_key, device.id].includes(isUuid(name) ? name.toLowerCase() : name))
       return device;
     // What is only an address, or part of an id, may be another device's tomorrow.
-    throw usageError(`a file names a device by its host name or its full id, not by ${visible(name)}; it is`, [
+    throw usageError(`a file names a device by its host name or its full id, not by ${printable(name)}; it is`, [
       namedLine(namesOfDevice(device)),
     ]);
   }
   const found = devices.find((device) => device.id === id);
   if (found !== undefined) return found;
   const same = devices.filter(({ hostname }) => hostname === name);
-  const more = same.length === 0 ? '' : `; what is called ${visible(name)} now is another device:`;
+  const more = same.length === 0 ? '' : `; what is called ${printable(name)} now is another device:`;
   throw new CliError(
     'notFound',
     `no device has the id ${id}${more}`,
@@ -288,7 +288,7 @@ function reference(
   const others = groups.filter(({ id }) => id !== group?.id && couldMean(id, name));
   if (others.length > 0)
     throw usageError(
-      `${visible(name)} is ambiguous: it is the name of a group in the files and part of the id of another; write the id of the one you mean:`,
+      `${printable(name)} is ambiguous: it is the name of a group in the files and part of the id of another; write the id of the one you mean:`,
       [...(group === undefined ? [] : [group]), ...others].map((one) => namedLine(namesOfGroup(one))),
     );
   return group === undefined ? { scope: only.scope, name } : { id: group.id };
@@ -313,6 +313,6 @@ const styles = { '+': 'green', '~': 'yellow', '-': 'red' } as const;
 
 /** A step as a person reads it: what it is about, then everything that it changes. */
 export function renderStep({ action, kind, name, lines }: Step, paint: Paint): readonly string[] {
-  const line = (sign: '+' | '-' | '~', text: string): string => paint(styles[sign], `${sign} ${visible(text)}`);
+  const line = (sign: '+' | '-' | '~', text: string): string => paint(styles[sign], `${sign} ${printable(text)}`);
   return [line(signs[action], `${kind} ${name}`), ...lines.map(([sign, text]) => `    ${line(sign, text)}`)];
 }

@@ -3,7 +3,7 @@ import { couldMean, isEndOfId, type Named } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nearest } from '../../node/nearest.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 
 /**
  * The one thing that the text means. `what` is its kind in words, for the messages.
@@ -32,23 +32,23 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
   if (second !== undefined) {
     const why =
       called.length === found.length
-        ? `${found.length} ${what}s are called ${visible(given)}`
+        ? `${found.length} ${what}s are called ${printable(given)}`
         : called.length > 0
-          ? `${visible(given)} is ambiguous: it is the name of one ${what} and part of the id of another`
-          : `${found.length} ${what}s have an id that ends with ${visible(given)}`;
+          ? `${printable(given)} is ambiguous: it is the name of one ${what} and part of the id of another`
+          : `${found.length} ${what}s have an id that ends with ${printable(given)}`;
     throw usageError(`${why}; name the one you mean by its id:`, found.map(namedLine));
   }
   const near = nearest(
     given,
     named.flatMap(({ names }) => names.filter((name) => name !== '')),
   );
-  const hint = near === undefined ? '' : `; did you mean ${visible(near)}?`;
-  throw new CliError('notFound', `no ${what} is called ${visible(given)}${hint}`);
+  const hint = near === undefined ? '' : `; did you mean ${printable(near)}?`;
+  throw new CliError('notFound', `no ${what} is called ${printable(given)}${hint}`);
 }
 
 /** A thing in a message that asks which one is meant. */
 export const namedLine = ({ id, names, note = '' }: Named): string =>
   [id, ...names, note]
     .filter((part) => part !== '')
-    .map(visible)
+    .map(printable)
     .join('  ');

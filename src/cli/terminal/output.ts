@@ -1,6 +1,6 @@
 /** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
-import { visible, visibleJson } from '../../node/visible.ts';
+import { printable, printableJson } from '../../node/printable.ts';
 import type { Layout } from './table.ts';
 
 export const outputs = ['table', 'wide', 'json', 'yaml'] as const;
@@ -36,7 +36,7 @@ export async function print(
 }
 
 export const toJson = (data: unknown, indent?: number): string =>
-  `${visibleJson(JSON.stringify(data, undefined, indent))}\n`;
+  `${printableJson(JSON.stringify(data, undefined, indent))}\n`;
 
 export async function toYaml(data: unknown): Promise<string> {
   const { writeYaml } = await import('./write-yaml.ts');
@@ -52,7 +52,7 @@ async function render(output: Output, quiet: boolean, answer: CommandOutput, lay
       return toYaml(answer.data);
     case 'table':
     case 'wide':
-      return typeof answer.table === 'string' ? `${visible(answer.table)}\n` : answer.table(layout);
+      return typeof answer.table === 'string' ? `${printable(answer.table)}\n` : answer.table(layout);
     default:
       return output satisfies never;
   }

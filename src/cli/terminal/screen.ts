@@ -1,7 +1,7 @@
 /** Owns what a terminal is sent: colours that only we can ask for, and text in which everything can be seen. */
-import { escaped, invisible } from '../../node/visible.ts';
+import { escaped, unprintable } from '../../node/printable.ts';
 
-const unsafe = new RegExp(`[${invisible}]`, 'gu');
+const unsafe = new RegExp(`[${unprintable}]`, 'gu');
 
 export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow';
 const codes: { readonly [S in Style]: readonly [number, number] } = {
@@ -31,7 +31,7 @@ export function createScreen({ colour, secret }: { readonly colour: boolean; rea
   if (!colour) return plain;
   const word = `\u0001${secret()}:`;
   const mark = (code: number): string => `${word}${code};`;
-  const pattern = new RegExp(`${word}(\\d{1,2});|[${invisible}]`, 'gu');
+  const pattern = new RegExp(`${word}(\\d{1,2});|[${unprintable}]`, 'gu');
   return {
     paint: (style, text) => (text === '' ? '' : `${mark(codes[style][0])}${text}${mark(codes[style][1])}`),
     render: (text) =>

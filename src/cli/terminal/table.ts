@@ -1,7 +1,7 @@
 /** Owns tables and records for people: rows of text under heads, which fit the terminal where there is one. */
 import { compareNames } from './name-order.ts';
 import { cutTo, widthOf } from './text.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import { shortId } from '../../client/words/short-id.ts';
 import type { Paint } from './screen.ts';
 
@@ -62,7 +62,7 @@ function fit(wanted: readonly number[], canShrink: readonly boolean[], room: num
 export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], layout: Layout): string {
   const { paint, wide, headers } = layout;
   const shown = columns.filter((column) => wide || column.wide !== true);
-  const cells = rows.map((row) => shown.map(({ text }) => visible(text(row))));
+  const cells = rows.map((row) => shown.map(({ text }) => printable(text(row))));
   const wanted = shown.map(({ head }, index) =>
     cells.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), headers ? widthOf(head) : 0),
   );
@@ -92,7 +92,7 @@ export function renderFields(
   return fields
     .map(([name, value]) => {
       const label = paint('bold', pad(name, width, undefined));
-      const lines = typeof value === 'string' ? [visible(value)] : value.map(visible);
+      const lines = typeof value === 'string' ? [printable(value)] : value.map(printable);
       const [first = '', ...rest] = lines;
       const indent = ' '.repeat(width + 2);
       return [`${label}  ${first}`.trimEnd(), ...rest.map((line) => indent + line)].map((line) => `${line}\n`).join('');

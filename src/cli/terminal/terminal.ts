@@ -1,6 +1,6 @@
 /** Owns the two ends of the program: what it reads from a person or a pipe, and what it writes to one. */
 import { usageError } from './exit.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 import { createScreen, type Paint, type Screen } from './screen.ts';
 
 export interface TerminalOptions {
@@ -108,7 +108,7 @@ export class Terminal {
         signal.removeEventListener('abort', onAbort);
         resolve('');
       });
-      const shown = visible(question);
+      const shown = printable(question);
       process.stderr.write(shown);
       if (!echo) {
         // What readline would draw is the secret itself.

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { idColumn, renderFields, renderTable, sortByName, type Layout } from './table.ts';
 import { widthOf } from './text.ts';
-import { isVisible, visible, visibleJson } from '../../node/visible.ts';
+import { isPrintable, printable, printableJson } from '../../node/printable.ts';
 import { createScreen } from './screen.ts';
 import { readYaml } from './read-yaml.ts';
 import { writeYaml } from './write-yaml.ts';
@@ -17,15 +17,15 @@ describe('text for a terminal', () => {
   });
 
   it('holds nothing that speaks to the terminal or turns the line around', () => {
-    expect(visible('a\u001b[31mb\u009bc\u202ed\te')).toBe('a\\u001b[31mb\\u009bc\\u202ed\\u0009e');
-    expect(visible('two\nlines')).toBe('two lines');
+    expect(printable('a\u001b[31mb\u009bc\u202ed\te')).toBe('a\\u001b[31mb\\u009bc\\u202ed\\u0009e');
+    expect(printable('two\nlines')).toBe('two lines');
   });
 
   it.each(['\u200b', '\u200d', '\u2060', '\u2066', '\u061c', '\u00ad', '\ufeff', '\u2028', '\u3164', '\u{e0041}'])(
     'shows the invisible %j',
     (character) => {
-      expect(isVisible(character)).toBe(false);
-      expect(visible(`a${character}b`)).toMatch(/^a\\u(?:[0-9a-f]{4}|\{[0-9a-f]+\})b$/);
+      expect(isPrintable(character)).toBe(false);
+      expect(printable(`a${character}b`)).toMatch(/^a\\u(?:[0-9a-f]{4}|\{[0-9a-f]+\})b$/);
     },
   );
 
@@ -42,10 +42,10 @@ describe('text for a terminal', () => {
       both: 'one\n\u200btwo',
       ['k\u200be']: ['plain'],
     };
-    const json = visibleJson(JSON.stringify(data, undefined, 2));
-    expect([JSON.parse(json), isVisible(json.replaceAll('\n', ''))]).toEqual([data, true]);
+    const json = printableJson(JSON.stringify(data, undefined, 2));
+    expect([JSON.parse(json), isPrintable(json.replaceAll('\n', ''))]).toEqual([data, true]);
     const yaml = writeYaml(data);
-    expect([readYaml(yaml), isVisible(yaml.replaceAll('\n', ''))]).toEqual([data, true]);
+    expect([readYaml(yaml), isPrintable(yaml.replaceAll('\n', ''))]).toEqual([data, true]);
     expect(yaml).toContain('lines: |\n  one\n  two\n');
   });
 });

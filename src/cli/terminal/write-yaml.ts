@@ -1,6 +1,6 @@
 /** Owns the writing of YAML, in a file of its own so that it is loaded only by commands that write it, and without what reads. */
 import { Document, visit } from 'yaml';
-import { needsQuotes, visibleYaml } from '../../node/visible.ts';
+import { needsQuotes, printableYaml } from '../../node/printable.ts';
 
 export function writeYaml(data: unknown): string {
   const document = new Document(data, { aliasDuplicateObjects: false });
@@ -9,5 +9,5 @@ export function writeYaml(data: unknown): string {
       if (typeof scalar.value === 'string' && needsQuotes(scalar.value)) scalar.type = 'QUOTE_DOUBLE';
     },
   });
-  return visibleYaml(document.toString({ lineWidth: 0 }));
+  return printableYaml(document.toString({ lineWidth: 0 }));
 }

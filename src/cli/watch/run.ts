@@ -8,7 +8,7 @@ import { rulesInWords } from '../group/text.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
 import { nearest } from '../../node/nearest.ts';
-import { visible } from '../../node/visible.ts';
+import { printable } from '../../node/printable.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {
   device: 'device',
@@ -109,8 +109,8 @@ function line({ terminal: { paint } }: Session, change: Change, now: Date): stri
   const name = 'group_name' in record ? `group ${record.group_name}` : `device ${record.hostname || record.id}`;
   const revision = change.type === 'deleted' ? change.revision : change.new.revision;
   const details = change.type === 'updated' ? differences(change.old, change.new) : [];
-  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${visible(name)}`)}`;
-  const tail = [...(revision === undefined ? [] : [`revision ${revision}`]), ...details].map(visible).join(', ');
+  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${printable(name)}`)}`;
+  const tail = [...(revision === undefined ? [] : [`revision ${revision}`]), ...details].map(printable).join(', ');
   return `${head}  ${paint('dim', tail)}\n`;
 }
 

@@ -1,11 +1,11 @@
-/** Owns text in which nothing is invisible, turns the line around or gives a terminal orders: what a terminal or a log may be sent. */
+/** Owns text in which nothing is unprintable, turns the line around or gives a terminal orders: what a terminal or a log may be sent. */
 
 /**
  * Controls of both kinds, format characters (bidirectional controls, zero width characters, tags), separators of lines and paragraphs, lone
  * surrogates, and the letters that have no shape. A name must not look like another one.
  */
-export const invisible = '\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Cs}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0';
-const unsafe = new RegExp(`[${invisible}]`, 'gu');
+export const unprintable = '\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Cs}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0';
+const unsafe = new RegExp(`[${unprintable}]`, 'gu');
 
 const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, '0');
 /** `\u202e` */
@@ -15,23 +15,23 @@ export const escaped = (character: string): string => {
 };
 
 /** One line in which everything can be seen: `\u202e`. */
-export const visible = (text: string): string => text.replace(unsafe, (c) => (c === '\n' ? ' ' : escaped(c)));
+export const printable = (text: string): string => text.replace(unsafe, (c) => (c === '\n' ? ' ' : escaped(c)));
 
 /** Whether a person can see, and so type, every character. */
-export const isVisible = (text: string): boolean => text.search(unsafe) === -1;
+export const isPrintable = (text: string): boolean => text.search(unsafe) === -1;
 
 /** JSON with the same meaning, in which everything can be seen. Line ends are its layout. */
-export const visibleJson = (json: string): string =>
+export const printableJson = (json: string): string =>
   json.replace(unsafe, (c) => {
     if (c === '\n') return c;
     return Array.from({ length: c.length }, (_, index) => `\\u${hex(c.charCodeAt(index), 4)}`).join('');
   });
 
-/** Whether YAML has to quote a text so that `visibleYaml` can escape it. */
-export const needsQuotes = (text: string): boolean => !isVisible(text.replaceAll('\n', ''));
+/** Whether YAML has to quote a text so that `printableYaml` can escape it. */
+export const needsQuotes = (text: string): boolean => !isPrintable(text.replaceAll('\n', ''));
 
 /** YAML with the same meaning, in which everything can be seen; what needs it stands in double quotes already. */
-export const visibleYaml = (yaml: string): string =>
+export const printableYaml = (yaml: string): string =>
   yaml.replace(unsafe, (c) => {
     const code = c.codePointAt(0) ?? 0;
     if (c === '\n') return c;
