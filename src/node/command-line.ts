@@ -1,6 +1,6 @@
 /** Owns the reading of a command line and its environment variables by a table of options. */
 import { isOff } from './environment.ts';
-import { nearest } from './nearest.ts';
+import { closestWord } from './closest-word.ts';
 
 // An `import` of this module loads all that it exports: 1 MB of an agent's memory.
 const { parseArgs } = process.getBuiltinModule('node:util');
@@ -113,7 +113,7 @@ function reasonFor(error: unknown, entries: readonly Entry[], args: readonly str
   const named = /'(-[^'\s=]*)/.exec(message)?.[1] ?? '';
   const spec = entries.find(({ long }) => `--${long}` === named)?.spec;
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
-    const near = nearest(
+    const near = closestWord(
       named,
       entries.map(({ long }) => `--${long}`),
     );

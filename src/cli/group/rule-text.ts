@@ -1,5 +1,5 @@
 /** Owns rules in human words: `tcp 443 from 10.0.0.0/8, label:app`, as people type them. */
-import { nearest } from '../../node/nearest.ts';
+import { closestWord } from '../../node/closest-word.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
@@ -78,7 +78,7 @@ function readProtocol(word: string): string {
   const lower = word.toLowerCase();
   if (lower === 'any' || lower === 'all') return 'ip';
   if (protocols.some((known) => known === lower)) return lower;
-  const near = nearest(lower, [...protocols, ...services.flatMap(({ words }) => words)]);
+  const near = closestWord(lower, [...protocols, ...services.flatMap(({ words }) => words)]);
   throw usageError(
     `\`${word}\` is not a protocol${near === undefined ? '' : ` (did you mean \`${near}\`?)`}; known: ${protocols.join(', ')}, or a service like ssh`,
   );

@@ -2,7 +2,7 @@
 import { couldMean, isEndOfId, type Named } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { nearest } from '../../node/nearest.ts';
+import { closestWord } from '../../node/closest-word.ts';
 import { printable } from '../../node/printable.ts';
 
 /**
@@ -38,7 +38,7 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
           : `${found.length} ${what}s have an id that ends with ${printable(given)}`;
     throw usageError(`${why}; name the one you mean by its id:`, found.map(namedLine));
   }
-  const near = nearest(
+  const near = closestWord(
     given,
     named.flatMap(({ names }) => names.filter((name) => name !== '')),
   );

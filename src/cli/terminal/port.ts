@@ -1,5 +1,5 @@
 /** Owns ports as people type them: a number, or the name of a well-known service. */
-import { nearest } from '../../node/nearest.ts';
+import { closestWord } from '../../node/closest-word.ts';
 import { fitsProtocol, serviceNamed, services } from '../../policy/services.ts';
 import { usageError } from './exit.ts';
 
@@ -16,7 +16,7 @@ export function portNamed(text: string, protocol: string): number | undefined {
 /** A hint at the service that was perhaps meant. */
 export function nearService(text: string): string {
   const near = /^[a-z]/i.test(text)
-    ? nearest(
+    ? closestWord(
         text,
         services.flatMap(({ words }) => words),
       )

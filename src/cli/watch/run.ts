@@ -7,7 +7,7 @@ import { usageError } from '../terminal/exit.ts';
 import { rulesInWords } from '../group/text.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { nearest } from '../../node/nearest.ts';
+import { closestWord } from '../../node/closest-word.ts';
 import { printable } from '../../node/printable.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {
@@ -24,7 +24,7 @@ function readKinds(given: readonly string[]): readonly WatchKind[] {
   const kinds = given.map((word) => {
     const kind = words[word.toLowerCase()];
     if (kind !== undefined) return kind;
-    const near = nearest(word, Object.keys(words));
+    const near = closestWord(word, Object.keys(words));
     throw usageError(
       `\`${word}\` cannot be watched${near === undefined ? '' : ` (did you mean ${near}?)`}; known: ${watchKinds.join(', ')}`,
     );

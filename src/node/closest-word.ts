@@ -1,7 +1,7 @@
 /** Owns the guess what was meant by a mistyped word. */
 
 /** The nearest of the words to a mistyped one, if any is near enough. */
-export function nearest(word: string, words: readonly string[]): string | undefined {
+export function closestWord(word: string, words: readonly string[]): string | undefined {
   const lower = word.toLowerCase();
   const ranked = words
     .map((candidate) => ({ candidate, distance: distance(lower, candidate.toLowerCase()) }))
