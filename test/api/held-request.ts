@@ -1,7 +1,7 @@
 /** Owns a request that a test stops on its way: its head and its body go out apart, and the guard tells when it has let the request in. */
 import { connect, type Socket } from 'node:net';
 import { vi } from 'vitest';
-import { Entrance } from '../../src/server/http/guard/entrance.ts';
+import { RequestGuard } from '../../src/server/http/guard/request-guard.ts';
 
 /** Names the request to the guard that is watched. */
 const gateHeader = 'x-test-gate';
@@ -17,9 +17,9 @@ let serial = 0;
 /** Watches the guards of this process until the mock is restored. */
 export function watchGuards(): { restore: () => void } {
   // eslint-disable-next-line typescript/unbound-method -- it is called with the guard that it belongs to
-  const { admit } = Entrance.prototype;
-  const spy = vi.spyOn(Entrance.prototype, 'admit').mockImplementation(async function (
-    this: Entrance,
+  const { admit } = RequestGuard.prototype;
+  const spy = vi.spyOn(RequestGuard.prototype, 'admit').mockImplementation(async function (
+    this: RequestGuard,
     id,
     request,
     params,

@@ -10,7 +10,7 @@ import { HttpError } from './errors.ts';
 import { headersAt, type Headers } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
-import { Entrance, type EntranceOptions } from './guard/entrance.ts';
+import { RequestGuard, type RequestGuardOptions } from './guard/request-guard.ts';
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
 import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
@@ -43,7 +43,7 @@ export interface AppOptions {
   readonly answerTimeoutMs: number;
   readonly stream: StreamHandler;
   /** Called when a device has shown by a request that it is there. */
-  readonly onDeviceHeard: EntranceOptions['onDeviceHeard'];
+  readonly onDeviceHeard: RequestGuardOptions['onDeviceHeard'];
   /** Speaks TLS with this certificate. */
   readonly tls?: ReturnType<typeof secureContextOf> | undefined;
   /** How long a TLS handshake may take. */
@@ -177,7 +177,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerUi(app, findAssets());
   const { stream, answerTimeoutMs, metrics } = options;
   const { store } = services;
-  const entrance = new Entrance({
+  const guard = new RequestGuard({
     lookups: {
       immediate: new Lookups(store, store, authenticate.immediate),
       batched: new Lookups(store, store.batched, authenticate.batched),
@@ -188,7 +188,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,
   });
-  registerOperations(app, { services, entrance, stream, log, metrics, answerTimeoutMs });
+  registerOperations(app, { services, guard, stream, log, metrics, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
   return app;
 }

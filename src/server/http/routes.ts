@@ -7,7 +7,7 @@ import { check, type TextLengths } from '../../api/validate.ts';
 import { lengthsOf, type Admitted, type HandlerResult, type Handler, type Services } from './call.ts';
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
-import type { Entrance } from './guard/entrance.ts';
+import type { RequestGuard } from './guard/request-guard.ts';
 import { HeldRight } from './guard/held-right.ts';
 import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
@@ -45,7 +45,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
 
 export interface RouteOptions extends StreamRouteOptions {
   readonly services: Services;
-  readonly entrance: Entrance;
+  readonly guard: RequestGuard;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
 }
@@ -88,7 +88,7 @@ function readBody<Id extends OperationId>(id: Id, given: unknown, lengths: TextL
   return body as BodyOf<Id>;
 }
 
-function answerer<Id extends AnsweredId>(id: Id, { services, entrance, answerTimeoutMs }: RouteOptions) {
+function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeoutMs }: RouteOptions) {
   const operation = operations[id];
   const handler: Handler<Id> = handlers[id];
   const lengths = lengthsOf(services.limits);
@@ -99,7 +99,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, entrance, answerTim
     const { user_id } = principal;
     const query = parseQuery(id, request.query as Record<string, unknown>);
     const heldBack = heldBackMs(query);
-    const admit = () => entrance.admit(id, request, request.params as Record<string, unknown>);
+    const admit = () => guard.admit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
     const call = (): Promise<HandlerResult> =>
       handler(
@@ -145,10 +145,10 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
   app.decorateRequest('admitted', undefined);
-  const { entrance } = options;
+  const { guard } = options;
   for (const id of operationIds) {
     const guard = async (request: FastifyRequest): Promise<void> => {
-      request.admitted = await entrance.admit(id, request, request.params as Record<string, unknown>);
+      request.admitted = await guard.admit(id, request, request.params as Record<string, unknown>);
     };
     const handler = id === 'watchEvents' ? streamRoute(options, admittedOf) : answerer(id, options);
     for (const path of pathsOf(id)) {

@@ -25,7 +25,7 @@ export interface RequestToAdmit extends Addressed {
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface EntranceOptions {
+export interface RequestGuardOptions {
   readonly lookups: Readonly<Record<'immediate' | 'batched', Lookups>>;
   readonly limits: RequestLimits;
   readonly audit: Pick<Store['audit'], 'record'>;
@@ -38,7 +38,7 @@ export interface EntranceOptions {
 }
 
 /** Who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). */
-async function enter(
+async function admitRequest(
   id: OperationId,
   request: {
     readonly presented: Presented;
@@ -67,11 +67,11 @@ async function enter(
   return { principal, variables, subjects: await admit(id, { principal, visible }, variables, lookups) };
 }
 
-export class Entrance {
-  readonly #o: EntranceOptions;
+export class RequestGuard {
+  readonly #o: RequestGuardOptions;
   readonly #firstUses = new FirstUses();
 
-  constructor(options: EntranceOptions) {
+  constructor(options: RequestGuardOptions) {
     this.#o = options;
   }
 
@@ -83,7 +83,7 @@ export class Entrance {
     const { lookups, limits, answerTimeoutMs, audit } = this.#o;
     const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
     const lookup = operations[id].coalesced === true ? lookups.batched : lookups.immediate;
-    const admitted = await within(enter(id, asked, lookup, limits), answerTimeoutMs);
+    const admitted = await within(admitRequest(id, asked, lookup, limits), answerTimeoutMs);
     const { principal } = admitted;
     // A stream counts once it is open.
     if (principal.kind === 'device' && id !== 'watchEvents') {
