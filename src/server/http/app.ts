@@ -17,7 +17,7 @@ import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.
 import { registerOperations } from './routes.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
-import { problemAnswer } from './observe/problem-answer.ts';
+import { problemResponse } from './observe/problem-response.ts';
 import { logRequest } from './observe/request-log.ts';
 import { subscriberOf } from '../subscriber.ts';
 import { addressOf } from './request/address.ts';
@@ -78,7 +78,7 @@ function addHeaders(headers: Headers, request: FastifyRequest, reply: FastifyRep
 }
 
 function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const { status, headers, body } = problemAnswer(failure, request, log);
+  const { status, headers, body } = problemResponse(failure, request, log);
   return reply.code(status).headers(headers).serializer(String).send(body);
 }
 

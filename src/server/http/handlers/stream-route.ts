@@ -7,7 +7,7 @@ import type { Admitted } from '../call.ts';
 import { areParamsOf } from '../guard/admit.ts';
 import type { Log } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import { problemAnswer } from '../observe/problem-answer.ts';
+import { problemResponse } from '../observe/problem-response.ts';
 import { logRequest } from '../observe/request-log.ts';
 import type { StreamHandler } from './events.ts';
 
@@ -42,7 +42,7 @@ export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admitt
     } catch (failure) {
       if (!reply.sent) throw failure;
       // The head of the answer may be sent already: all that is left is to log the failure and to end the connection.
-      problemAnswer(failure, request, log);
+      problemResponse(failure, request, log);
       raw.socket.destroy();
     }
     return reply;

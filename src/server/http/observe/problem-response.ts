@@ -5,18 +5,18 @@ import { problemBody, toHttpError } from '../errors.ts';
 import { pathOf } from '../request/path.ts';
 import type { Log } from './log.ts';
 
-export interface ProblemAnswer {
+export interface ProblemResponse {
   readonly status: number;
   /** Besides those that every answer carries. Names are in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-export function problemAnswer(
+export function problemResponse(
   failure: unknown,
   { id, method, url }: { readonly id: string; readonly method: string; readonly url: string },
   log: Log,
-): ProblemAnswer {
+): ProblemResponse {
   const error = toHttpError(failure);
   const path = pathOf(url);
   if (error.status >= 500) {
