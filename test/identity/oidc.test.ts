@@ -48,7 +48,7 @@ describe('an access token of the provider', () => {
   it('says who signed in and until when', async () => {
     const { exp = 0 } = decodeJwt(accessToken);
     expect(await verifier()(accessToken)).toEqual({
-      kind: 'vouched',
+      kind: 'verified',
       issuer: provider.issuer,
       subject: 'alice',
       username: 'alice@example.org',
@@ -67,7 +67,7 @@ describe('an access token of the provider', () => {
 
   it('is accepted a little beyond its time, as clocks differ, and no further', async () => {
     const { exp = 0 } = decodeJwt(accessToken);
-    expect(await verifier({ clock: () => (exp + 29) * 1000 })(accessToken)).toMatchObject({ kind: 'vouched' });
+    expect(await verifier({ clock: () => (exp + 29) * 1000 })(accessToken)).toMatchObject({ kind: 'verified' });
     expect(await verifier({ clock: () => (exp + 31) * 1000 })(accessToken)).toEqual({
       kind: 'rejected',
       why: 'The access token has expired.',
@@ -117,7 +117,7 @@ describe('refused is', () => {
 
   it('a token that was issued in the future, by more than clocks may differ', async () => {
     expect(await why(await forge({ iat: seconds(3_600) }))).toBe('The access token was issued in the future.');
-    expect(await why(await forge({ iat: seconds(20) }))).toMatchObject({ kind: 'vouched' });
+    expect(await why(await forge({ iat: seconds(20) }))).toMatchObject({ kind: 'verified' });
   });
 
   it('a token without a subject', async () => {
@@ -159,14 +159,14 @@ describe('refused is', () => {
 
   it('everything else that providers sign, told by its type or by what stands in it', async () => {
     const bare = { scope: undefined, client_id: undefined };
-    const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'vouched' | 'rejected'][] = [
-      [{ ...bare }, 'at+jwt', 'vouched'],
-      [{ ...bare }, 'application/at+JWT', 'vouched'],
+    const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'verified' | 'rejected'][] = [
+      [{ ...bare }, 'at+jwt', 'verified'],
+      [{ ...bare }, 'application/at+JWT', 'verified'],
       [{ ...bare }, 'JWT', 'rejected'],
       [{ ...bare }, undefined, 'rejected'],
-      [{ ...bare, scp: ['read'] }, 'JWT', 'vouched'],
-      [{ ...bare, cid: 'app' }, undefined, 'vouched'],
-      [{ ...bare, scope: 'openid', typ: 'Bearer' }, 'JWT', 'vouched'],
+      [{ ...bare, scp: ['read'] }, 'JWT', 'verified'],
+      [{ ...bare, cid: 'app' }, undefined, 'verified'],
+      [{ ...bare, scope: 'openid', typ: 'Bearer' }, 'JWT', 'verified'],
       [{ ...bare, scope: 'openid', typ: 'Refresh' }, 'JWT', 'rejected'],
       [{ ...bare, typ: 'ID' }, 'JWT', 'rejected'],
       [{ client_id: 'app', nonce: 'n' }, 'JWT', 'rejected'],
@@ -180,9 +180,9 @@ describe('refused is', () => {
 
   it('less where the operator named no audience: a token may be plain, but no ID token, and for nobody else', async () => {
     const bare = { scope: undefined, client_id: undefined };
-    const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'vouched' | 'rejected'][] = [
-      [bare, 'JWT', 'vouched'],
-      [bare, undefined, 'vouched'],
+    const rows: readonly [Readonly<Record<string, unknown>>, string | undefined, 'verified' | 'rejected'][] = [
+      [bare, 'JWT', 'verified'],
+      [bare, undefined, 'verified'],
       [{ ...bare, aud: undefined }, undefined, 'rejected'],
       [{ aud: undefined }, 'at+jwt', 'rejected'],
       [{ ...bare, aud: 'urn:somebody:else' }, undefined, 'rejected'],
@@ -223,8 +223,8 @@ describe('keys', () => {
       expect(await verify(after)).toMatchObject({ kind: 'rejected' });
       expect(own.keysFetched()).toBe(1);
       now += 10_000;
-      expect(await verify(after)).toMatchObject({ kind: 'vouched' });
-      expect(await verify(before)).toMatchObject({ kind: 'vouched' });
+      expect(await verify(after)).toMatchObject({ kind: 'verified' });
+      expect(await verify(before)).toMatchObject({ kind: 'verified' });
       expect(own.keysFetched()).toBe(2);
     } finally {
       await own.stop();
@@ -237,12 +237,12 @@ describe('keys', () => {
       let now = Date.now();
       const verify = verifier({ issuers: [own.issuer], clock: () => now });
       const before = (await own.signIn('alice')).accessToken;
-      expect(await verify(before)).toMatchObject({ kind: 'vouched' });
+      expect(await verify(before)).toMatchObject({ kind: 'verified' });
       await own.rotate({ forget: true });
       now += 600_001 - 300_000;
-      expect(await verify(before)).toMatchObject({ kind: 'vouched' });
+      expect(await verify(before)).toMatchObject({ kind: 'verified' });
       now += 300_000;
-      expect(await verify(await forgeFresh(before, own, now))).toMatchObject({ kind: 'vouched' });
+      expect(await verify(await forgeFresh(before, own, now))).toMatchObject({ kind: 'verified' });
       expect(await verify(before)).toEqual({
         kind: 'rejected',
         why: 'The access token is signed by a key that its issuer does not have.',
@@ -274,10 +274,10 @@ describe('keys', () => {
 
       own.unreachable(false);
       now += 2_000;
-      expect(await verify(token)).toMatchObject({ kind: 'vouched' });
+      expect(await verify(token)).toMatchObject({ kind: 'verified' });
       own.unreachable(true);
       now += 86_000_000;
-      expect(await verify(token)).toMatchObject({ kind: 'vouched' });
+      expect(await verify(token)).toMatchObject({ kind: 'verified' });
       now += 500_000;
       expect(await verify(token)).toMatchObject(away);
     } finally {

@@ -16,8 +16,8 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
 }
 
 /** What a good token says. */
-export interface Vouched {
-  readonly kind: 'vouched';
+export interface VerifiedToken {
+  readonly kind: 'verified';
   readonly issuer: string;
   readonly subject: string;
   readonly username: string;
@@ -33,7 +33,7 @@ export interface Rejected {
   readonly retryAfterSeconds?: number;
 }
 
-export type VerifyToken = (token: string) => Promise<Vouched | Rejected>;
+export type VerifyToken = (token: string) => Promise<VerifiedToken | Rejected>;
 
 /** Signatures of which only the provider can make one. A shared secret, or none at all, proves nothing. */
 export const algorithms = [
@@ -148,7 +148,7 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
       if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is no access token.');
       const username = nameFrom(payload, usernameClaim, sub);
       const expiresAt = (exp + toleranceSeconds) * 1000;
-      return { kind: 'vouched', issuer: issuer.issuer, subject: sub, username, expiresAt };
+      return { kind: 'verified', issuer: issuer.issuer, subject: sub, username, expiresAt };
     } catch (error) {
       return explain(error);
     }

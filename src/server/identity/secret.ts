@@ -9,7 +9,7 @@ const secretBytes = 32;
 /** Fills the bytes at random: `node:crypto` in the program, anything repeatable in a test. */
 export type Random = (bytes: Uint8Array) => void;
 
-export interface Minted {
+export interface NewSecret {
   /** What its holder keeps; shown once. */
   readonly secret: string;
   /** What is stored. */
@@ -19,7 +19,7 @@ export interface Minted {
 /** A plain digest suffices, because what it hides has 256 random bits: there is nothing to guess. */
 export const digestOf = (secret: string): Uint8Array => hash('sha256', secret, 'buffer');
 
-export function mint(kind: SecretKind, random: Random): Minted {
+export function mint(kind: SecretKind, random: Random): NewSecret {
   const bytes = new Uint8Array(secretBytes);
   random(bytes);
   const secret = `rf_${kind}_${Buffer.from(bytes).toString('base64url')}`;
