@@ -1,7 +1,7 @@
 /** Owns the coalescing of reads: questions that many ask at about the same time are answered by one read. */
 
 /** One way to ask. */
-export interface Ask<Key, Value> {
+export interface CoalescedRead<Key, Value> {
   get(key: Key): Promise<Value>;
   /** Answers in the order of the keys. */
   getMany(keys: readonly Key[]): Promise<readonly Value[]>;
@@ -56,12 +56,12 @@ interface Batch<Key, Value> {
  */
 export class Coalescer<Key, Value> {
   /** For whoever wants the answer as soon as it can be had. */
-  readonly immediate: Ask<Key, Value> = this.#asking(true);
+  readonly immediate: CoalescedRead<Key, Value> = this.#asking(true);
   /**
    * For those who come in thousands and can wait some milliseconds for each other, such as streams that reconnect: together they
    * cost the database as much as a hundred. A lone one does not wait, and an immediate one takes the batched ones along.
    */
-  readonly batched: Ask<Key, Value> = this.#asking(false);
+  readonly batched: CoalescedRead<Key, Value> = this.#asking(false);
   readonly #o: CoalescerOptions<Key, Value>;
   readonly #timers: Timers;
   #waiting: Batch<Key, Value>[] = [];
@@ -81,7 +81,7 @@ export class Coalescer<Key, Value> {
     return this.#reading && this.#o.concurrent !== true;
   }
 
-  #asking(immediate: boolean): Ask<Key, Value> {
+  #asking(immediate: boolean): CoalescedRead<Key, Value> {
     return {
       get: async (key) => {
         const name = this.#name(key);

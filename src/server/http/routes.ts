@@ -147,7 +147,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
   app.decorateRequest('admitted', undefined);
   const { guard } = options;
   for (const id of operationIds) {
-    const guard = async (request: FastifyRequest): Promise<void> => {
+    const onRequest = async (request: FastifyRequest): Promise<void> => {
       request.admitted = await guard.admit(id, request, request.params as Record<string, unknown>);
     };
     const handler = id === 'watchEvents' ? streamRoute(options, admittedOf) : answerer(id, options);
@@ -156,7 +156,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
         method: operations[id].method,
         url: path.replace(/\{(\w+)\}/g, ':$1'),
         config: { operation: id },
-        onRequest: guard,
+        onRequest,
         handler,
       });
     }

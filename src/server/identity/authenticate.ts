@@ -62,7 +62,7 @@ const bearer = /^bearer +([^\s]+) *$/i;
 /** Longer than any credential we know, a signed token included. */
 const longest = 8192;
 
-async function vouchedFor(
+async function verifiedUser(
   token: string,
   verify: VerifyToken,
   { users }: Pick<CallerLookups, 'users'>,
@@ -104,7 +104,7 @@ export function authenticator(
     if (authorization.length > longest) return nobody;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return nobody;
-    if (verify !== undefined && isSignedToken(secret)) return { principal: await vouchedFor(secret, verify, lookups) };
+    if (verify !== undefined && isSignedToken(secret)) return { principal: await verifiedUser(secret, verify, lookups) };
     const digest = digestOf(secret);
     return isEnrollmentKey(secret) ? ofKey(digest) : ofToken(digest, subject);
   };

@@ -1,6 +1,6 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
-import { Coalescer, type Ask } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
 import type { Authenticate, Caller, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
@@ -32,16 +32,16 @@ function nameOfLookup({ presented: { authorization, session }, subject }: Caller
 }
 
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
-const each = <Key, Value>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Value>): Ask<Key, Value> =>
+const each = <Key, Value>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Value>): CoalescedRead<Key, Value> =>
   new Coalescer<Key, Value>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
     .immediate;
 
 export class Lookups {
   readonly store: Store;
   readonly #members: CallerLookups['members'];
-  readonly #callers: Ask<CallerLookup, Caller>;
-  readonly #groups: Ask<GroupView, Visible<GroupRecord>>;
-  readonly #devices: Ask<View<DeviceId>, Visible<DeviceRecord>>;
+  readonly #callers: CoalescedRead<CallerLookup, Caller>;
+  readonly #groups: CoalescedRead<GroupView, Visible<GroupRecord>>;
+  readonly #devices: CoalescedRead<View<DeviceId>, Visible<DeviceRecord>>;
 
   constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
     this.store = store;

@@ -7,7 +7,7 @@ import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
-import { Coalescer, type Ask } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
 import type { MemberRecord, MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
@@ -81,7 +81,7 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     nameOf: ({ org, user }) => `${org} ${user}`,
   });
   const ofBy =
-    (ask: Ask<Pair, MembershipRow | undefined>): Members['of'] =>
+    (ask: CoalescedRead<Pair, MembershipRow | undefined>): Members['of'] =>
     async (org, user) => {
       const row = await ask.get({ org, user });
       return row === undefined ? undefined : { role: row.role ?? undefined };

@@ -3,7 +3,7 @@ import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts'
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
-import { Coalescer, type Ask } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
 import { drainWrites } from './drain-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
@@ -74,7 +74,7 @@ export function sessionsIn(
     },
   });
   const authenticateBy =
-    (ask: Ask<string, SessionRow | undefined>, { isUse }: { readonly isUse: boolean }): Sessions['authenticate'] =>
+    (ask: CoalescedRead<string, SessionRow | undefined>, { isUse }: { readonly isUse: boolean }): Sessions['authenticate'] =>
     async (digest, idleMs) => {
       const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;

@@ -8,7 +8,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { Coalescer, type Ask } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { pageValues, statement, type Statement } from '../postgres/sql.ts';
@@ -210,7 +210,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
     },
   });
   const authenticateBy =
-    (ask: Ask<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
+    (ask: CoalescedRead<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
     async (digest) => {
       const hex = hexOf(digest);
       const row = await ask.get(hex);

@@ -14,7 +14,7 @@ import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
-import { Coalescer, type Ask } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
 import { endUserSessions } from './sessions.ts';
@@ -112,7 +112,7 @@ export function usersIn(context: Context, members: Members): Users & Batched<Use
     nameOf: ({ issuer, subject }) => JSON.stringify([issuer, subject]),
   });
   const forIdentityBy =
-    (ask: Ask<Identity, UserRow | undefined>): Users['forIdentity'] =>
+    (ask: CoalescedRead<Identity, UserRow | undefined>): Users['forIdentity'] =>
     async ({ issuer, subject, username }) => {
       // Here, because the question is asked together with those of others.
       if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
