@@ -11,14 +11,14 @@ export interface EnforcedRevisionsOptions {
 }
 
 /** What a device was last judged by. */
-interface Judged {
+interface LastJudgement {
   readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
 }
 
 export class EnforcedRevisions {
   readonly #o: EnforcedRevisionsOptions;
-  readonly #judged = new Map<DeviceId, Judged>();
+  readonly #judged = new Map<DeviceId, LastJudgement>();
   readonly #upTo = new Map<DeviceId, number>();
   /** Those of whom it could not be told for certain: they are judged again the next time. */
   readonly #uncertain = new Set<DeviceId>();

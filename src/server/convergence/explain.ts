@@ -20,7 +20,7 @@ import { contentHash } from './group-content.ts';
 /** One end: a device of the organization, or an address that may be one's. */
 export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly address: Address };
 
-export interface Asked {
+export interface ExplainRequest {
   readonly from: ExplainedEndpoint;
   readonly to: ExplainedEndpoint;
   /** Of the family that the ends have. */
@@ -63,7 +63,7 @@ interface FoundEndpoints {
   readonly to: FoundEndpoint;
 }
 
-function endpointsOf({ from, to }: Asked, survey: Survey): FoundEndpoints | Unexplained {
+function endpointsOf({ from, to }: ExplainRequest, survey: Survey): FoundEndpoints | Unexplained {
   const [source, target] = [findEndpoint(from, survey), findEndpoint(to, survey)];
   if (typeof source === 'string') return `from_${source}`;
   if (typeof target === 'string') return `to_${target}`;
@@ -79,7 +79,7 @@ export interface ExplainOptions {
 /** Of one moment: policy, fleet and receipts at one revision. Fails with `unavailable` where that keeps changing. */
 export async function explain(
   org: OrganizationId,
-  asked: Asked,
+  asked: ExplainRequest,
   { convergence, groups }: ExplainOptions,
 ): Promise<Explanation | Unexplained> {
   for (let tries = 0; tries < mostTries; tries += 1) {

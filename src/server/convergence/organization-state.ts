@@ -24,7 +24,7 @@ const entriesAtOnce = 64;
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** What a device is judged by, as it was at one moment. */
-export interface Known {
+export interface JudgedDevice {
   readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
 }
@@ -102,7 +102,7 @@ export class OrganizationState {
   ): Promise<void> {
     // All by what is known at this moment: the one's word is never held against what another moment knows.
     const { devices } = this;
-    const known: Known[] = [];
+    const known: JudgedDevice[] = [];
     for (const id of ids) {
       const device = devices.get(id);
       if (device !== undefined) known.push({ device, receipt: this.#receipts.get(id) });
@@ -142,7 +142,7 @@ export class OrganizationState {
 
   #enforcementStatus(
     at: { revision: number; head: number },
-    { device, receipt }: Known,
+    { device, receipt }: JudgedDevice,
     presence: DevicePresence | undefined,
   ): EnforcementStatus {
     const { id, hostname, policyChanges } = device;
@@ -176,7 +176,7 @@ export class OrganizationState {
   }
 
   /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */
-  async workOutDigests(revision: number, known: readonly Known[]): Promise<boolean> {
+  async workOutDigests(revision: number, known: readonly JudgedDevice[]): Promise<boolean> {
     const model = this.#model;
     if (model === undefined) return true;
     const { head } = model;

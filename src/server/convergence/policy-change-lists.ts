@@ -7,7 +7,7 @@ const mostChanges = 8;
 export const noPolicyChanges: readonly PolicyChange[] = Object.freeze([]);
 
 /** A policy change, and the lists that it made of others. */
-interface Made {
+interface SharedChange {
   readonly policyChange: PolicyChange;
   readonly lists: Map<readonly PolicyChange[], readonly PolicyChange[]>;
 }
@@ -18,7 +18,7 @@ interface Made {
  */
 export class PolicyChangeLists {
   /** By the key of the policy change. */
-  readonly #made = new Map<string, Made>();
+  readonly #made = new Map<string, SharedChange>();
   #revision = Number.NaN;
 
   /** The list with this policy change at its end; the earliest are forgotten. */

@@ -28,7 +28,7 @@ export interface ConvergenceService extends Convergence {
 /** The state of an organization that nobody asks about is let go after this long. */
 const lingerMs = 60_000;
 
-interface Kept {
+interface TrackedOrganization {
   readonly state: OrganizationState;
   readonly enforced: EnforcedRevisions;
   readonly waits: OrganizationWaits;
@@ -41,7 +41,7 @@ interface Kept {
 }
 
 export function startConvergence({ store, monotonic, slices }: ConvergenceOptions): ConvergenceService {
-  const organizations = new Map<OrganizationId, Kept>();
+  const organizations = new Map<OrganizationId, TrackedOrganization>();
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, DevicePresence>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
   });
@@ -66,7 +66,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   }
 
   /** Who has it is known; only of the others is it worked out how they stand, and whether they are there. */
-  async function convergedOf({ state, enforced }: Kept, revision: number): Promise<Converged> {
+  async function convergedOf({ state, enforced }: TrackedOrganization, revision: number): Promise<Converged> {
     const upTo = await enforced.look();
     const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
     const have = state.model.ids.length - ids.length;
@@ -77,7 +77,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   }
 
   async function converge(
-    kept: Kept,
+    kept: TrackedOrganization,
     { revision, waitMs = 0, signal }: ConvergenceQuery,
   ): Promise<Converged | undefined> {
     const until = monotonic() + waitMs;
@@ -94,7 +94,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     }
   }
 
-  function keep(org: OrganizationId): Kept {
+  function keep(org: OrganizationId): TrackedOrganization {
     const state = new OrganizationState(org, options);
     const enforced = new EnforcedRevisions({ state, slices });
     const waits = new OrganizationWaits({
@@ -109,12 +109,12 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     const enforcementStatuses = new Coalescer<'head', EnforcementStatuses>({
       read: (heads) => heads.map(() => enforcementStatusesOf(state)),
     });
-    const kept: Kept = { state, enforced, waits, answers, enforcementStatuses, usedAt: 0, asking: 0 };
+    const kept: TrackedOrganization = { state, enforced, waits, answers, enforcementStatuses, usedAt: 0, asking: 0 };
     organizations.set(org, kept);
     return kept;
   }
 
-  async function survey({ state }: Kept): Promise<Survey> {
+  async function survey({ state }: TrackedOrganization): Promise<Survey> {
     await state.refresh();
     const { model } = state;
     const { head, devices } = model;
@@ -132,7 +132,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
     };
   }
 
-  const using = async <T>(org: OrganizationId, work: (kept: Kept) => Promise<T>): Promise<T> => {
+  const using = async <T>(org: OrganizationId, work: (kept: TrackedOrganization) => Promise<T>): Promise<T> => {
     const kept = organizations.get(org) ?? keep(org);
     kept.asking += 1;
     try {
