@@ -10,16 +10,16 @@ import type { ServerValues } from './options/server-options.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { inspect, leapAfterRestore } from './store/schema/after-restore.ts';
 
-interface Reached {
+interface DatabaseAccess {
   readonly url: string;
   readonly programs: Programs;
   release(): Promise<void>;
 }
 
-type Where = ReturnType<typeof serverConfig>;
+type BackupConfig = ReturnType<typeof serverConfig>;
 
 /** The database at a URL, or the one in the data directory: a running server's, or started for the purpose. */
-async function reach(where: Where, shared: boolean): Promise<Reached> {
+async function reach(where: BackupConfig, shared: boolean): Promise<DatabaseAccess> {
   const release = (): Promise<void> => Promise.resolve();
   const bin = where.postgresBin;
   if (where.databaseUrl !== undefined)
@@ -35,7 +35,7 @@ async function reach(where: Where, shared: boolean): Promise<Reached> {
   }
 }
 
-async function withDatabase<T>(where: Where, shared: boolean, work: (reached: Reached) => Promise<T>): Promise<T> {
+async function withDatabase<T>(where: BackupConfig, shared: boolean, work: (reached: DatabaseAccess) => Promise<T>): Promise<T> {
   const reached = await reach(where, shared);
   try {
     return await work(reached);
@@ -45,11 +45,11 @@ async function withDatabase<T>(where: Where, shared: boolean, work: (reached: Re
 }
 
 /** Writes the backup; the server may go on running. Gives its size in bytes. */
-export const backup = (where: Where, file: string): Promise<number> =>
+export const backup = (where: BackupConfig, file: string): Promise<number> =>
   withDatabase(where, true, ({ url, programs }) => dumpDatabase({ url, programs, file: resolve(file) }));
 
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
-export function restore(where: Where, file: string, options: { readonly replace: boolean }): Promise<void> {
+export function restore(where: BackupConfig, file: string, options: { readonly replace: boolean }): Promise<void> {
   return withDatabase(where, false, async ({ url, programs }) => {
     const { empty, inUse, heads } = await inspect(url);
     if (inUse) throw new DatabaseError('in_use', 'servers are using the database: stop them first');

@@ -1,7 +1,7 @@
 /** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../time-slices.ts';
-import type { Known, OrganizationState } from './organization-state.ts';
+import type { JudgedDevice, OrganizationState } from './organization-state.ts';
 import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';
 
@@ -43,7 +43,7 @@ export class EnforcedRevisions {
     const changed = state.takeChanged();
     const isWhole = changed === undefined || this.#hasFailed;
     this.#hasFailed = true;
-    const again: Known[] = [];
+    const again: JudgedDevice[] = [];
     await slices.each(isWhole ? state.devices.keys() : new Set([...changed, ...this.#uncertain]), (id) => {
       const device = state.devices.get(id);
       const receipt = state.receiptOf(id);

@@ -142,13 +142,13 @@ async function configuration(
   };
 }
 
-interface Served {
+interface ServedRequest {
   readonly provider: Provider;
   readonly serverUrl: string;
 }
 
 /** Everything that a client here may ask for is granted without a question. */
-async function grantTo({ provider, serverUrl }: Served, accountId: string, clientId: string): Promise<string> {
+async function grantTo({ provider, serverUrl }: ServedRequest, accountId: string, clientId: string): Promise<string> {
   const grant = new provider.Grant({ accountId, clientId });
   grant.addOIDCScope(scopes);
   for (const resource of [demoAudience, serverUrl]) grant.addResourceScope(resource, scopes);
@@ -156,7 +156,7 @@ async function grantTo({ provider, serverUrl }: Served, accountId: string, clien
 }
 
 /** Shows who there is to choose from, or takes the choice. */
-async function pick(served: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function pick(served: ServedRequest, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { provider } = served;
   const { uid, prompt, params, session } = await provider.interactionDetails(request, response);
   if (prompt.name === 'consent' && session !== undefined) {

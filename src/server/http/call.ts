@@ -54,7 +54,7 @@ export interface Subjects {
 export type IfMatch = undefined | '*' | readonly number[];
 
 /** Someone whom the guard let in: who, where to, and what was read on the way. */
-export interface Admitted {
+export interface AdmittedRequest {
   readonly principal: Principal;
   readonly variables: Partial<PathVariables>;
   readonly subjects: Subjects;

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import { lengthsOf, type Admitted, type HandlerResult, type Handler, type Services } from './call.ts';
+import { lengthsOf, type AdmittedRequest, type HandlerResult, type Handler, type Services } from './call.ts';
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { RequestGuard } from './guard/request-guard.ts';
@@ -52,7 +52,7 @@ export interface RouteOptions extends StreamRouteOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    admitted: Admitted | undefined;
+    admitted: AdmittedRequest | undefined;
   }
   interface FastifyContextConfig {
     operation?: OperationId;
@@ -74,7 +74,7 @@ function send(operation: Operation, answer: HandlerResult, reply: FastifyReply):
   return reply.send(Readable.from(answer.json));
 }
 
-function admittedOf(request: FastifyRequest): Admitted {
+function admittedOf(request: FastifyRequest): AdmittedRequest {
   if (request.admitted === undefined) throw new Error(`${request.url} was reached without a guard`);
   return request.admitted;
 }

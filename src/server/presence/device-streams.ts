@@ -23,7 +23,7 @@ const aliveMs = 5_000;
 const mostChanges = 5_000;
 
 /** What this process knows of a device. */
-interface Known {
+interface DeviceStreamState {
   /** Streams that the device holds here, and how many of them carry signs. */
   streams: number;
   twoWay: number;
@@ -38,9 +38,9 @@ interface Known {
 export class DeviceStreams implements DevicePresence {
   readonly #o: DeviceStreamsOptions;
   /** Devices that hold a stream here, or are yet to be recorded. */
-  readonly #known = new Map<DeviceId, Known>();
+  readonly #known = new Map<DeviceId, DeviceStreamState>();
   /** Devices that hold a stream with signs here, by their last sign: the one that was silent for longest comes first. */
-  readonly #twoWay = new Map<DeviceId, Known>();
+  readonly #twoWay = new Map<DeviceId, DeviceStreamState>();
   /** Devices of which something is to be recorded. */
   readonly #changed = new Set<DeviceId>();
   #size = 0;
@@ -101,7 +101,7 @@ export class DeviceStreams implements DevicePresence {
     await this.look();
   }
 
-  #find(device: DeviceId): Known {
+  #find(device: DeviceId): DeviceStreamState {
     let known = this.#known.get(device);
     if (known === undefined) {
       known = {
@@ -116,12 +116,12 @@ export class DeviceStreams implements DevicePresence {
     return known;
   }
 
-  #moveLast(device: DeviceId, known: Known): void {
+  #moveLast(device: DeviceId, known: DeviceStreamState): void {
     this.#twoWay.delete(device);
     this.#twoWay.set(device, known);
   }
 
-  #heardByRequest(device: DeviceId, known: Known, now: number): void {
+  #heardByRequest(device: DeviceId, known: DeviceStreamState, now: number): void {
     if (now - known.recordedAt < this.#o.requestGapMs) return;
     known.recordedAt = now;
     this.#changed.add(device);

@@ -5,7 +5,7 @@ import { parseDeviceId, parseEnrollmentKeyId, parseOrganizationId, parseUserId }
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
-import { conditionsOf, type Scene } from './conditions.ts';
+import { conditionsOf, type ConditionInput } from './conditions.ts';
 import { retryAfter, webhookSettings } from './service.ts';
 import { mintWebhookSecret } from '../identity/secret.ts';
 import { signedHeaders } from './sign.ts';
@@ -15,7 +15,7 @@ const ago = (seconds: number): string => new Date(now - seconds * 1000).toISOStr
 const device = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const organization_id = parseOrganizationId('00000000-0000-4000-8000-000000000002');
 const user_id = parseUserId('00000000-0000-4000-8000-000000000003');
-const scene = (given: Partial<Scene>): Scene => ({
+const scene = (given: Partial<ConditionInput>): ConditionInput => ({
   now,
   enforcementStatuses: [],
   keys: [],

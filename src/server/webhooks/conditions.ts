@@ -6,7 +6,7 @@ import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import { isObject } from '../../policy/json.ts';
 
 /** What a source may look at: one organization at one moment. */
-export interface Scene {
+export interface ConditionInput {
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** Every device, and how it stands to the newest policy. */
@@ -17,7 +17,7 @@ export interface Scene {
 }
 
 /** Every condition of one kind. A condition that goes and comes again, or whose `occurrence` changes, is told again. */
-type Source = (scene: Scene) => readonly Omit<Condition, 'event'>[];
+type Source = (scene: ConditionInput) => readonly Omit<Condition, 'event'>[];
 
 const numberOf = (status: unknown, name: string): number => {
   const value = isObject(status) ? status[name] : undefined;
@@ -91,6 +91,6 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
 };
 
 /** What holds, of the events that a webhook asked for. */
-export function conditionsOf(events: readonly AlertEvent[], scene: Scene): readonly Condition[] {
+export function conditionsOf(events: readonly AlertEvent[], scene: ConditionInput): readonly Condition[] {
   return events.flatMap((event) => sources[event](scene).map((condition) => ({ event, ...condition })));
 }

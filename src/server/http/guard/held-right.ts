@@ -3,7 +3,7 @@ import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { Hint } from '../../store/contract/change-log.ts';
 import type { Store } from '../../store/contract/store.ts';
-import type { Admitted } from '../call.ts';
+import type { AdmittedRequest } from '../call.ts';
 import { HttpError } from '../errors.ts';
 
 /** So often the right is looked at without a hint: one may be lost, and a credential may expire. */
@@ -12,7 +12,7 @@ const lookMs = 10_000;
 export interface HeldRightOptions {
   readonly log: Pick<Store['log'], 'onHint'>;
   /** Judges the request again, as the guard did. */
-  readonly admit: () => Promise<Admitted>;
+  readonly admit: () => Promise<AdmittedRequest>;
 }
 
 function isAbout(hint: Hint, { user_id, ...principal }: Principal, org: OrganizationId | undefined): boolean {
@@ -28,12 +28,12 @@ const meansNo = (error: unknown): boolean => error instanceof HttpError && [401,
 
 /** Watches the right of a request that was let in, from now until `end`. */
 export class HeldRight {
-  readonly #admit: () => Promise<Admitted>;
+  readonly #admit: () => Promise<AdmittedRequest>;
   readonly #ended = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #stopHints: () => void;
 
-  constructor({ principal, variables }: Admitted, { log, admit }: HeldRightOptions) {
+  constructor({ principal, variables }: AdmittedRequest, { log, admit }: HeldRightOptions) {
     this.#admit = admit;
     const look = (): void => void this.check().catch(() => {});
     this.#stopHints = log.onHint((hint) => {

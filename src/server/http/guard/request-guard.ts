@@ -5,12 +5,12 @@ import type { OperationId } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
 import type { Presented } from '../../identity/authenticate.ts';
 import type { Store } from '../../store/contract/store.ts';
-import type { Admitted } from '../call.ts';
+import type { AdmittedRequest } from '../call.ts';
 import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
 import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
 import { acceptsJson } from '../request/accept.ts';
 import { subscriberOf } from '../../subscriber.ts';
-import { addressOf, type Addressed } from '../request/address.ts';
+import { addressOf, type RequestOrigin } from '../request/address.ts';
 import { sessionCookie } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
 import { within } from '../request/deadline.ts';
@@ -19,7 +19,7 @@ import type { Lookups } from './lookups.ts';
 import type { RequestLimits } from './request-limits.ts';
 
 /** A request, as far as the way in looks at it. */
-export interface RequestToAdmit extends Addressed {
+export interface RequestToAdmit extends RequestOrigin {
   readonly id: string;
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
@@ -47,7 +47,7 @@ async function admitRequest(
   },
   lookups: Lookups,
   limits: RequestLimits,
-): Promise<Admitted> {
+): Promise<AdmittedRequest> {
   const { presented, address } = request;
   if ((presented.authorization ?? presented.session) === undefined) {
     limits.stranger(address);
@@ -76,7 +76,7 @@ export class RequestGuard {
   }
 
   /** Lets the caller in to the operation, or throws what is to be answered. `params` are the variables of the path as they were written. */
-  async admit(id: OperationId, request: RequestToAdmit, params: Readonly<Record<string, unknown>>): Promise<Admitted> {
+  async admit(id: OperationId, request: RequestToAdmit, params: Readonly<Record<string, unknown>>): Promise<AdmittedRequest> {
     if (!acceptsJson(request.headers.accept)) {
       throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
     }

@@ -4,14 +4,14 @@ import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse, revisionGone } from '../errors.ts';
 import { headersAt } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
-import type { Admitted, Params } from '../call.ts';
+import type { AdmittedRequest, Params } from '../call.ts';
 import type { ConnectedSink, Hub, Refusal } from '../../watch/hub.ts';
 import { watchProblems } from '../../watch/request.ts';
 import type { Holder } from '../../watch/stream.ts';
 import { signsApplied, type SignSource } from '../../watch/signs.ts';
 import { responseHead, twoWayResponseHead } from '../../watch/wire.ts';
 
-function holderOf({ principal }: Admitted): Holder {
+function holderOf({ principal }: AdmittedRequest): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
   if (principal.kind === 'enrollment') throw new HttpError('forbidden', 'An enrollment key reads no events.');
   const { user_id, token_id, expires_at } = principal;
@@ -68,7 +68,7 @@ const prefers = (prefer: string | readonly string[] | undefined, preference: str
 
 /** A request for a stream by somebody who was let in. */
 export interface StreamRequest {
-  readonly admitted: Admitted;
+  readonly admitted: AdmittedRequest;
   readonly params: Params<'watchEvents'>;
   readonly id: string;
   readonly body: unknown;

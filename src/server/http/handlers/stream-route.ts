@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { watchProtocol } from '../../../api/kinds.ts';
 import type { ConnectedSink } from '../../watch/hub.ts';
 import { takeOver } from '../../watch/connection/socket.ts';
-import type { Admitted } from '../call.ts';
+import type { AdmittedRequest } from '../call.ts';
 import { areParamsOf } from '../guard/admit.ts';
 import type { Log } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
@@ -20,7 +20,7 @@ export interface StreamRouteOptions {
 }
 
 /** The route's handler. `admittedOf` gives the caller that the guard let in. */
-export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admittedOf: (r: FastifyRequest) => Admitted) {
+export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admittedOf: (r: FastifyRequest) => AdmittedRequest) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { id, method, url, raw, body, headers } = request;
     const admitted = admittedOf(request);

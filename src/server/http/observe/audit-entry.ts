@@ -2,7 +2,7 @@
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
-import { addressOf, type Addressed } from '../request/address.ts';
+import { addressOf, type RequestOrigin } from '../request/address.ts';
 
 /** What a request was made with, by its kind and, where it is ours, its id. */
 export function credentialOf(principal: Principal): AuditNote['credential'] {
@@ -12,9 +12,9 @@ export function credentialOf(principal: Principal): AuditNote['credential'] {
   return { kind: principal.kind === 'device' ? 'device_token' : 'user_token', id: principal.token_id };
 }
 
-type Asked = Addressed & { readonly id: string };
+type AuditedRequest = RequestOrigin & { readonly id: string };
 
-const common = (principal: Principal, request: Asked) => ({
+const common = (principal: Principal, request: AuditedRequest) => ({
   user_id: principal.user_id,
   credential: credentialOf(principal),
   address: addressOf(request),
@@ -28,13 +28,13 @@ const fieldsOf = (body: unknown): readonly string[] =>
 export function auditEntryOf(
   id: OperationId,
   principal: Principal,
-  request: Asked & { readonly body: unknown },
+  request: AuditedRequest & { readonly body: unknown },
 ): AuditNote {
   const fields = fieldsOf(request.body);
   return { operation: id, ...common(principal, request), ...(fields.length === 0 ? {} : { fields }) };
 }
 
-export const signInEntryOf = (principal: Principal, request: Asked): AuditNote => ({
+export const signInEntryOf = (principal: Principal, request: AuditedRequest): AuditNote => ({
   operation: 'signIn',
   ...common(principal, request),
 });

@@ -3,7 +3,7 @@ import { operations } from '../../../api/operations.ts';
 import { operationIds, pathsOf } from '../../../api/paths.ts';
 import { HttpError } from '../errors.ts';
 
-interface Known {
+interface KnownPath {
   /** The segments of its path; a variable is undefined. */
   readonly segments: readonly (string | undefined)[];
   readonly methods: readonly string[];
@@ -13,7 +13,7 @@ const segmentsOf = (path: string): readonly (string | undefined)[] =>
   path.split('/').map((segment) => (segment.startsWith('{') ? undefined : segment));
 const withHead = (method: string): string[] => (method === 'GET' ? ['GET', 'HEAD'] : [method]);
 
-const known: readonly Known[] = operationIds.flatMap((id) =>
+const known: readonly KnownPath[] = operationIds.flatMap((id) =>
   pathsOf(id).map((path) => ({ segments: segmentsOf(path), methods: withHead(operations[id].method) })),
 );
 
@@ -22,7 +22,7 @@ const longest = Math.max(...known.map(({ segments }) => segments.length));
 /** What may be asked of a path; empty when it leads nowhere. `pages` are the paths besides the operations, for reading only. */
 function allowedMethods(path: string, pages: readonly string[]): readonly string[] {
   const given = path.split('/', longest + 1);
-  const leadsTo = ({ segments }: Known): boolean =>
+  const leadsTo = ({ segments }: KnownPath): boolean =>
     segments.length === given.length &&
     segments.every((segment, index) => (segment === undefined ? given[index] !== '' : segment === given[index]));
   const methods = known.filter(leadsTo).flatMap((entry) => entry.methods);

@@ -2,10 +2,10 @@
 import { isIP } from 'node:net';
 
 /** A request, as far as it tells where it came from. */
-export interface Addressed {
+export interface RequestOrigin {
   readonly ip: string;
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
 /** What trusted proxies say, where it is an address; else that of the connection. */
-export const addressOf = ({ ip, socket }: Addressed): string => (isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip);
+export const addressOf = ({ ip, socket }: RequestOrigin): string => (isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip);

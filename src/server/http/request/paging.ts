@@ -53,7 +53,7 @@ interface PageQuery {
 /** Asks the store for one part. */
 type ReadPart<T> = (part: PageQuery & { readonly limit: number }) => Promise<readonly T[]>;
 
-interface Show<T> {
+interface RowView<T> {
   readonly id: (row: T) => string;
   readonly json: (row: T) => string;
 }
@@ -78,7 +78,7 @@ async function* partsOf<T>(
   query: PageQuery,
   { most, first }: { readonly most: number; readonly first: number },
   read: ReadPart<T>,
-  show: Show<T>,
+  show: RowView<T>,
 ): AsyncGenerator<Part> {
   let { after } = query;
   let size = first;
@@ -113,7 +113,7 @@ async function* restOf(first: Part, parts: AsyncGenerator<Part>): AsyncGenerator
 export async function answerList<T>(
   call: { readonly path: string; readonly query: PageQuery },
   read: ReadPart<T>,
-  show: Show<T>,
+  show: RowView<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
 ): Promise<ListResult> {
   const { limit, gt_revision, at_revision, kind } = call.query;
