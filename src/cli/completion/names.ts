@@ -1,5 +1,5 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
-import { wordsFor, type Named } from '../../client/words/naming.ts';
+import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import { isPrintable } from '../../node/printable.ts';
@@ -12,9 +12,9 @@ import { allGroups, namesOfGroup } from '../lookup/group.ts';
 const timeout = 1_500;
 
 /** Words that commands understand: a name that could mean something else is offered as an id. */
-const wordsOf = <T>(things: readonly T[], read: (thing: T) => Named): readonly string[] =>
+const wordsOf = <T>(things: readonly T[], read: (thing: T) => NamedThing): readonly string[] =>
   things.map(wordsFor(things, read));
-const nameAndId = ({ id, name }: { readonly id: string; readonly name: string }): Named => ({ id, names: [name] });
+const nameAndId = ({ id, name }: { readonly id: string; readonly name: string }): NamedThing => ({ id, names: [name] });
 
 const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
   device: async (session) => wordsOf(await allDevices(session), namesOfDevice),

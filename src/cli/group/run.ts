@@ -200,7 +200,7 @@ const firstRules = (group: SecurityGroup): SecurityGroup => ({
   outbound_rules: [],
 });
 
-type Way = 'allow' | 'revoke';
+type RuleAction = 'allow' | 'revoke';
 
 export interface RuleOptions {
   readonly force?: boolean;
@@ -209,7 +209,7 @@ export interface RuleOptions {
 /** The words: a group, a direction, a rule. */
 export async function changeRules(
   session: Session,
-  way: Way,
+  way: RuleAction,
   [text = '', directionWord, ...words]: readonly string[],
   options: RuleOptions = {},
 ): Promise<void> {

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** How much of a program's output is kept in memory. */
 const keptBytes = 64 * 1024;
 
-export interface Ending {
+export interface ProcessExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
 export class ChildProgram {
-  readonly ended: Promise<Ending>;
+  readonly ended: Promise<ProcessExit>;
   readonly #child: ChildProcess;
   #output = '';
 
@@ -60,7 +60,7 @@ export class ChildProgram {
   }
 
   /** Ends it, by force if it does not listen. */
-  async end(signal: NodeJS.Signals = 'SIGTERM', timeout = 15_000): Promise<Ending> {
+  async end(signal: NodeJS.Signals = 'SIGTERM', timeout = 15_000): Promise<ProcessExit> {
     if (this.isRunning) this.#child.kill(signal);
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), timeout);
     try {

@@ -10,9 +10,9 @@ import { nodeFetch } from '../../node/fetch.ts';
 import { deviceName, LabDevice } from './device.ts';
 import { Namespace } from './namespace.ts';
 import { Relay } from './relay.ts';
-import { buildHub, plugDriver, plugUnderlay, plugUplink } from './topology.ts';
+import { buildHub, connectDriver, connectUnderlay, connectUplink } from './topology.ts';
 import { makeKey, openTunnel } from './wireguard.ts';
-import { ChildProgram, type Ending } from './child-program.ts';
+import { ChildProgram, type ProcessExit } from './child-program.ts';
 
 export type Tunnel = 'veth' | 'wireguard';
 
@@ -29,7 +29,7 @@ export interface LabOptions {
   /** Only server and devices: no organization, no agents. */
   readonly bare?: boolean;
   /** Told when an agent ends that nobody ended. */
-  readonly onAgentEnd?: (device: LabDevice, ending: Ending) => void;
+  readonly onAgentEnd?: (device: LabDevice, exit: ProcessExit) => void;
 }
 
 export class Lab {
@@ -101,8 +101,8 @@ export class Lab {
         numbers.map(async (number) => {
           const namespace = await make(deviceName(number));
           const plugged = { hub, device: namespace, number };
-          await plugUplink(plugged);
-          await (options.tunnel === 'veth' ? plugDriver : plugUnderlay)(plugged);
+          await connectUplink(plugged);
+          await (options.tunnel === 'veth' ? connectDriver : connectUnderlay)(plugged);
           return new LabDevice({ number, namespace, folder: agents, program: options.program });
         }),
       );
@@ -190,8 +190,8 @@ export class Lab {
       ...agentArguments,
       ...more,
     ]);
-    void child.ended.then((ending) => {
-      if (!this.#closing && device.agent === child) onAgentEnd?.(device, ending);
+    void child.ended.then((exit) => {
+      if (!this.#closing && device.agent === child) onAgentEnd?.(device, exit);
     });
   }
 

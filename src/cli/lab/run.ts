@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CliError, endingOf, usageError } from '../terminal/exit.ts';
+import { CliError, exitOf, usageError } from '../terminal/exit.ts';
 import { readPort } from '../terminal/port.ts';
 import { Terminal } from '../terminal/terminal.ts';
 import { TrafficHelper } from './device.ts';
@@ -236,7 +236,7 @@ export async function tryPackets(args: readonly string[], options: TryOptions): 
   if (answer !== 'open') process.exitCode = 1;
 }
 
-interface Trial {
+interface TrafficTrial {
   readonly from: LabDeviceRecord;
   readonly to: LabDeviceRecord;
   readonly address: string;
@@ -244,7 +244,7 @@ interface Trial {
   readonly portText: string | undefined;
 }
 
-async function tryOnce({ from, to, address, protocol, portText }: Trial): Promise<string> {
+async function tryOnce({ from, to, address, protocol, portText }: TrafficTrial): Promise<string> {
   const asker = Namespace.heldBy(from.holder);
   if (protocol === 'icmp') {
     const { code } = await asker.attempt(['ping', '-n', '-c', '1', '-W', String(timeoutMs / 1_000), address]);
@@ -295,7 +295,7 @@ export async function perform(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    const { code, lines } = endingOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    const { code, lines } = exitOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
     for (const line of [`ringfence: ${first}`, ...rest]) terminal.note(line);
     process.exitCode = code;

@@ -36,7 +36,7 @@ export async function buildHub(hub: Namespace): Promise<void> {
   await hub.run(['ip', '-batch', '-'], lines.join('\n'));
 }
 
-export interface Plug {
+export interface DeviceLink {
   readonly hub: Namespace;
   readonly device: Namespace;
   readonly number: number;
@@ -44,7 +44,7 @@ export interface Plug {
 
 /** A cable from the device into one of the hub's switches. */
 async function plug(
-  { hub, device, number }: Plug,
+  { hub, device, number }: DeviceLink,
   to: 'drivers' | 'uplinks',
   name: string,
   addresses: readonly string[],
@@ -60,15 +60,15 @@ async function plug(
   await untilReady({ namespace: device, name, addresses });
 }
 
-export const plugUplink = (plugged: Plug): Promise<void> =>
-  plug(plugged, 'uplinks', uplinkName, [`${addressesOf(plugged.number).uplink}/24`]);
+export const connectUplink = (link: DeviceLink): Promise<void> =>
+  plug(link, 'uplinks', uplinkName, [`${addressesOf(link.number).uplink}/24`]);
 
-export function plugDriver(plugged: Plug): Promise<void> {
-  const { driver4, driver6 } = addressesOf(plugged.number);
-  return plug(plugged, 'drivers', driverName, [`${driver4}/24`, `${driver6}/64`]);
+export function connectDriver(link: DeviceLink): Promise<void> {
+  const { driver4, driver6 } = addressesOf(link.number);
+  return plug(link, 'drivers', driverName, [`${driver4}/24`, `${driver6}/64`]);
 }
 
 /** What carries a tunnel's packets, where the driver is a tunnel. */
 export const underlayOf = (number: number): string => `172.30.255.${number + 10}`;
-export const plugUnderlay = (plugged: Plug): Promise<void> =>
-  plug(plugged, 'drivers', 'under0', [`${underlayOf(plugged.number)}/24`]);
+export const connectUnderlay = (link: DeviceLink): Promise<void> =>
+  plug(link, 'drivers', 'under0', [`${underlayOf(link.number)}/24`]);

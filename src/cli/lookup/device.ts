@@ -1,6 +1,6 @@
 /** Owns the finding of devices by what people call them: host name, public key, tunnel address or id. */
 import type { Device } from '../../api/device.ts';
-import { wordsFor, type Named } from '../../client/words/naming.ts';
+import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
@@ -12,7 +12,7 @@ export async function allDevices(session: Session): Promise<readonly Device[]> {
   return client.devices.list(await session.organization(), { signal: session.signal });
 }
 
-export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: Device): Named => ({
+export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: Device): NamedThing => ({
   id,
   names: [hostname, public_key, tunnel_ip],
   note: `device of user ${user_id}`,

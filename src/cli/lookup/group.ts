@@ -1,6 +1,6 @@
 /** Owns the finding of groups by what people call them. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { type Named } from '../../client/words/naming.ts';
+import { type NamedThing } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -12,7 +12,7 @@ export async function allGroups(session: Session): Promise<readonly SecurityGrou
 }
 
 /** `default` also means the organization's default group: where another group is called so, the word is ambiguous. */
-export const namesOfGroup = ({ id, group_name, is_default, user_id }: SecurityGroup): Named => ({
+export const namesOfGroup = ({ id, group_name, is_default, user_id }: SecurityGroup): NamedThing => ({
   id,
   names: is_default === true && group_name !== 'default' ? [group_name, 'default'] : [group_name],
   note: user_id === undefined ? 'group of the organization' : `group of user ${user_id}`,

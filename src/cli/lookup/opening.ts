@@ -6,7 +6,7 @@ import { CliError } from '../terminal/exit.ts';
 import { allDevices, deviceName } from './device.ts';
 
 /** How a write goes on in spite of the devices that it opens. */
-export interface Detach {
+export interface DetachOption {
   readonly detach?: true;
 }
 
@@ -22,7 +22,7 @@ const reason = 'no group would be left on these devices, and the default group w
 export async function writeOrAsk<T>(
   session: Session,
   given: boolean | undefined,
-  write: (asked: Detach) => Promise<T>,
+  write: (asked: DetachOption) => Promise<T>,
 ): Promise<T> {
   if (given === true) return write({ detach: true });
   try {

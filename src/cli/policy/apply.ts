@@ -2,7 +2,7 @@
 import type { Client } from '../../client/http.ts';
 import type { WrittenGroup } from '../../api/group.ts';
 import { sayWarnings, updateGroup } from '../group/run.ts';
-import { wouldOpen, writeOrAsk, type Detach } from '../lookup/opening.ts';
+import { wouldOpen, writeOrAsk, type DetachOption } from '../lookup/opening.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
@@ -17,7 +17,7 @@ export interface ApplyOptions extends FileOptions {
 }
 
 /** What steps are taken with. */
-interface Means {
+interface ApplyContext {
   readonly client: Client;
   readonly organization: string;
   /** Ids of groups that steps before have made. */
@@ -83,11 +83,11 @@ async function perform(session: Session, steps: readonly Step[], { force, detach
   const made = new Map<string, string>();
   const client = await session.client();
   const organization = await session.organization();
-  const means: Means = { client, organization, made, force: force === true ? { force } : {} };
+  const context: ApplyContext = { client, organization, made, force: force === true ? { force } : {} };
   let count = 0;
-  const take = async (step: Step, asked: Detach): Promise<void> => {
+  const take = async (step: Step, asked: DetachOption): Promise<void> => {
     session.signal.throwIfAborted();
-    const group = await takeStep(means, step, asked);
+    const group = await takeStep(context, step, asked);
     count += 1;
     if (step.kind === 'group' && step.action !== 'delete') sayWarnings(session, group);
     if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, group.id);
@@ -109,7 +109,7 @@ async function perform(session: Session, steps: readonly Step[], { force, detach
 /** Takes the steps that open no device, and gives back the others. */
 async function takeSafe(
   steps: readonly Step[],
-  take: (step: Step, asked: Detach) => Promise<void>,
+  take: (step: Step, asked: DetachOption) => Promise<void>,
 ): Promise<readonly Step[]> {
   const left: Step[] = [];
   for (const step of steps) {
@@ -124,9 +124,9 @@ async function takeSafe(
 }
 
 function takeStep(
-  { client, organization, made, force }: Means,
+  { client, organization, made, force }: ApplyContext,
   step: Step,
-  asked: Detach,
+  asked: DetachOption,
 ): Promise<{ readonly id: string } & Pick<WrittenGroup, 'warnings'>> {
   switch (step.action) {
     case 'create':

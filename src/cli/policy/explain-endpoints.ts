@@ -15,7 +15,7 @@ export interface ExplainOptions {
   readonly exitCode?: boolean;
 }
 
-export interface Asked {
+export interface ExplainQuery {
   /** Absent with `--who`. */
   readonly from: string | undefined;
   readonly to: string;
@@ -24,7 +24,7 @@ export interface Asked {
 }
 
 /** `app-1 db-1 5432`, or with `--who` `db-1 5432`; what the row leaves out may be an option, and nothing may be both. */
-export function readAsked(row: readonly string[], options: ExplainOptions): Asked {
+export function readExplainQuery(row: readonly string[], options: ExplainOptions): ExplainQuery {
   const names = options.who === true ? (['to', 'port'] as const) : (['from', 'to', 'port'] as const);
   if (row.length > names.length) throw usageError(`too many arguments: give ${names.join(', ')}`);
   const given = new Map<string, string>();
@@ -65,7 +65,7 @@ const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
 };
 
 /** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
-export function readEndpoints({ from, to }: Pick<Asked, 'from' | 'to'>, devices: readonly Device[]): ExplainEndpoints {
+export function readEndpoints({ from, to }: Pick<ExplainQuery, 'from' | 'to'>, devices: readonly Device[]): ExplainEndpoints {
   const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, devices));
   const family = found.find(({ address }) => address !== undefined)?.address?.family ?? 4;
   const placed = new Map<string, Device>();

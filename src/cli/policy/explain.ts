@@ -23,9 +23,9 @@ import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
 import { doubtAbout, verdictWords } from './enforcement.ts';
 import {
-  readAsked,
+  readExplainQuery,
   readEndpoints,
-  type Asked,
+  type ExplainQuery,
   type ExplainEndpoint,
   type ExplainOptions,
 } from './explain-endpoints.ts';
@@ -47,10 +47,10 @@ interface Side {
 }
 
 export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
-  const asked = readAsked(row, options);
+  const asked = readExplainQuery(row, options);
   const [all, groups, statuses] = await Promise.all([allDevices(session), allGroups(session), allStatuses(session)]);
   const { from, to, devices } = readEndpoints(asked, all);
-  const known: Known = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
+  const known: ExplainedPolicies = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
   if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
     throw usageError(
@@ -78,14 +78,14 @@ export async function explain(session: Session, row: readonly string[], options:
 }
 
 /** What is known of the organization. */
-interface Known {
+interface ExplainedPolicies {
   readonly groups: readonly SecurityGroup[];
   readonly statuses: ReadonlyMap<string, DeviceStatus>;
   readonly fleet: Fleet;
   readonly names: PeerNames;
 }
 
-const sidesOf = (from: ExplainEndpoint, to: ExplainEndpoint, transport: Transport, known: Known): readonly Side[] => [
+const sidesOf = (from: ExplainEndpoint, to: ExplainEndpoint, transport: Transport, known: ExplainedPolicies): readonly Side[] => [
   ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to, transport, known)]),
   ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from, transport, known)]),
 ];
@@ -93,8 +93,8 @@ const sidesOf = (from: ExplainEndpoint, to: ExplainEndpoint, transport: Transpor
 /** Every device that may connect there, by which rule, and whether both ends enforce it. */
 async function explainWho(
   session: Session,
-  asked: Asked,
-  { to, devices, ...known }: Known & { readonly to: ExplainEndpoint; readonly devices: readonly Device[] },
+  asked: ExplainQuery,
+  { to, devices, ...known }: ExplainedPolicies & { readonly to: ExplainEndpoint; readonly devices: readonly Device[] },
 ): Promise<void> {
   const transport = readTransport(asked, to.address.family);
   const admitted = devices.flatMap((device) => {
@@ -130,7 +130,7 @@ async function explainWho(
 
 const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
 
-function readTransport({ proto, port }: Asked, family: 4 | 6): Transport {
+function readTransport({ proto, port }: ExplainQuery, family: 4 | 6): Transport {
   const word = proto.toLowerCase();
   if (word === 'tcp' || word === 'udp') {
     const number = readPort(port, word);
@@ -152,7 +152,7 @@ function sideOf(
   direction: Direction,
   { address: remote, name: farEnd }: ExplainEndpoint,
   transport: Transport,
-  { groups, statuses, fleet, names }: Known,
+  { groups, statuses, fleet, names }: ExplainedPolicies,
 ): Side {
   const policy = knownPolicy(device, groups, fleet);
   const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
@@ -238,7 +238,7 @@ const shownRules = 10;
 function render(explanation: {
   readonly from: ExplainEndpoint;
   readonly to: ExplainEndpoint;
-  readonly asked: Asked;
+  readonly asked: ExplainQuery;
   readonly passes: boolean;
   readonly sides: readonly Side[];
   readonly paint: Paint;

@@ -61,13 +61,13 @@ export async function planFiles(
 }
 
 /** Whether the steps were taken, or only planned. */
-type Mood = 'would' | 'did';
+type ReportTense = 'would' | 'did';
 
 /** `isShown`: the person has read the steps already. */
 export function report(
   session: Session,
   steps: readonly Step[],
-  mood: Mood,
+  tense: ReportTense,
   { isShown = false }: { readonly isShown?: boolean } = {},
 ): Promise<void> {
   return session.print({
@@ -79,7 +79,7 @@ export function report(
     })),
     ids: steps.map(({ name }) => name),
     table: ({ paint }) =>
-      [...(isShown ? [] : stepLines(steps, paint)), summary(steps, mood)].map((line) => `${line}\n`).join(''),
+      [...(isShown ? [] : stepLines(steps, paint)), summary(steps, tense)].map((line) => `${line}\n`).join(''),
   });
 }
 
@@ -87,16 +87,16 @@ export const stepLines = (steps: readonly Step[], paint: Paint): readonly string
   steps.flatMap((step) => renderStep(step, paint));
 
 /** `1 to be created, 2 to be changed`. */
-export function countSteps(steps: readonly Step[], mood: Mood): string {
+export function countSteps(steps: readonly Step[], tense: ReportTense): string {
   const words = { create: 'created', update: 'changed', delete: 'deleted' } as const;
   const counts = (['create', 'update', 'delete'] as const).flatMap((action) => {
     const count = steps.filter((step) => step.action === action).length;
-    return count === 0 ? [] : [`${count} ${mood === 'would' ? 'to be ' : ''}${words[action]}`];
+    return count === 0 ? [] : [`${count} ${tense === 'would' ? 'to be ' : ''}${words[action]}`];
   });
   return counts.join(', ');
 }
 
-function summary(steps: readonly Step[], mood: Mood): string {
+function summary(steps: readonly Step[], tense: ReportTense): string {
   if (steps.length === 0) return 'No changes: everything matches the files.';
-  return `${countSteps(steps, mood)}.${mood === 'would' ? ' Nothing was written.' : ''}`;
+  return `${countSteps(steps, tense)}.${tense === 'would' ? ' Nothing was written.' : ''}`;
 }

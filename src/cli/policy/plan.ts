@@ -15,7 +15,7 @@ import { ruleChanges, ruleWords } from '../../client/words/rule.ts';
 import { printable } from '../../node/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 
-export interface Actual {
+export interface CurrentPolicy {
   readonly groups: readonly SecurityGroup[];
   readonly devices: readonly Device[];
   /** The user who applies the policy. */
@@ -64,7 +64,7 @@ const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
 };
 
 /** The steps, groups first, so that devices can have them, and deletions last, when nothing has them any more. */
-export function planPolicy(desired: Desired, actual: Actual, { prune }: { readonly prune: boolean }): readonly Step[] {
+export function planPolicy(desired: Desired, actual: CurrentPolicy, { prune }: { readonly prune: boolean }): readonly Step[] {
   const faults: CliError[] = [];
   const found = new Map(desired.groups.map((group) => [group, attempt(group, () => findGroup(group, actual), faults)]));
   const names = peerNames(actual.devices);
@@ -89,7 +89,7 @@ export function planPolicy(desired: Desired, actual: Actual, { prune }: { readon
 }
 
 /** Entries that name one device by different words, so that each would undo the other. */
-function sameDeviceTwice(desired: Desired, actual: Actual): readonly CliError[] {
+function sameDeviceTwice(desired: Desired, actual: CurrentPolicy): readonly CliError[] {
   const first = new Map<string, string>();
   return desired.devices.flatMap((entry) => {
     const device = attempt(entry, () => findDevice(entry, actual), []);
@@ -117,7 +117,7 @@ function attempt<T>({ where }: { readonly where: string }, find: () => T, faults
   }
 }
 
-function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: Actual): SecurityGroup | undefined {
+function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: CurrentPolicy): SecurityGroup | undefined {
   const inScope = groups.filter((group) => scopeOf(group, me) === scope);
   if (scope === 'default') return inScope[0];
   const byId = inScope.find((group) => group.id === id);
@@ -212,7 +212,7 @@ function deviceStep(
   desired: DesiredDevice,
   policy: Desired,
   found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
-  actual: Actual,
+  actual: CurrentPolicy,
 ): readonly Step[] {
   const device = findDevice(desired, actual);
   const now = (device.security_groups ?? []).map((id): GroupReference => ({ id }));
@@ -245,7 +245,7 @@ function deviceStep(
 }
 
 /** By its id where the file has one: then a name stands for nothing. */
-function findDevice({ id, device: name }: DesiredDevice, { devices }: Actual): Device {
+function findDevice({ id, device: name }: DesiredDevice, { devices }: CurrentPolicy): Device {
   if (id === undefined) {
     const device = pickDevice(devices, name);
     if ([device.hostname, device.public_key, device.id].includes(isUuid(name) ? name.toLowerCase() : name))
@@ -279,7 +279,7 @@ function reference(
   name: string,
   policy: Desired,
   found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
-  { groups }: Actual,
+  { groups }: CurrentPolicy,
 ): GroupReference {
   const named = policy.groups.filter((group) => group.scope !== 'default' && group.name === name);
   const [only, second] = named;
@@ -298,7 +298,7 @@ function reference(
 function pruneSteps(
   desired: Desired,
   found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
-  { groups, me }: Actual,
+  { groups, me }: CurrentPolicy,
 ): readonly Step[] {
   const scopes = new Set<string>(desired.groups.map(({ scope }) => scope));
   scopes.delete('default');

@@ -1,5 +1,5 @@
 /** Owns how a thing is found by what a person calls it: its full id, the end of its id, or a name; never by a word that could mean two things. */
-import { couldMean, isEndOfId, type Named } from '../../client/words/naming.ts';
+import { couldMean, isEndOfId, type NamedThing } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { closestWord } from '../../node/closest-word.ts';
@@ -11,7 +11,7 @@ import { printable } from '../../node/printable.ts';
  * A full id is always an id, never a name. A word that is the name of one thing and part of the id of another is refused, as is a name
  * that two things have: the message shows the full ids.
  */
-export function findOne<T>(what: string, text: string, things: readonly T[], read: (thing: T) => Named): T {
+export function findOne<T>(what: string, text: string, things: readonly T[], read: (thing: T) => NamedThing): T {
   const given = text.trim();
   if (given === '') throw usageError(`no ${what} given: use its name or id`);
   const named = things.map((thing) => ({ thing, ...read(thing) }));
@@ -47,7 +47,7 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
 }
 
 /** A thing in a message that asks which one is meant. */
-export const namedLine = ({ id, names, note = '' }: Named): string =>
+export const namedLine = ({ id, names, note = '' }: NamedThing): string =>
   [id, ...names, note]
     .filter((part) => part !== '')
     .map(printable)

@@ -15,7 +15,7 @@ export interface SignIn {
 }
 
 /** Where a person agreed to have tokens from, and for whom they are meant: what must still be so at the next sign-in and refresh. */
-export interface Confirmed {
+export interface ConfirmedProvider {
   readonly issuer: string;
   readonly client_id: string;
   readonly scopes: string;
@@ -29,7 +29,7 @@ export interface Profile {
   readonly server: string;
   readonly token: string;
   /** Only where an identity provider gave the token. */
-  readonly confirmed?: Confirmed;
+  readonly confirmed?: ConfirmedProvider;
   /** Only where an identity provider gave the token. */
   readonly sign_in?: SignIn;
   /** The organization that commands mean when none is named. */
@@ -63,7 +63,7 @@ function parseSignIn(value: unknown): SignIn | undefined {
   };
 }
 
-function parseConfirmed(value: unknown): Confirmed | undefined {
+function parseConfirmed(value: unknown): ConfirmedProvider | undefined {
   if (!isObject(value)) return undefined;
   const { issuer, client_id, scopes, audience, resource } = value;
   if (typeof issuer !== 'string' || typeof client_id !== 'string') return undefined;

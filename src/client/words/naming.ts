@@ -1,7 +1,7 @@
 /** Owns the question whether a name that a user chose could be taken for something else: another thing's name or id. */
 import { isUuid } from '../../policy/ids.ts';
 
-export interface Named {
+export interface NamedThing {
   readonly id: string;
   /** What it is called, most telling first; an empty one is none. People choose these, so they may look like anything. */
   readonly names: readonly string[];
@@ -21,7 +21,7 @@ export const couldMean = (id: string, text: string): boolean =>
   isPartOfId(text) && (id.endsWith(text.toLowerCase()) || id.startsWith(text.toLowerCase()));
 
 /** Tells by which word a thing is named among these: its first name where that means nothing else, otherwise its id. */
-export function wordsFor<T>(things: readonly T[], read: (thing: T) => Named): (thing: T) => string {
+export function wordsFor<T>(things: readonly T[], read: (thing: T) => NamedThing): (thing: T) => string {
   const owners = new Map<string, Set<string>>();
   /** Ids by their first and last digits: a fleet may have ten thousand host names that look like ids. */
   const parts = new Map<string, string[]>();
