@@ -10,10 +10,10 @@ import { Segmented } from '../components/segmented.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 
-type Way = 'service' | 'program';
+type InstallMethod = 'service' | 'program';
 
 /** The key is typed or read from a file: a list of processes shows every argument to everybody on the machine. */
-function linesFor(way: Way, server: string, org: string): string {
+function linesFor(way: InstallMethod, server: string, org: string): string {
   const where = `--server ${server} \\\n  --organization ${org} --interface wg0`;
   return way === 'service'
     ? `sudo apt install ringfence-agent\nsudo ringfence-enroll ${where}`
@@ -66,7 +66,7 @@ export function JoinInstructions({
 }): ReactNode {
   const { deviceById } = useSnapshot();
   const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
-  const [way, setWay] = useState<Way>('service');
+  const [way, setWay] = useState<InstallMethod>('service');
   const server = addressForDevices(made.public_url, location.origin);
   const lines = linesFor(way, server, org);
   return (

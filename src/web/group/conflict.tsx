@@ -1,4 +1,4 @@
-/** Owns the meeting of two editors: what they changed, what I changed, and the choice. Rules have no order, so both fit together. */
+/** Owns the conflict of two editors: what they changed, what I changed, and the choice. Rules have no order, so both fit together. */
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
@@ -6,42 +6,42 @@ import { difference } from '../model/group-diff.ts';
 import { contentOf, type Content } from '../model/draft.ts';
 import { Changes } from './changes.tsx';
 
-export interface Meeting {
+export interface EditConflict {
   readonly base: Content;
   readonly mine: Content;
   readonly theirs: SecurityGroup;
 }
 
 export function Merge({
-  meeting,
+  conflict,
   close,
   choose,
   busy,
 }: {
-  readonly meeting: Meeting | undefined;
+  readonly conflict: EditConflict | undefined;
   readonly close: () => void;
   readonly choose: (choice: 'both' | 'mine' | 'theirs') => void;
   readonly busy: boolean;
 }): ReactNode {
   return (
     <Modal
-      opened={meeting !== undefined}
+      opened={conflict !== undefined}
       onClose={close}
       title="Someone else saved first"
       size="xl"
       closeButtonProps={{ 'aria-label': 'Close' }}
     >
-      {meeting === undefined ? null : (
+      {conflict === undefined ? null : (
         <div className="stack">
           <p>Nothing is lost: your changes are still here. This is what each of you did since you began.</p>
           <div className="halves">
             <section aria-label="Their changes" className="stack tight">
               <h3>They saved</h3>
-              <Changes of={difference(meeting.base, contentOf(meeting.theirs))} />
+              <Changes of={difference(conflict.base, contentOf(conflict.theirs))} />
             </section>
             <section aria-label="Your changes" className="stack tight">
               <h3>You changed</h3>
-              <Changes of={difference(meeting.base, meeting.mine)} />
+              <Changes of={difference(conflict.base, conflict.mine)} />
             </section>
           </div>
           <p className="small dimmed">

@@ -14,7 +14,7 @@ import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/opening.ts';
 import { useSession } from '../state/session.ts';
 import { LeaveGuard } from '../components/leave-guard.tsx';
-import { Merge, type Meeting } from './conflict.tsx';
+import { Merge, type EditConflict } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
@@ -120,7 +120,7 @@ export function GroupEditor({
     withDrafted(draftOf(base.content, names), allow === undefined ? undefined : readDraft(allow, names)),
   );
   const [looking, setLooking] = useState(false);
-  const [meeting, setMeeting] = useState<Meeting>();
+  const [conflict, setConflict] = useState<EditConflict>();
   const [busy, setBusy] = useState(false);
   const [warnings, setWarnings] = useState<NonNullable<WrittenGroup['warnings']>>([]);
   const judged = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
@@ -149,7 +149,7 @@ export function GroupEditor({
       const saved = await put(on.content, next, on.revision);
       start(saved);
       setLooking(false);
-      setMeeting(undefined);
+      setConflict(undefined);
       setWarnings(saved.warnings ?? []);
       notify(
         `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
@@ -166,7 +166,7 @@ export function GroupEditor({
   };
   const meet = async (mine: Content): Promise<void> => {
     try {
-      setMeeting({ base: base.content, mine, theirs: await client.groups.get(group.org_id, group.id) });
+      setConflict({ base: base.content, mine, theirs: await client.groups.get(group.org_id, group.id) });
     } catch (error) {
       failed(error, 'Not saved');
     }
@@ -175,17 +175,17 @@ export function GroupEditor({
     if (content !== undefined && dirty && !busy) void write(content, base);
   };
   const choose = (choice: 'both' | 'mine' | 'theirs'): void => {
-    if (meeting === undefined) return;
-    const theirs = baseOf(meeting.theirs);
+    if (conflict === undefined) return;
+    const theirs = baseOf(conflict.theirs);
     if (choice === 'theirs') {
-      start(meeting.theirs);
-      setMeeting(undefined);
+      start(conflict.theirs);
+      setConflict(undefined);
       return;
     }
-    const next = choice === 'mine' ? meeting.mine : merge(meeting.base, meeting.mine, theirs.content);
+    const next = choice === 'mine' ? conflict.mine : merge(conflict.base, conflict.mine, theirs.content);
     if (difference(theirs.content, next).count === 0) {
-      start(meeting.theirs);
-      setMeeting(undefined);
+      start(conflict.theirs);
+      setConflict(undefined);
     } else void write(next, theirs);
   };
 
@@ -229,7 +229,7 @@ export function GroupEditor({
           busy={busy}
         />
       )}
-      <Merge meeting={meeting} close={() => setMeeting(undefined)} choose={choose} busy={busy} />
+      <Merge conflict={conflict} close={() => setConflict(undefined)} choose={choose} busy={busy} />
       {dirty ? (
         <div className="save-bar" role="region" aria-label="Unsaved changes">
           <span className="grow">

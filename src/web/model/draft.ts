@@ -106,7 +106,7 @@ const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: Devic
 /** What stands for devices here is judged as the server would; whether it allows that, it says itself. */
 const limits: Limits = { ...defaultLimits, ...namingLimits };
 
-export interface Judged {
+export interface JudgedDraft {
   readonly problems: readonly Problem[];
   /** What would be stored; only where there is no problem. */
   readonly content: Content | undefined;
@@ -117,7 +117,7 @@ export interface JudgeOptions {
   readonly guardrail?: GuardrailKind | undefined;
 }
 
-export function judge(draft: Draft, { names, guardrail }: JudgeOptions): Judged {
+export function judge(draft: Draft, { names, guardrail }: JudgeOptions): JudgedDraft {
   const { problems, group } = readGroup(bodyOf(draft, guardrail, names), { mode: 'create', limits });
   return { problems, content: problems.length > 0 ? undefined : complete(group) };
 }

@@ -22,7 +22,7 @@ export const lengthChoices = (...of: readonly Length[]): { readonly value: strin
 export const endOf = (length: string, now: number): string | undefined =>
   isLength(length) ? new Date(now + lengths[length][0]).toISOString() : undefined;
 
-interface Ending {
+interface ExpiringCredential {
   readonly id: string;
   readonly kind: 'key' | 'token';
   readonly name: string;
@@ -43,9 +43,9 @@ export function endingSoon({
   readonly keys: readonly { id: string; name?: string; expires_at: string; uses_left: number }[];
   readonly tokens: readonly { id: string; name?: string; expires_at?: string }[];
   readonly now: number;
-}): readonly Ending[] {
+}): readonly ExpiringCredential[] {
   const isSoon = (at: string): boolean => Date.parse(at) > now && Date.parse(at) - now <= soon;
-  const all: readonly Ending[] = [
+  const all: readonly ExpiringCredential[] = [
     ...keys
       .filter(({ uses_left }) => uses_left > 0)
       .map(({ id, name = '', expires_at, uses_left }) => ({

@@ -16,7 +16,7 @@ import { Packets } from '../overview/traffic.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
 
-interface Shown {
+interface OverviewProps {
   readonly overview: Overview;
   readonly org: string;
   readonly hours: number;
@@ -25,7 +25,7 @@ interface Shown {
   readonly at: number;
 }
 
-const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Shown): ReactNode {
+const Cards = memo(function Cards({ overview, org, hours, setHours, at }: OverviewProps): ReactNode {
   const step = overview.sample_seconds * 1_000;
   // The plots are drawn anew when they would look different, not with every answer.
   const now = Math.floor(at / step) * step;

@@ -3,7 +3,7 @@ import { Button, Modal } from '@mantine/core';
 import { useEffect, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { signedInPath, signInNews } from '../state/session.ts';
-import { ProviderButton, TokenForm, type Enter } from './sign-in.tsx';
+import { ProviderButton, TokenForm, type SignInWithToken } from './sign-in.tsx';
 
 /** Over the pages when the credential has ended: signing in again loses nothing of what was not saved. */
 export function SignInAgain({
@@ -13,7 +13,7 @@ export function SignInAgain({
   username,
   leave,
 }: {
-  readonly enter: Enter;
+  readonly enter: SignInWithToken;
   /** Looks whether the browser has a session now. */
   readonly again: () => Promise<void>;
   readonly methods: SignInMethods;

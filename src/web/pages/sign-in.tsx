@@ -7,14 +7,14 @@ import { sentence } from '../components/sentence.ts';
 import { SchemeToggle } from '../shell/color-scheme.tsx';
 import { signInLink, signInNews } from '../state/session.ts';
 
-export type Enter = (token: string) => Promise<void>;
+export type SignInWithToken = (token: string) => Promise<void>;
 
 export function TokenForm({
   enter,
   first,
   children,
 }: {
-  readonly enter: Enter;
+  readonly enter: SignInWithToken;
   /** Nothing stands before it: it takes the focus, and its button is the main one. */
   readonly first: boolean;
   readonly children?: ReactNode;
@@ -110,7 +110,7 @@ export function SignIn({
   methods,
   why,
 }: {
-  readonly enter: Enter;
+  readonly enter: SignInWithToken;
   readonly methods: SignInMethods;
   readonly why?: string | undefined;
 }): ReactNode {

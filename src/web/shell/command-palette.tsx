@@ -7,7 +7,7 @@ import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { places } from './places.ts';
+import { navigationLinks } from './navigation.ts';
 
 const most = 12;
 
@@ -23,7 +23,7 @@ function useCommands(org: string): readonly Runnable[] {
   const { setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   const next = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
   return useMemo(() => {
-    const pages = places.map(({ to, name }): Runnable => ({
+    const pages = navigationLinks.map(({ to, name }): Runnable => ({
       id: to,
       kind: 'page',
       name,

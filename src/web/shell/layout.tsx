@@ -22,7 +22,7 @@ import { useSession } from '../state/session.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
 import { Switcher } from './organization-switcher.tsx';
-import { places } from './places.ts';
+import { navigationLinks } from './navigation.ts';
 
 const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
 
@@ -41,7 +41,7 @@ function Opening(): ReactNode {
 function Pages({ org }: { readonly org: string }): ReactNode {
   return (
     <nav aria-label="Pages">
-      {places.map(({ to, name, Icon }) => (
+      {navigationLinks.map(({ to, name, Icon }) => (
         <Link key={to} to={to} params={{ org }} className="nav" activeProps={{ className: 'nav nav-active' }}>
           <Icon />
           {name}

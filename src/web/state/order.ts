@@ -15,7 +15,7 @@ export function sortKey(text: string): string {
   });
 }
 
-interface Placed<R> {
+interface SortedRecord<R> {
   readonly id: string;
   readonly key: string;
   readonly record: R;
@@ -30,7 +30,7 @@ const sortAnewFrom = 1 / 16;
 /** Records in the order of their keys. Each list that it gives out stays as it is. */
 export class Ordered<R extends { readonly id: string }> {
   readonly #keyOf: (record: R) => string;
-  #placed: Placed<R>[] = [];
+  #placed: SortedRecord<R>[] = [];
   readonly #keys = new Map<string, string>();
   #list: readonly R[] | undefined;
 
@@ -77,7 +77,7 @@ export class Ordered<R extends { readonly id: string }> {
     this.#placed.splice(this.#find({ key, id }), 1);
   }
 
-  #insert(placed: Placed<R>): void {
+  #insert(placed: SortedRecord<R>): void {
     this.#keys.set(placed.id, placed.key);
     this.#placed.splice(this.#find(placed), 0, placed);
   }

@@ -9,7 +9,7 @@ import {
   ReachIcon,
 } from '../components/icons.tsx';
 
-export const places = [
+export const navigationLinks = [
   { to: '/o/$org/overview', name: 'Overview', Icon: OverviewIcon },
   { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
   { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
