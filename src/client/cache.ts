@@ -23,7 +23,7 @@ export type Change<K extends WatchKind = WatchKind, R extends WatchedByIdentity 
         }
   : never;
 
-interface Held<K extends WatchKind, R extends WatchedByIdentity> {
+interface CachedRecord<K extends WatchKind, R extends WatchedByIdentity> {
   readonly id: WatchedId[K];
   readonly record: R[K];
   /** The listing in which it was last shown. */
@@ -40,7 +40,7 @@ export interface View<K extends WatchKind, R extends WatchedByIdentity = Watched
 export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> implements View<K, R> {
   readonly kind: K;
   /** By id, in lower case as the server writes it. */
-  readonly #held = new Map<string, Held<K, R>>();
+  readonly #held = new Map<string, CachedRecord<K, R>>();
   #listing = 1;
   #complete = false;
   #position = 0;

@@ -172,7 +172,7 @@ class NodeResponse implements FetchResponse {
   }
 }
 
-interface Waiting {
+interface PendingRead {
   readonly resolve: (result: { readonly done: boolean; readonly value?: Uint8Array }) => void;
   readonly reject: (why: unknown) => void;
 }
@@ -185,7 +185,7 @@ class NodeBody implements ByteStream, ByteReader {
   readonly #answer: Readable;
   readonly #chunks: Uint8Array[] = [];
   #end: { readonly error?: unknown } | undefined;
-  #waiting: Waiting | undefined;
+  #waiting: PendingRead | undefined;
 
   constructor(answer: Readable) {
     this.#answer = answer;
@@ -224,7 +224,7 @@ class NodeBody implements ByteStream, ByteReader {
     return Promise.resolve();
   }
 
-  #taken(): Waiting | undefined {
+  #taken(): PendingRead | undefined {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     return waiting;

@@ -98,12 +98,12 @@ const effects = {
 } as const;
 
 /** A group or device as it was called, and which guardrail the group is, if any. */
-interface Called {
+interface NamedSubject {
   readonly name: string;
   readonly guardrail?: SecurityGroup['guardrail'] | undefined;
 }
 
-function ruleClause(before: GroupFields, after: GroupFields, names: Names, called: Called): Clause | undefined {
+function ruleClause(before: GroupFields, after: GroupFields, names: Names, called: NamedSubject): Clause | undefined {
   const both = (['inbound', 'outbound'] as const).map((direction) => ({
     direction,
     ...ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`]),
@@ -125,7 +125,7 @@ function ruleClause(before: GroupFields, after: GroupFields, names: Names, calle
   return clause(`${text} in`, called.name, '', text);
 }
 
-function groupClauses(before: GroupFields, after: GroupFields, names: Names, called: Called): readonly Clause[] {
+function groupClauses(before: GroupFields, after: GroupFields, names: Names, called: NamedSubject): readonly Clause[] {
   const { name } = called;
   const selectors = ({ applies_to = [] }: GroupFields): string =>
     applies_to.map((selector) => peerWord(selector)).join(', ');
@@ -154,7 +154,7 @@ function groupClauses(before: GroupFields, after: GroupFields, names: Names, cal
 const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
   list.filter((one) => !taken.includes(one));
 
-function deviceClauses(before: DeviceFields, after: DeviceFields, names: Names, { name }: Called): readonly Clause[] {
+function deviceClauses(before: DeviceFields, after: DeviceFields, names: Names, { name }: NamedSubject): readonly Clause[] {
   const groups = (ids: readonly string[]): string =>
     `${ids.length === 1 ? 'group' : 'groups'} ${listOf(ids.map((id) => names.groupOf(id) ?? shortId(id)))}`;
   const words = (list: readonly string[]): string => `${list.length === 1 ? 'label' : 'labels'} ${listOf(list)}`;
