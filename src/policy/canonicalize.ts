@@ -1,5 +1,12 @@
 /** Owns the way from groups to the canonical form, and what the canonical form admits. */
-import type { Addresses, CanonicalPolicy, DirectionPolicy, MatchSet, NamedPeers, TransportPolicy } from './canonical.ts';
+import type {
+  Addresses,
+  CanonicalPolicy,
+  DirectionPolicy,
+  MatchSet,
+  NamedPeers,
+  TransportPolicy,
+} from './canonical.ts';
 import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideOptions } from './decide.ts';
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
@@ -11,7 +18,15 @@ import type { PortRule } from './port-rule.ts';
 import { toPortMap, toPortMaps } from './ports.ts';
 import { hasAddress, isWholeFamily } from './range.ts';
 import type { Direction, PolicyGroup, StoredRule } from './rule.ts';
-import { byFamily, matchesNothing, mergeAddresses, sameAddresses, sharedBy, withNames, withoutFamilies } from './address-sets.ts';
+import {
+  byFamily,
+  matchesNothing,
+  mergeAddresses,
+  sameAddresses,
+  sharedBy,
+  withNames,
+  withoutFamilies,
+} from './address-sets.ts';
 
 /** What is left to say of the addresses once everybody of a whole family is admitted anyway. */
 const beside = (addresses: Addresses, admitted: Addresses): Addresses =>

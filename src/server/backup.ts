@@ -35,7 +35,11 @@ async function reach(where: BackupConfig, shared: boolean): Promise<DatabaseAcce
   }
 }
 
-async function withDatabase<T>(where: BackupConfig, shared: boolean, work: (reached: DatabaseAccess) => Promise<T>): Promise<T> {
+async function withDatabase<T>(
+  where: BackupConfig,
+  shared: boolean,
+  work: (reached: DatabaseAccess) => Promise<T>,
+): Promise<T> {
   const reached = await reach(where, shared);
   try {
     return await work(reached);

@@ -100,9 +100,9 @@ export class Lab {
       const devices = await Promise.all(
         numbers.map(async (number) => {
           const namespace = await make(deviceName(number));
-          const plugged = { hub, device: namespace, number };
-          await connectUplink(plugged);
-          await (options.tunnel === 'veth' ? connectDriver : connectUnderlay)(plugged);
+          const link = { hub, device: namespace, number };
+          await connectUplink(link);
+          await (options.tunnel === 'veth' ? connectDriver : connectUnderlay)(link);
           return new LabDevice({ number, namespace, folder: agents, program: options.program });
         }),
       );

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CliError, exitOf, usageError } from '../terminal/exit.ts';
+import { CliError, commandExitOf, usageError } from '../terminal/exit.ts';
 import { readPort } from '../terminal/port.ts';
 import { Terminal } from '../terminal/terminal.ts';
 import { TrafficHelper } from './device.ts';
@@ -295,7 +295,7 @@ export async function perform(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    const { code, lines } = exitOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    const { code, lines } = commandExitOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
     for (const line of [`ringfence: ${first}`, ...rest]) terminal.note(line);
     process.exitCode = code;

@@ -1,6 +1,6 @@
 /** Owns the comparison of policy files with the server, for people and for scripts that check for drift. */
 import type { Session } from '../session/session.ts';
-import { CliError, exitOf } from '../terminal/exit.ts';
+import { CliError, commandExitOf } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
 import type { Step } from './plan.ts';
 import { planFiles, report, type FileOptions } from './plan-files.ts';
@@ -22,7 +22,7 @@ export async function diff(session: Session, given: readonly string[], options: 
     if (steps.length > 0) process.exitCode = changesPending;
   } catch (error) {
     session.signal.throwIfAborted();
-    const [first = '', ...rest] = exitOf(error, { debug: false }).lines;
+    const [first = '', ...rest] = commandExitOf(error, { debug: false }).lines;
     throw new CliError(
       'failed',
       first,

@@ -65,7 +65,10 @@ const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
 };
 
 /** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
-export function readEndpoints({ from, to }: Pick<ExplainQuery, 'from' | 'to'>, devices: readonly Device[]): ExplainEndpoints {
+export function readEndpoints(
+  { from, to }: Pick<ExplainQuery, 'from' | 'to'>,
+  devices: readonly Device[],
+): ExplainEndpoints {
   const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, devices));
   const family = found.find(({ address }) => address !== undefined)?.address?.family ?? 4;
   const placed = new Map<string, Device>();

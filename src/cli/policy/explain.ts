@@ -85,7 +85,12 @@ interface ExplainedPolicies {
   readonly names: PeerNames;
 }
 
-const sidesOf = (from: ExplainEndpoint, to: ExplainEndpoint, transport: Transport, known: ExplainedPolicies): readonly Side[] => [
+const sidesOf = (
+  from: ExplainEndpoint,
+  to: ExplainEndpoint,
+  transport: Transport,
+  known: ExplainedPolicies,
+): readonly Side[] => [
   ...(from.device === undefined ? [] : [sideOf(from.device, 'outbound', to, transport, known)]),
   ...(to.device === undefined ? [] : [sideOf(to.device, 'inbound', from, transport, known)]),
 ];

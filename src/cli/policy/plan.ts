@@ -64,7 +64,11 @@ const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
 };
 
 /** The steps, groups first, so that devices can have them, and deletions last, when nothing has them any more. */
-export function planPolicy(desired: Desired, actual: CurrentPolicy, { prune }: { readonly prune: boolean }): readonly Step[] {
+export function planPolicy(
+  desired: Desired,
+  actual: CurrentPolicy,
+  { prune }: { readonly prune: boolean },
+): readonly Step[] {
   const faults: CliError[] = [];
   const found = new Map(desired.groups.map((group) => [group, attempt(group, () => findGroup(group, actual), faults)]));
   const names = peerNames(actual.devices);

@@ -1,5 +1,5 @@
 /** Owns the running of a client command from its options to its exit code. */
-import { exitOf, exitCodes } from '../terminal/exit.ts';
+import { commandExitOf, exitCodes } from '../terminal/exit.ts';
 import { Session, type GlobalValues } from './session.ts';
 import { Terminal } from '../terminal/terminal.ts';
 
@@ -29,7 +29,7 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
     await session.settled();
     // Whatever still waits (a pipe that nobody closes) must not keep us.
     if (stop.signal.aborted) process.exit(exitCodes.interrupted);
-    const { code, lines } = exitOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
+    const { code, lines } = commandExitOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
     terminal.note(`${terminal.paintError('red', 'ringfence:')} ${first}`);
     for (const line of rest) terminal.note(line);

@@ -5,4 +5,5 @@ import type { Paint } from './screen.ts';
 
 const colours = { '+': 'green', '-': 'red', '~': 'yellow' } as const;
 
-export const paintLine = ([sign, text]: Line, paint: Paint): string => paint(colours[sign], `${sign} ${printable(text)}`);
+export const paintLine = ([sign, text]: Line, paint: Paint): string =>
+  paint(colours[sign], `${sign} ${printable(text)}`);

@@ -55,9 +55,9 @@ export interface CommandExit {
 }
 
 /** What to say about a failure, and with which code to end. A fault of our own keeps its stack for whoever reports it. */
-export function exitOf(error: unknown, { debug }: { readonly debug: boolean }): CommandExit {
+export function commandExitOf(error: unknown, { debug }: { readonly debug: boolean }): CommandExit {
   // A credential that could not be had: why is in our own words.
-  if (error instanceof RingfenceError && error.cause instanceof CliError) return exitOf(error.cause, { debug });
+  if (error instanceof RingfenceError && error.cause instanceof CliError) return commandExitOf(error.cause, { debug });
   const code = exitCodes[exitOf(error)];
   if (error instanceof CliError) return { code, lines: [error.message, ...error.details.map((line) => `  ${line}`)] };
   if (error instanceof RingfenceError) return { code, lines: describe(error) };

@@ -154,7 +154,12 @@ function groupClauses(before: GroupFields, after: GroupFields, names: Names, cal
 const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
   list.filter((one) => !taken.includes(one));
 
-function deviceClauses(before: DeviceFields, after: DeviceFields, names: Names, { name }: NamedSubject): readonly Clause[] {
+function deviceClauses(
+  before: DeviceFields,
+  after: DeviceFields,
+  names: Names,
+  { name }: NamedSubject,
+): readonly Clause[] {
   const groups = (ids: readonly string[]): string =>
     `${ids.length === 1 ? 'group' : 'groups'} ${listOf(ids.map((id) => names.groupOf(id) ?? shortId(id)))}`;
   const words = (list: readonly string[]): string => `${list.length === 1 ? 'label' : 'labels'} ${listOf(list)}`;

@@ -104,7 +104,8 @@ export function authenticator(
     if (authorization.length > longest) return nobody;
     const secret = bearer.exec(authorization)?.[1];
     if (secret === undefined) return nobody;
-    if (verify !== undefined && isSignedToken(secret)) return { principal: await verifiedUser(secret, verify, lookups) };
+    if (verify !== undefined && isSignedToken(secret))
+      return { principal: await verifiedUser(secret, verify, lookups) };
     const digest = digestOf(secret);
     return isEnrollmentKey(secret) ? ofKey(digest) : ofToken(digest, subject);
   };

@@ -32,7 +32,10 @@ function nameOfLookup({ presented: { authorization, session }, subject }: Caller
 }
 
 /** Reads that share nothing but their time: those for one key are one, and none waits for another. */
-const each = <Key, Value>(nameOfKey: (key: Key) => string, look: (key: Key) => Promise<Value>): CoalescedRead<Key, Value> =>
+const each = <Key, Value>(
+  nameOfKey: (key: Key) => string,
+  look: (key: Key) => Promise<Value>,
+): CoalescedRead<Key, Value> =>
   new Coalescer<Key, Value>({ read: (keys) => keys.map((key) => look(key)), nameOf: nameOfKey, concurrent: true })
     .immediate;
 

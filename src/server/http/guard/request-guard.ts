@@ -76,7 +76,11 @@ export class RequestGuard {
   }
 
   /** Lets the caller in to the operation, or throws what is to be answered. `params` are the variables of the path as they were written. */
-  async admit(id: OperationId, request: RequestToAdmit, params: Readonly<Record<string, unknown>>): Promise<AdmittedRequest> {
+  async admit(
+    id: OperationId,
+    request: RequestToAdmit,
+    params: Readonly<Record<string, unknown>>,
+  ): Promise<AdmittedRequest> {
     if (!acceptsJson(request.headers.accept)) {
       throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
     }

@@ -20,7 +20,10 @@ export interface StreamRouteOptions {
 }
 
 /** The route's handler. `admittedOf` gives the caller that the guard let in. */
-export function streamRoute({ stream, log, metrics }: StreamRouteOptions, admittedOf: (r: FastifyRequest) => AdmittedRequest) {
+export function streamRoute(
+  { stream, log, metrics }: StreamRouteOptions,
+  admittedOf: (r: FastifyRequest) => AdmittedRequest,
+) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { id, method, url, raw, body, headers } = request;
     const admitted = admittedOf(request);

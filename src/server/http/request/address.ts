@@ -8,4 +8,5 @@ export interface RequestOrigin {
 }
 
 /** What trusted proxies say, where it is an address; else that of the connection. */
-export const addressOf = ({ ip, socket }: RequestOrigin): string => (isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip);
+export const addressOf = ({ ip, socket }: RequestOrigin): string =>
+  isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;

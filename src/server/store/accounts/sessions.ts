@@ -74,7 +74,10 @@ export function sessionsIn(
     },
   });
   const authenticateBy =
-    (ask: CoalescedRead<string, SessionRow | undefined>, { isUse }: { readonly isUse: boolean }): Sessions['authenticate'] =>
+    (
+      ask: CoalescedRead<string, SessionRow | undefined>,
+      { isUse }: { readonly isUse: boolean },
+    ): Sessions['authenticate'] =>
     async (digest, idleMs) => {
       const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
