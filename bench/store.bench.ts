@@ -6,7 +6,6 @@
 import { rm } from 'node:fs/promises';
 import { Client } from 'pg';
 import { openDatabase } from '../src/server/database/supervise.ts';
-import { clientConfig } from '../src/server/store/postgres/connection.ts';
 import { updateDevice } from '../src/server/store/devices/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
@@ -91,7 +90,7 @@ try {
     Array.from({ length: crowd }, () => store.devices.create(org, by, device(user_id))),
   );
   for (let n = 0; n < crowd; n += 1) {
-    const client = new Client(clientConfig(database.url));
+    const client = new Client({ connectionString: database.url });
     await client.connect();
     clients.push(client);
   }

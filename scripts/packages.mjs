@@ -56,6 +56,7 @@ export const systemPackages = [
   { name: 'wireguard-tools', for: ['lab', 'test'], needs: ['wg'], why: 'the keys and peers of those' },
   { name: 'bsdutils', for: ['test'], needs: ['script'], why: 'a terminal for commands that tests run' },
   { name: 'gnupg', for: ['test', 'packages', 'release'], needs: ['gpg'], why: 'signing the lists of packages' },
+  { name: 'pgbouncer', for: ['test'], needs: ['pgbouncer'], why: 'a connection pooler in front of the database' },
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },

@@ -14,7 +14,6 @@ import { systemClock } from '../../src/client/clock.ts';
 import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
 import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
-import { clientConfig } from '../../src/server/store/postgres/connection.ts';
 import { Operator, type ChangeTimes } from './operator.ts';
 import { now } from './witness.ts';
 
@@ -100,7 +99,7 @@ export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: numbe
   const file = await open(join(lab.folder, 'floor'), 'w');
   const session = new NftSession({ clock: systemClock, prefix: namespace.inside([]), program: 'nft' });
   const bare = await startBareServer();
-  const postgres = new Postgres(clientConfig(database.url));
+  const postgres = new Postgres({ connectionString: database.url });
   await postgres.connect();
   const change = bareStatement(postgres, elsewhere);
   const turn = 'flush chain inet floor turned; add rule inet floor turned iifname "none" drop';

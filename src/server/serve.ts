@@ -135,6 +135,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
     try {
       return await openStore({
         url,
+        listenUrl: config.databaseListenUrl,
         phase: config.phase,
         quotas: quotasOf(config),
         clock,

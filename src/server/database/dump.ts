@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { parseDatabaseUrl } from '../options/database-url.ts';
 import { DatabaseError } from './errors.ts';
 import type { Programs } from './programs.ts';
 
@@ -14,21 +15,37 @@ export interface DumpOptions {
   readonly file: string;
 }
 
-/** A password belongs into the environment: everybody on the machine can read a program's arguments. */
-function connection(url: string): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
-  const env = { ...process.env, LC_ALL: 'C' };
-  const password = /^(postgres(?:ql)?:\/\/[^@/]*?):([^@]*)@/.exec(url);
-  if (password === null) return { args: [`--dbname=${url}`], env };
-  return {
-    args: [`--dbname=${url.replace(password[0], `${password[1]}@`)}`],
-    env: { ...env, PGPASSWORD: decodeURIComponent(password[2] ?? '') },
+/** All of it in the environment: everybody on the machine can read a program's arguments, and there may be a password. */
+function environmentOf(url: string): NodeJS.ProcessEnv {
+  const { hosts, user, password, database, tls } = parseDatabaseUrl(url);
+  const { mode, rootCert, cert, key } = tls;
+  const known = {
+    PGHOST: hosts.map(({ host }) => host).join(','),
+    PGPORT: hosts.map(({ port }) => port).join(','),
+    PGUSER: user,
+    PGPASSWORD: password,
+    PGDATABASE: database,
+    PGSSLMODE: mode,
+    PGSSLROOTCERT: rootCert,
+    PGSSLCERT: cert,
+    PGSSLKEY: key,
+    PGTARGETSESSIONATTRS: 'read-write',
   };
+  const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
+  return { ...process.env, LC_ALL: 'C', ...given };
 }
 
+/** The database by name; what its name stands for is in the environment. */
+const databaseOf = (url: string): string =>
+  `--dbname=dbname='${(parseDatabaseUrl(url).database ?? '').replaceAll(/['\\]/g, String.raw`\$&`)}'`;
+
 async function tool(name: string, { programs, url }: DumpOptions, args: readonly string[]): Promise<void> {
-  const { args: where, env } = connection(url);
   try {
-    await run(join(programs.bin, name), [...where, ...args], { env, cwd: '/', maxBuffer: 1 << 24 });
+    await run(join(programs.bin, name), [databaseOf(url), ...args], {
+      env: environmentOf(url),
+      cwd: '/',
+      maxBuffer: 1 << 24,
+    });
   } catch (cause) {
     const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n') : [];
     const detail = said.find((line) => /error/i.test(line)) ?? said.at(-1) ?? String(cause);

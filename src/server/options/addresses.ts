@@ -1,6 +1,7 @@
 /** Owns the reading of option values that are addresses: where to listen, whom to trust, where others are reached. */
 import { isIP } from 'node:net';
 import { isSafeUrl } from '../../node/safe-url.ts';
+import { parseDatabaseUrl } from './database-url.ts';
 import { readList } from './values.ts';
 
 export interface Listen {
@@ -18,18 +19,9 @@ export function readListen(text: string): Listen {
   return { host: host === undefined ? '127.0.0.1' : host === '' ? '::' : host, port };
 }
 
+/** The text as it is: PostgreSQL's own programs read it too. */
 export function readDatabaseUrl(text: string): string {
-  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must begin with postgres://.');
-  try {
-    // A unix socket is written postgres://user@/database?host=/dir, which is no URL without a host.
-    void new URL(
-      text
-        .replace(/^(postgres(?:ql)?:\/\/[^/]*@)\//, '$1localhost/')
-        .replace(/^(postgres(?:ql)?:\/\/)\//, '$1localhost/'),
-    );
-  } catch {
-    throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
-  }
+  parseDatabaseUrl(text);
   return text;
 }
 

@@ -14,12 +14,16 @@ function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
 
 /** Everything the server needs to know before it starts. */
 export type ServerConfig = {
-  readonly [K in Exclude<keyof typeof serverOptions, 'data' | 'checkConfig' | 'databaseUrl' | 'postgresBin'>]: ValueOf<
-    (typeof serverOptions)[K]
-  >;
+  readonly [
+    K in Exclude<
+      keyof typeof serverOptions,
+      'data' | 'checkConfig' | 'databaseUrl' | 'databaseListenUrl' | 'postgresBin'
+    >
+  ]: ValueOf<(typeof serverOptions)[K]>;
 } & {
   readonly data: string;
   readonly databaseUrl?: string | undefined;
+  readonly databaseListenUrl?: string | undefined;
   readonly postgresBin?: string | undefined;
   /** The first administrator's token, where the operator chose it. */
   readonly adminToken?: string | undefined;
@@ -83,6 +87,9 @@ export function serverConfig(
     throw new Error('RINGFENCE_ADMIN_TOKEN must be 32 to 4096 visible ASCII characters without spaces.');
   }
   refuseUnreadable(values);
+  if (values.databaseListenUrl !== undefined && values.databaseUrl === undefined) {
+    throw new Error('--database-listen-url needs --database-url.');
+  }
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
     throw new Error('--tls-cert and --tls-key go together.');

@@ -1,5 +1,6 @@
 /** Owns the configuration in words, for the operator. */
 import { audiencesOf, type ServerConfig } from './config.ts';
+import { withoutPassword } from './database-url.ts';
 
 function describeRates(config: ServerConfig): string {
   if (config.rateLimit === 0) return 'rate limits off';
@@ -15,9 +16,7 @@ function describeRates(config: ServerConfig): string {
 /** The configuration in words, for `--check-config` and the log; passwords stay out. */
 export function describeConfig(config: ServerConfig): readonly string[] {
   const database =
-    config.databaseUrl === undefined
-      ? `embedded PostgreSQL in ${config.data}`
-      : config.databaseUrl.replace(/(\/\/[^/:@]*):[^@/]*@/, '$1:***@').replace(/([?&]password=)[^&]*/g, '$1***');
+    config.databaseUrl === undefined ? `embedded PostgreSQL in ${config.data}` : withoutPassword(config.databaseUrl);
   const { host, port } = config.listen;
   const audiences = audiencesOf(config);
   return [
@@ -25,6 +24,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     ...(config.tlsCert === undefined ? [] : [`certificate ${config.tlsCert}`]),
     ...(config.trustedProxy === undefined ? [] : [`trusted proxies ${config.trustedProxy.join(', ')}`]),
     `database ${database}`,
+    ...(config.databaseListenUrl === undefined ? [] : [`listens at ${withoutPassword(config.databaseListenUrl)}`]),
     `workers ${config.workers}`,
     `phase ${config.phase}`,
     describeRates(config),

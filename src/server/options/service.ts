@@ -40,7 +40,14 @@ export const serviceOptions = {
   databaseUrl: {
     flags: '--database-url <url>',
     env: 'RINGFENCE_DATABASE_URL',
-    help: 'use this PostgreSQL instead of one in the data directory',
+    help: 'use this PostgreSQL instead of one in the data directory; several hosts, as in postgres://a,b:5433/db, are the nodes of a cluster',
+    read: readDatabaseUrl,
+    secret: true,
+  },
+  databaseListenUrl: {
+    flags: '--database-listen-url <url>',
+    env: 'RINGFENCE_DATABASE_LISTEN_URL',
+    help: 'where to LISTEN for changes of other servers, when --database-url leads through a connection pooler; without it they are polled',
     read: readDatabaseUrl,
     secret: true,
   },

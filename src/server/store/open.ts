@@ -11,6 +11,7 @@ import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
+import { Primary } from './postgres/primary.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { membersIn } from './accounts/members.ts';
@@ -42,15 +43,16 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const clock = options.clock ?? Date.now;
   const random = options.random ?? ((bytes: Uint8Array) => void randomFillSync(bytes));
   const onWarning = options.onWarning ?? (() => {});
-  const known = await migrate(options.url);
-
-  const connection = { url: options.url, onWarning };
+  const primary = new Primary(options.url);
+  const known = await migrate(primary);
+  const connection = { primary, onWarning };
   const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, again: true });
   const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const newId = idMaker({ clock, random });
   const hints = new Hints({
     ...connection,
+    listenAt: options.listenUrl === undefined ? undefined : new Primary(options.listenUrl),
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const writer = new Writer({
@@ -81,7 +83,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await writer.settle();
     await uses.flush().catch(() => {});
     await hints.close();
-    await Promise.all([reads.close(), writes.close(), transactions.close()]);
+    transactions.close();
+    await Promise.all([reads.close(), writes.close()]);
   };
   let closing: Promise<void> | undefined;
 

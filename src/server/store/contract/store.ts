@@ -77,6 +77,8 @@ export interface TicketSecret {
 export interface StoreOptions {
   /** A PostgreSQL connection string; with a unix socket: `postgres://user@/database?host=/socket/dir`. */
   readonly url: string;
+  /** Where to LISTEN for the hints of other servers, if `url` leads through a pooler. */
+  readonly listenUrl?: string | undefined;
   readonly phase: Phase;
   /** Bounds other than the default ones. */
   readonly quotas?: Partial<Quotas> | undefined;

@@ -7,6 +7,7 @@ import { parseOrganizationId, parseTokenId } from '../../../policy/ids.ts';
 import type { Hint } from '../contract/change-log.ts';
 import type { Store } from '../contract/store.ts';
 import { Hints } from '../postgres/hints.ts';
+import { Primary } from '../postgres/primary.ts';
 import { MemoryWorkerPeers } from '../postgres/worker-peers.fixture.ts';
 import { device, group, makeWorld, openTestStore, query, someDigest } from '../store.fixture.ts';
 
@@ -102,7 +103,7 @@ test('a NOTIFY that holds both what was heard and what was lost is not passed ov
   const url = await postgres.freshUrl();
   const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');
   const hintsOver = (over: MemoryWorkerPeers, name: string): Hints => {
-    const hints = new Hints({ url, onWarning: () => {}, workerPeers: { way: over, name } });
+    const hints = new Hints({ primary: new Primary(url), onWarning: () => {}, workerPeers: { way: over, name } });
     onTestFinished(() => hints.close());
     return hints;
   };

@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startOwnPostgres, type OwnPostgres } from '../../../../test/lib/postgres.ts';
 import { PipelinedConnection, Transactions } from './connection.ts';
+import { Primary } from './primary.ts';
 import { statement } from './sql.ts';
 
 let postgres: OwnPostgres;
@@ -14,7 +15,7 @@ afterAll(() => postgres.stop());
 const ownPid = statement<{ pid: number }>('own_pid', 'SELECT pg_backend_pid() AS pid');
 
 async function openConnection(): Promise<PipelinedConnection> {
-  const connection = new PipelinedConnection({ url: await postgres.freshUrl(), onWarning: () => {} });
+  const connection = new PipelinedConnection({ primary: new Primary(await postgres.freshUrl()), onWarning: () => {} });
   onTestFinished(() => connection.close());
   return connection;
 }
@@ -54,7 +55,7 @@ test('a pipelined connection that was lost fails what was under way as unavailab
 test('a database that shuts down right behind its last client says nothing that would be a warning', async () => {
   const warnings: string[] = [];
   const transactions = new Transactions(1, {
-    url: await postgres.freshUrl(),
+    primary: new Primary(await postgres.freshUrl()),
     onWarning: (message) => warnings.push(message),
   });
   const [backend] = await transactions.run((tx) => tx.run(ownPid, []));
@@ -62,7 +63,7 @@ test('a database that shuts down right behind its last client says nothing that 
   // It hears of the shutdown before it has read the farewell.
   process.kill(backend.pid, 'SIGSTOP');
   try {
-    await transactions.close();
+    transactions.close();
     process.kill(backend.pid, 'SIGTERM');
   } finally {
     process.kill(backend.pid, 'SIGCONT');

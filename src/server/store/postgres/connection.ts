@@ -1,88 +1,26 @@
 /** Owns the connections: pipelined ones for single statements and whole batches, a pool for transactions that must think in between. */
-import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient } from 'pg';
 import { StoreError } from '../contract/errors.ts';
+import { checkTexts, type DatabaseConnection } from './database-connection.ts';
 import { toStoreError, wasLost } from './failure.ts';
+import type { Primary } from './primary.ts';
 import type { Statement, Value } from './sql.ts';
-import { typeParsers } from './type-parsers.ts';
 
 export interface ConnectionOptions {
-  readonly url: string;
+  readonly primary: Primary;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
-
-export const clientConfig = (url: string): ClientConfig => ({
-  connectionString: url,
-  types: typeParsers,
-  application_name: 'ringfence',
-  connectionTimeoutMillis: 5_000,
-  // Nothing here takes long: a statement that does waits for a lock that someone hung is holding.
-  lock_timeout: 10_000,
-  statement_timeout: 60_000,
-  idle_in_transaction_session_timeout: 20_000,
-  keepAlive: true,
-  // Every statement here is an index lookup whatever its values: planning it anew would cost more than running it.
-  options: '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off',
-});
 
 /** Whatever can run statements: a pipelined connection, or a transaction. */
 export interface Runner {
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]>;
 }
 
-/** PostgreSQL's text holds no NUL. */
-function checkTexts(values: readonly Value[]): void {
-  for (const value of values) {
-    const bad =
-      typeof value === 'string'
-        ? value.includes('\0')
-        : Array.isArray(value) && value.some((item: string | null) => item?.includes('\0'));
-    if (bad) throw new StoreError({ code: 'invalid_text' });
-  }
-}
-
-type Done = (error: Error | null | undefined, result: { readonly rows: readonly unknown[] }) => void;
-
-/** Sends the statement before this returns. `done` runs in the turn in which the rows arrive, which a promise would delay. */
-function sendPrepared(
-  { name, text }: Statement<unknown>,
-  values: readonly Value[],
-  client: ClientBase,
-  done: Done,
-): void {
-  client.query({ name, text, values: [...values] }, done);
-}
-
-/** Runs a statement on one connection, which prepares it on first use. */
-export const runPrepared = <Row>(
-  client: ClientBase,
-  statement: Statement<Row>,
-  values: readonly Value[],
-): Promise<readonly Row[]> =>
-  new Promise((resolve, reject) => {
-    sendPrepared(statement, values, client, (error, result) =>
-      error == null ? resolve(result.rows as readonly Row[]) : reject(error),
-    );
-  });
-
-async function query<Row>(
-  client: ClientBase,
-  statement: Statement<Row>,
-  values: readonly Value[],
-): Promise<readonly Row[]> {
-  checkTexts(values);
-  try {
-    return await runPrepared(client, statement, values);
-  } catch (cause) {
-    throw toStoreError(cause);
-  }
-}
-
 /** One connection that many callers share: each statement is sent at once, answers come in order. */
 export class PipelinedConnection implements Runner {
   readonly #options: ConnectionOptions;
-  #client: Promise<Client> | undefined;
+  #connection: Promise<DatabaseConnection> | undefined;
   /** The same, once it is open. */
-  #open: Client | undefined;
+  #open: DatabaseConnection | undefined;
   inFlight = 0;
 
   constructor(options: ConnectionOptions) {
@@ -90,34 +28,32 @@ export class PipelinedConnection implements Runner {
   }
 
   /** The open connection, opening it first if need be. A lost one is forgotten at once, so that the next caller opens another. */
-  #opened(): Promise<Client> {
-    if (this.#client !== undefined) return this.#client;
-    const client = new Client({ ...clientConfig(this.#options.url), pipeline: true });
+  #opened(): Promise<DatabaseConnection> {
+    if (this.#connection !== undefined) return this.#connection;
     const forget = (cause?: unknown): void => {
-      if (this.#client === opening) {
-        this.#client = undefined;
-        this.#open = undefined;
-        if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
-      }
+      if (this.#connection !== opening) return;
+      this.#connection = undefined;
+      this.#open = undefined;
+      if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
     };
-    client.on('error', forget);
-    client.on('end', () => forget());
-    const opening = client.connect().then(
-      () => {
-        if (this.#client === opening) this.#open = client;
-        return client;
+    const opening = this.#options.primary.open({ pipeline: true }).then(
+      (connection) => {
+        connection.client.on('error', forget);
+        connection.client.on('end', () => forget());
+        if (this.#connection === opening) this.#open = connection;
+        return connection;
       },
       (cause: unknown) => {
         forget();
         throw toStoreError(cause);
       },
     );
-    this.#client = opening;
+    this.#connection = opening;
     return opening;
   }
 
   /** Sends everything `send` asks for in one piece: no other caller's statement comes in between. */
-  async use<T>(send: (client: Client) => Promise<T>): Promise<T> {
+  async use<T>(send: (connection: DatabaseConnection) => Promise<T>): Promise<T> {
     this.inFlight += 1;
     try {
       return await send(await this.#opened());
@@ -128,12 +64,12 @@ export class PipelinedConnection implements Runner {
 
   /** On an open connection it is sent before this returns, and answered in the turn in which its rows come. */
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
-    const client = this.#open;
-    if (client === undefined) return this.use((opened) => query(opened, statement, values));
+    const connection = this.#open;
+    if (connection === undefined) return this.use((opened) => opened.run(statement, values));
     return new Promise((resolve, reject) => {
       checkTexts(values);
       this.inFlight += 1;
-      sendPrepared(statement, values, client, (cause, result) => {
+      connection.send(statement, values, (cause, result) => {
         this.inFlight -= 1;
         if (cause == null) resolve(result.rows as readonly Row[]);
         else reject(toStoreError(cause));
@@ -149,10 +85,10 @@ export class PipelinedConnection implements Runner {
     readonly rows: readonly PromiseSettledResult<readonly unknown[]>[];
     readonly committed: boolean;
   }> {
-    return this.use(async (client) => {
-      const begin = client.query('BEGIN');
-      const rows = statements.map(({ statement, values }) => query(client, statement, values));
-      const commit = client.query('COMMIT');
+    return this.use(async (connection) => {
+      const begin = connection.begin();
+      const rows = statements.map(({ statement, values }) => connection.run(statement, values));
+      const commit = connection.commit();
       // All are waited for together, whatever becomes of the others: no failure goes unheard.
       const [[begun, ended], settled] = await Promise.all([
         Promise.allSettled([begin, commit]),
@@ -160,15 +96,15 @@ export class PipelinedConnection implements Runner {
       ]);
       if (begun.status === 'rejected') throw toStoreError(begun.reason);
       if (ended.status === 'rejected') throw toStoreError(ended.reason);
-      return { rows: settled, committed: ended.value.command === 'COMMIT' };
+      return { rows: settled, committed: ended.value };
     });
   }
 
   async close(): Promise<void> {
-    const client = await this.#client?.catch(() => undefined);
-    this.#client = undefined;
+    const connection = await this.#connection?.catch(() => undefined);
+    this.#connection = undefined;
     this.#open = undefined;
-    await client?.end().catch(() => {});
+    await connection?.end();
   }
 }
 
@@ -204,53 +140,102 @@ export class PipelinedConnections implements Runner {
   }
 }
 
+/** How long a transaction waits for one of the connections. */
+const patienceMs = 5_000;
+
 /** A transaction that may look at answers before it goes on. */
 export class Transactions {
-  readonly #pool: Pool;
+  readonly #options: ConnectionOptions;
+  readonly #most: number;
+  readonly #idle: DatabaseConnection[] = [];
+  readonly #waiting: ((connection: DatabaseConnection | undefined) => void)[] = [];
+  #count = 0;
   /** What the database still says to connections that are being closed is no loss. */
   #closing = false;
 
   constructor(count: number, options: ConnectionOptions) {
-    this.#pool = new Pool({ ...clientConfig(options.url), max: count, idleTimeoutMillis: 60_000 });
-    // While a transaction has it, the pool does not listen: a connection lost just then must not end the process.
-    this.#pool.on('connect', (client) => client.on('error', () => {}));
-    this.#pool.on('error', (cause) => {
-      if (!this.#closing) options.onWarning('a database connection was lost', cause);
-    });
+    this.#most = count;
+    this.#options = options;
   }
 
   /** Commits when `work` resolves, takes everything back when it throws. */
   async run<T>(work: (tx: Runner) => Promise<T>): Promise<T> {
-    let client: PoolClient;
+    const connection = await this.#take();
+    let isGood = false;
     try {
-      client = await this.#pool.connect();
-    } catch (cause) {
-      throw toStoreError(cause);
-    }
-    let broken = true;
-    try {
-      await client.query('BEGIN');
-      const result = await work({ run: (statement, values) => query(client, statement, values) }).catch(
-        async (cause: unknown) => {
-          await client.query('ROLLBACK');
-          broken = false;
-          throw cause;
-        },
-      );
-      const end = await client.query('COMMIT');
-      broken = false;
-      if (end.command !== 'COMMIT')
-        throw new StoreError({ code: 'unexpected' }, { message: 'the transaction was rolled back' });
+      await connection.begin();
+      const result = await work(connection).catch(async (cause: unknown) => {
+        await connection.rollback();
+        isGood = true;
+        throw cause;
+      });
+      const isCommitted = await connection.commit();
+      isGood = true;
+      if (!isCommitted) throw new StoreError({ code: 'unexpected' }, { message: 'the transaction was rolled back' });
       return result;
     } catch (cause) {
       throw toStoreError(cause);
     } finally {
-      client.release(broken);
+      this.#giveBack(connection, isGood);
     }
   }
 
-  async close(): Promise<void> {
+  /** Says goodbye, and does not wait for an answer. */
+  close(): void {
     this.#closing = true;
-    await this.#pool.end();
+    for (const connection of this.#idle.splice(0)) void connection.end();
+  }
+
+  /** One that is idle, a new one, or the first that is given back. */
+  async #take(): Promise<DatabaseConnection> {
+    const idle = this.#idle.pop();
+    if (idle !== undefined) return idle;
+    if (this.#count < this.#most) return this.#open();
+    const given = await new Promise<DatabaseConnection | undefined>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(take), 1);
+        reject(new StoreError({ code: 'unavailable' }, { message: 'all connections for transactions are in use' }));
+      }, patienceMs);
+      const take = (connection: DatabaseConnection | undefined): void => {
+        clearTimeout(timer);
+        resolve(connection);
+      };
+      this.#waiting.push(take);
+    });
+    return given ?? this.#take();
+  }
+
+  async #open(): Promise<DatabaseConnection> {
+    this.#count += 1;
+    try {
+      const connection = await this.#options.primary.open();
+      const lost = (cause?: unknown): void => {
+        const index = this.#idle.indexOf(connection);
+        // While a transaction has it, the transaction notices.
+        if (index < 0) return;
+        this.#idle.splice(index, 1);
+        this.#count -= 1;
+        if (cause !== undefined && !this.#closing) this.#options.onWarning('a database connection was lost', cause);
+      };
+      connection.client.on('error', lost);
+      connection.client.on('end', () => lost());
+      return connection;
+    } catch (cause) {
+      this.#count -= 1;
+      this.#waiting.shift()?.(undefined);
+      throw toStoreError(cause);
+    }
+  }
+
+  #giveBack(connection: DatabaseConnection, isGood: boolean): void {
+    if (isGood && !connection.isLost && !this.#closing) {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#idle.push(connection);
+      else next(connection);
+      return;
+    }
+    this.#count -= 1;
+    void connection.end();
+    this.#waiting.shift()?.(undefined);
   }
 }

@@ -6,32 +6,32 @@
  * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import { Client, type QueryResult } from 'pg';
 import type { WorkerPeers } from '../../worker-peers.ts';
 import type { Hint } from '../contract/change-log.ts';
-import { clientConfig, runPrepared } from './connection.ts';
+import type { DatabaseConnection } from './database-connection.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';
+import type { Primary } from './primary.ts';
 import { WorkerPeerHints } from './worker-peer-hints.ts';
 import { statement } from './sql.ts';
 
 const channel = 'ringfence';
-const notify = statement<never>('notify', `SELECT pg_notify('${channel}', $1)`);
+/** PostgreSQL writes a commit record for each NOTIFY. There is nothing in it to lose, so nothing waits for the disk because of it. */
+const notify = statement<never>(
+  'notify',
+  `SELECT set_config('synchronous_commit', 'off', true), pg_notify('${channel}', $1)`,
+);
+const listen = statement<never>('listen', `LISTEN ${channel}`);
+const ownPid = statement<{ pid: number }>('own_backend', 'SELECT pg_backend_pid() AS pid');
 /** PostgreSQL takes payloads below 8,000 bytes; an entry is at most 80, and so is the mark before them. */
 const maxEntries = 90;
 const retryMs = 500;
 /** Between two NOTIFYs: each wakes every server, and takes from the writers' processor time. The first of a burst goes at once. */
 const paceMs = 5;
 
-/** Begins to listen. Returns the number of its own backend, which a pooler hides from the driver. */
-async function listen(client: Client): Promise<number> {
-  const results = await client.query<{ pid: number }>(`SELECT pg_backend_pid() AS pid; LISTEN ${channel}`);
-  // Of several statements, the driver returns an array.
-  const [first] = results as unknown as readonly QueryResult<{ pid: number }>[];
-  return first?.rows[0]?.pid ?? -1;
-}
-
 export interface HintsOptions {
-  readonly url: string;
+  readonly primary: Primary;
+  /** A way to the database on which a session keeps its state, where `primary` leads through a pooler. */
+  readonly listenAt?: Primary | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
   /** The other processes of this server, and by what name, a UUID, they know this one. */
   readonly workerPeers?: { readonly way: WorkerPeers; readonly name: string } | undefined;
@@ -45,7 +45,8 @@ export class Hints {
   readonly #unsent = new Set<string>();
   /** The worker peers' number of the first of them. */
   #unsentFrom = 0;
-  #client: Client | undefined;
+  #connection: DatabaseConnection | undefined;
+  #warned = false;
   #sending = false;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
@@ -55,11 +56,7 @@ export class Hints {
     const { workerPeers } = options;
     this.#workerPeers =
       workerPeers &&
-      new WorkerPeerHints({
-        workerPeers: workerPeers.way,
-        source: workerPeers.name,
-        deliver: (hint) => this.#deliver(hint),
-      });
+      new WorkerPeerHints({ workerPeers: workerPeers.way, source: workerPeers.name, deliver: (hint) => this.#deliver(hint) });
   }
 
   /** Resolves once it listens, or once the first try failed: it then goes on trying by itself. */
@@ -88,7 +85,7 @@ export class Hints {
     clearTimeout(this.#retry);
     for (let wait = 0; this.#sending && wait < 50; wait += 1) await new Promise((resolve) => setTimeout(resolve, 10));
     this.#closed = true;
-    await this.#client?.end().catch(() => {});
+    await this.#connection?.end();
   }
 
   #deliver(hint: Hint): void {
@@ -96,49 +93,61 @@ export class Hints {
   }
 
   async #connect(): Promise<void> {
-    const config = clientConfig(this.#o.url);
-    // PostgreSQL writes a commit record for each NOTIFY. There is nothing in it to lose, so nobody waits for the disk because of it.
-    const options = `${config.options ?? ''} -c synchronous_commit=off`;
-    const client = new Client({ ...config, options, statement_timeout: 10_000 });
+    const { primary, listenAt, onWarning } = this.#o;
     const lost = (cause?: unknown): void => {
       if (this.#closed || this.#retry !== undefined) return;
-      if (this.#client === client) this.#client = undefined;
-      if (cause !== undefined) this.#o.onWarning('the connection for hints was lost', cause);
+      this.#connection = undefined;
+      if (cause !== undefined) onWarning('the connection for hints was lost', cause);
       this.#retry = setTimeout(() => {
         this.#retry = undefined;
         void this.#connect();
       }, retryMs);
       this.#retry.unref();
     };
-    client.on('error', lost);
-    client.on('end', () => lost());
-    client.on('notification', ({ payload, processId }) => {
-      // Our own come back too; they were delivered when they were told.
-      if (payload === undefined || processId === ownPid) return;
-      // The worker peers' hints arrived directly, without the database.
-      if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
-    });
-    let ownPid = -1;
+    let connection: DatabaseConnection | undefined;
     try {
-      await client.connect();
-      ownPid = await listen(client);
-      if (this.#closed) {
-        await client.end();
-        return;
-      }
-      this.#client = client;
+      connection = await (listenAt ?? primary).open();
+      connection.client.on('error', lost).on('end', () => lost());
+      if (connection.isPooled && listenAt === undefined) this.#warnOfPooler();
+      else await this.#listen(connection);
     } catch (cause) {
-      await client.end().catch(() => {});
+      await connection?.end();
       lost(cause);
       return;
     }
+    if (this.#closed) {
+      await connection.end();
+      return;
+    }
+    this.#connection = connection;
     void this.#send();
+  }
+
+  /** Behind a pooler, LISTEN would be the affair of a session that is somebody else's a moment later. */
+  #warnOfPooler(): void {
+    if (this.#warned) return;
+    this.#warned = true;
+    this.#o.onWarning(
+      'the database is behind a connection pooler: changes of other servers are polled, and arrive a little later; --database-listen-url names a direct way',
+      undefined,
+    );
+  }
+
+  async #listen(connection: DatabaseConnection): Promise<void> {
+    const [own] = await connection.run(ownPid, []);
+    connection.client.on('notification', ({ payload, processId }) => {
+      // Our own come back too; they were delivered when they were told.
+      if (payload === undefined || processId === own?.pid) return;
+      // The worker peers' hints arrived directly, without the database.
+      if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
+    });
+    await connection.run(listen, []);
   }
 
   /** One NOTIFY in flight, and a pause behind it; what gathers meanwhile goes with the next. */
   async #send(): Promise<void> {
-    const client = this.#client;
-    if (this.#sending || client === undefined) return;
+    const connection = this.#connection;
+    if (this.#sending || connection === undefined) return;
     this.#sending = true;
     try {
       // Whoever was just answered may go on first, and all that is told in this moment goes together.
@@ -147,7 +156,7 @@ export class Hints {
         const entries = [...this.#unsent].slice(0, maxEntries);
         for (const entry of entries) this.#unsent.delete(entry);
         if (this.#workerPeers !== undefined) entries.unshift(this.#workerPeers.markFrom(this.#unsentFrom));
-        await runPrepared(client, notify, [entries.join(' ')]);
+        await connection.run(notify, [entries.join(' ')]);
         await sleep(paceMs);
       }
     } catch (cause) {

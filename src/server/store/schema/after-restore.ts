@@ -1,21 +1,21 @@
 /** Owns what a database needs before and after a backup is put in its place. */
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { StoreError } from '../contract/errors.ts';
-import { clientConfig } from '../postgres/connection.ts';
 import { toStoreError } from '../postgres/failure.ts';
+import { Primary } from '../postgres/primary.ts';
 import { leapAll } from './leap.ts';
 import { migrate } from './migrate.ts';
 
 async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ ...clientConfig(url), application_name: 'ringfence-restore' });
-  client.on('error', () => {});
   try {
-    await client.connect();
-    return await work(client);
+    const connection = await new Primary(url).open({ applicationName: 'ringfence-restore' });
+    try {
+      return await work(connection.client);
+    } finally {
+      await connection.end();
+    }
   } catch (cause) {
     throw toStoreError(cause);
-  } finally {
-    await client.end().catch(() => {});
   }
 }
 

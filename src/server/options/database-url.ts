@@ -1,0 +1,146 @@
+/** Owns the reading of a database URL, in the form that libpq reads: several hosts, sockets and TLS. */
+
+export interface DatabaseHost {
+  /** A name, an address, or the directory of a unix socket. */
+  readonly host: string;
+  readonly port: number;
+}
+
+const sslModes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
+export type SslMode = (typeof sslModes)[number];
+
+export interface DatabaseAddress {
+  readonly hosts: readonly [DatabaseHost, ...DatabaseHost[]];
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
+  readonly database?: string | undefined;
+  readonly connectTimeoutMs: number;
+  readonly tls: {
+    readonly mode: SslMode;
+    /** Files with PEM text; `system` stands for the system's certificate authorities. */
+    readonly rootCert?: string | undefined;
+    readonly cert?: string | undefined;
+    readonly key?: string | undefined;
+  };
+}
+
+const defaultPort = 5432;
+const defaultConnectSeconds = 5;
+const parameters = new Set([
+  'host',
+  'port',
+  'user',
+  'password',
+  'dbname',
+  'connect_timeout',
+  'target_session_attrs',
+  'sslmode',
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
+]);
+/** The server writes: a standby is of no use to it, whatever else a URL allows. */
+const sessionAttributes = new Set(['any', 'read-write', 'primary']);
+
+const form = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Error('It has a broken percent encoding.');
+  }
+}
+
+const decodedOrAbsent = (text: string | undefined): string | undefined =>
+  text === undefined || text === '' ? undefined : decoded(text);
+
+function readParameters(query: string | undefined): ReadonlyMap<string, string> {
+  const read = new Map<string, string>();
+  for (const part of (query ?? '').split('&')) {
+    if (part === '') continue;
+    const [name = '', ...value] = part.split('=');
+    const key = decoded(name);
+    if (!parameters.has(key)) throw new Error(`It has an unknown parameter: ${key}.`);
+    read.set(key, decoded(value.join('=')));
+  }
+  return read;
+}
+
+function readPort(text: string): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port < 1 || port > 65_535) throw new Error(`It has a bad port: ${text}.`);
+  return port;
+}
+
+/** `host`, `host:port`, `[v6]` or `[v6]:port`, as they appear before the path. */
+function readHost(text: string): { readonly host: string; readonly port: string } {
+  const match = /^(?:\[([0-9a-fA-F:.%]+)\]|([^:[\]]*))(?::(\d*))?$/.exec(text);
+  if (match === null) throw new Error(`It has a bad host: ${text}.`);
+  return { host: decoded(match[1] ?? match[2] ?? ''), port: match[3] ?? '' };
+}
+
+/** Hosts of the authority, or those of `host=`; ports that are absent are the default, and one port counts for all hosts. */
+function readHosts(authority: string, given: ReadonlyMap<string, string>): DatabaseAddress['hosts'] {
+  const written = authority.split(',').map(readHost);
+  const hosts = given.get('host')?.split(',') ?? written.map(({ host }) => host);
+  const ports = given.get('port')?.split(',') ?? (given.has('host') ? [''] : written.map(({ port }) => port));
+  if (ports.length !== 1 && ports.length !== hosts.length) throw new Error('It has more or fewer ports than hosts.');
+  const portOf = (index: number): string => (ports.length === 1 ? ports[0] : ports[index]) ?? '';
+  const [first, ...others] = hosts.map((host, index): DatabaseHost => {
+    const port = portOf(index);
+    return {
+      host: host === '' ? (process.env['PGHOST'] ?? 'localhost') : host,
+      port: port === '' ? Number(process.env['PGPORT'] ?? defaultPort) : readPort(port),
+    };
+  });
+  if (first === undefined) throw new Error('It names no host.');
+  return [first, ...others];
+}
+
+function readMode(text: string): SslMode {
+  const mode = sslModes.find((known) => known === text);
+  if (mode === undefined) throw new Error(`Its sslmode must be one of ${sslModes.join(', ')}.`);
+  return mode;
+}
+
+/** Throws an error whose message is a sentence for the operator. */
+export function parseDatabaseUrl(text: string): DatabaseAddress {
+  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must begin with postgres://.');
+  const match = form.exec(text);
+  if (match === null) throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
+  const [, account, authority = '', path, query] = match;
+  const given = readParameters(query);
+  const colon = account?.indexOf(':') ?? -1;
+  const user = colon < 0 ? account : account?.slice(0, colon);
+  const attributes = given.get('target_session_attrs') ?? 'read-write';
+  if (!sessionAttributes.has(attributes)) {
+    throw new Error(`Its target_session_attrs must be read-write: the server does not work on a standby.`);
+  }
+  const seconds = Number(given.get('connect_timeout') ?? defaultConnectSeconds);
+  if (!Number.isInteger(seconds) || seconds < 0) throw new Error('Its connect_timeout must be a number of seconds.');
+  if (given.has('sslcert') !== given.has('sslkey')) throw new Error('Its sslcert and sslkey go together.');
+  return {
+    hosts: readHosts(authority, given),
+    user: given.get('user') ?? decodedOrAbsent(user),
+    password: given.get('password') ?? (colon < 0 ? undefined : decodedOrAbsent(account?.slice(colon + 1))),
+    database: given.get('dbname') ?? decodedOrAbsent(path),
+    connectTimeoutMs: (seconds === 0 ? defaultConnectSeconds : Math.max(2, seconds)) * 1000,
+    tls: {
+      mode: readMode(given.get('sslmode') ?? 'disable'),
+      rootCert: given.get('sslrootcert'),
+      cert: given.get('sslcert'),
+      key: given.get('sslkey'),
+    },
+  };
+}
+
+/** The URL for people and logs. */
+export function withoutPassword(text: string): string {
+  const { hosts, user, password, database, tls } = parseDatabaseUrl(text);
+  const shown = hosts.map(({ host, port }) =>
+    host.startsWith('/') ? host : `${host.includes(':') ? `[${host}]` : host}:${port}`,
+  );
+  const account = `${user ?? ''}${password === undefined ? '' : ':***'}`;
+  return `${account}@${shown.join(',')}/${database ?? ''}${tls.mode === 'disable' ? '' : ` (sslmode ${tls.mode})`}`;
+}

@@ -1,0 +1,191 @@
+/**
+ * Owns the opening of connections: on the primary among the hosts that the database's URL names, never on a standby, and never on a primary
+ * that another one has replaced.
+ *
+ * A pooler such as PgBouncer may give each transaction another session. So a connection through one keeps no session state: no settings, no
+ * named statements, no LISTEN. A connection is one of a pooler when the backend has another process id than the connection was given.
+ */
+import { readFile } from 'node:fs/promises';
+import { Socket } from 'node:net';
+import type { ConnectionOptions as TlsOptions } from 'node:tls';
+import { Client, type ClientConfig } from 'pg';
+import { parseDatabaseUrl, type DatabaseAddress, type DatabaseHost } from '../../options/database-url.ts';
+import { DatabaseConnection } from './database-connection.ts';
+import { typeParsers } from './type-parsers.ts';
+
+/** In milliseconds; 0 is for ever. */
+export interface Timeouts {
+  readonly statement: number;
+  /** A statement that waits this long for a lock waits for someone who hangs. */
+  readonly lock: number;
+  readonly idleInTransaction: number;
+  /** How long an answer may take; then the connection counts as lost, because packets may be dropped somewhere. */
+  readonly answer: number;
+}
+
+export const defaultTimeouts: Timeouts = { statement: 25_000, lock: 10_000, idleInTransaction: 20_000, answer: 30_000 };
+export const noTimeouts: Timeouts = { statement: 0, lock: 0, idleInTransaction: 0, answer: 0 };
+
+export interface OpenOptions {
+  readonly timeouts?: Timeouts;
+  readonly pipeline?: boolean;
+  readonly applicationName?: string;
+}
+
+const settingsOf = ({ statement, lock, idleInTransaction }: Timeouts): readonly (readonly [string, number])[] => [
+  ['statement_timeout', statement],
+  ['lock_timeout', lock],
+  ['idle_in_transaction_session_timeout', idleInTransaction],
+];
+
+/** Keepalive probes begin after this long without a packet. */
+const keepAliveMs = 5_000;
+/** A host that has not answered for this long does not keep us from trying the next one. */
+const nextHostMs = 500;
+
+interface LookRow {
+  readonly pid: number;
+  readonly standby: boolean;
+  readonly read_only: boolean;
+}
+
+/** One question for a new connection. It also sets the timeouts, where the session is our own. */
+const look = (
+  pid: number,
+  timeouts: Timeouts,
+): string => `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
+  current_setting('transaction_read_only') = 'on' AS read_only,
+  CASE WHEN pg_backend_pid() = ${pid} THEN ${settingsOf(timeouts)
+    .map(([name, ms]) => `set_config('${name}', '${ms}', false)`)
+    .join(' || ')} END`;
+
+/** The driver knows which process the server named to it, and has no type for it. */
+function namedProcess(client: Client): number {
+  const given: unknown = 'processID' in client ? client.processID : undefined;
+  return typeof given === 'number' ? given : -1;
+}
+
+async function tlsOf({ tls }: DatabaseAddress, mode: DatabaseAddress['tls']['mode']): Promise<TlsOptions | false> {
+  if (mode === 'disable') return false;
+  const { rootCert, cert, key } = tls;
+  const ca = rootCert === undefined || rootCert === 'system' ? undefined : await readFile(rootCert);
+  return {
+    // As libpq does: `require` checks the certificate only where it is given an authority.
+    rejectUnauthorized: mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && ca !== undefined),
+    ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined }),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && key !== undefined && { cert: await readFile(cert), key: await readFile(key) }),
+  };
+}
+
+const nameOf = ({ host, port }: DatabaseHost): string =>
+  host.startsWith('/') ? `${host}:${port}` : `${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+export class Primary {
+  readonly #address: DatabaseAddress;
+  /** Where the last connection was opened: most probably the primary still. */
+  #last: DatabaseHost | undefined;
+
+  constructor(url: string) {
+    this.#address = parseDatabaseUrl(url);
+  }
+
+  /** Opens a connection on whichever host is the primary now. */
+  async open(options: OpenOptions = {}): Promise<DatabaseConnection> {
+    const { hosts } = this.#address;
+    const [first] = hosts;
+    if (hosts.length === 1) return this.#openAt(first, options);
+    const last = this.#last ?? first;
+    return this.#openFirst([last, ...hosts.filter((host) => host !== last)], options);
+  }
+
+  /** Tries the hosts in order; a slow one does not keep the next one waiting. */
+  #openFirst(hosts: readonly DatabaseHost[], options: OpenOptions): Promise<DatabaseConnection> {
+    return new Promise((resolve, reject) => {
+      const failures: string[] = [];
+      let [next, won] = [0, false];
+      const tryNext = (): void => {
+        const host = hosts[next];
+        if (won || host === undefined) return;
+        next += 1;
+        const timer = setTimeout(tryNext, nextHostMs);
+        this.#openAt(host, options).then(
+          (opened) => {
+            clearTimeout(timer);
+            if (won) return void opened.end();
+            won = true;
+            this.#last = host;
+            return resolve(opened);
+          },
+          (cause: unknown) => {
+            clearTimeout(timer);
+            failures.push(`${nameOf(host)}: ${cause instanceof Error ? cause.message : String(cause)}`);
+            if (failures.length === hosts.length) reject(new Error(`no primary: ${failures.join('; ')}`, { cause }));
+            else tryNext();
+          },
+        );
+      };
+      tryNext();
+    });
+  }
+
+  async #openAt(host: DatabaseHost, options: OpenOptions): Promise<DatabaseConnection> {
+    const { mode } = this.#address.tls;
+    const isOptional = mode === 'prefer' || mode === 'allow';
+    if (host.host.startsWith('/')) return this.#connect(host, 'disable', options);
+    try {
+      return await this.#connect(host, mode, options);
+    } catch (cause) {
+      const refusesTls = cause instanceof Error && cause.message.includes('does not support SSL');
+      if (!isOptional || !refusesTls) throw cause;
+      return this.#connect(host, 'disable', options);
+    }
+  }
+
+  async #connect(
+    host: DatabaseHost,
+    mode: DatabaseAddress['tls']['mode'],
+    options: OpenOptions,
+  ): Promise<DatabaseConnection> {
+    const { user, password, database, connectTimeoutMs } = this.#address;
+    const { timeouts = defaultTimeouts, pipeline = false, applicationName = 'ringfence' } = options;
+    const socket = new Socket();
+    const config: ClientConfig = {
+      ...host,
+      user,
+      password,
+      database,
+      ssl: await tlsOf(this.#address, mode),
+      types: typeParsers,
+      application_name: applicationName,
+      connectionTimeoutMillis: connectTimeoutMs,
+      query_timeout: timeouts.answer,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveMs,
+      pipeline,
+      stream: () => socket,
+    };
+    const client = new Client(config);
+    // Its owner listens too. Without any listener, an error would end the process.
+    client.on('error', () => {});
+    const deadline = setTimeout(() => socket.destroy(), 2 * connectTimeoutMs);
+    try {
+      await client.connect();
+      const { rows } = await client.query<LookRow>(look(namedProcess(client), timeouts));
+      const [row] = rows;
+      if (row === undefined || row.standby) throw new Error('it is a standby');
+      if (row.read_only) throw new Error('it is read-only');
+      const isPooled = row.pid !== namedProcess(client);
+      const begin = isPooled ? beginWith(timeouts) : 'BEGIN';
+      return new DatabaseConnection({ client, isPooled, begin, destroy: () => socket.destroy() });
+    } catch (cause) {
+      socket.destroy();
+      throw cause;
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+}
+
+const beginWith = (timeouts: Timeouts): string =>
+  ['BEGIN', ...settingsOf(timeouts).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)].join('; ');

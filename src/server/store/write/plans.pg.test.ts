@@ -1,0 +1,54 @@
+/** Proves that writes and pages find their rows by index in tables that have grown, by how many rows PostgreSQL has read for them. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { openStore } from '../open.ts';
+import { device, makeWorld, query } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const count = 3_000;
+
+/** Rows that were read in whole-table scans, by table. Backends report when they end. */
+async function readWhole(url: string): Promise<Readonly<Record<string, number>>> {
+  await expect
+    .poll(() =>
+      query(url, "SELECT FROM pg_stat_activity WHERE application_name = 'ringfence' AND datname = current_database()"),
+    )
+    .toEqual([]);
+  const rows = await query<{ relname: string; read: string }>(
+    url,
+    'SELECT relname, seq_tup_read AS read FROM pg_stat_user_tables',
+  );
+  return Object.fromEntries(rows.map(({ relname, read }) => [relname, Number(read)]));
+}
+
+test('a write, a page and a resume read a few rows of a large organization, not all of them', async () => {
+  const { url, store, org, owner } = await makeWorld(postgres);
+  const made = await Promise.all(
+    Array.from({ length: count }, () => store.devices.create(org, owner, device(owner.user_id))),
+  );
+  await store.close();
+  await query(url, 'ANALYZE');
+  const before = await readWhole(url);
+  const later = await openStore({ url, phase: 3 });
+  const head = (await later.log.heads([org])).organizations.get(org)?.revision ?? 0;
+  // As often as PostgreSQL plans anew for each set of values, and a few times more.
+  for (let round = 0; round < 12; round += 1) {
+    const id = made[round]?.record.id;
+    if (id === undefined) throw new Error('too few devices');
+    await later.devices.update(org, owner, id, { hostname: `renamed-${round}` });
+    await later.devices.get(org, id);
+    await later.devices.list(org, { limit: 10 });
+    await later.log.readChanges(org, head, 100);
+    await later.log.readState(org, { kinds: ['device'], after: head, limit: 100, deletions: true });
+  }
+  await later.close();
+  const after = await readWhole(url);
+  for (const table of ['devices', 'device_identities', 'changes', 'history']) {
+    expect((after[table] ?? 0) - (before[table] ?? 0), table).toBeLessThan(count);
+  }
+});

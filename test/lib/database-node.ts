@@ -1,0 +1,180 @@
+/** Owns the PostgreSQL servers of a cluster in tests: a primary and its standbys on ports of their own, killed and promoted at will. */
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, chown, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Client, type QueryResultRow } from 'pg';
+import { findPrograms } from '../../src/server/database/programs.ts';
+import { eventually } from './eventually.ts';
+import { freePort } from './free-port.ts';
+import { mortal } from './mortal.ts';
+
+const run = promisify(execFile);
+
+/** PostgreSQL and PgBouncer refuse to run as root. */
+export interface Account {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export async function databaseAccount(): Promise<Account | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const line = (await readFile('/etc/passwd', 'utf8')).split('\n').find((entry) => entry.startsWith('postgres:'));
+  const [, , uid, gid] = line?.split(':') ?? [];
+  if (uid === undefined || gid === undefined) throw new Error('there is no user postgres');
+  return { uid: Number(uid), gid: Number(gid) };
+}
+
+/** Starts a program as that user; it ends with the test. */
+export const asAccount = (
+  account: Account | undefined,
+  program: string,
+  args: readonly string[],
+): readonly [string, readonly string[]] =>
+  account === undefined
+    ? mortal(program, args)
+    : mortal('setpriv', [
+        `--reuid=${account.uid}`,
+        `--regid=${account.gid}`,
+        '--clear-groups',
+        '--pdeathsig',
+        'KILL',
+        '--',
+        program,
+        ...args,
+      ]);
+
+export class DatabaseNode {
+  readonly port: number;
+  readonly #bin: string;
+  readonly #account: Account | undefined;
+  readonly #folder: string;
+  #child: ChildProcess | undefined;
+
+  private constructor(parts: { port: number; bin: string; account: Account | undefined; folder: string }) {
+    this.port = parts.port;
+    this.#bin = parts.bin;
+    this.#account = parts.account;
+    this.#folder = parts.folder;
+  }
+
+  static async #make(): Promise<DatabaseNode> {
+    const account = await databaseAccount();
+    const folder = await mkdtemp(join(tmpdir(), 'rf-node-'));
+    if (account !== undefined) await chown(folder, account.uid, account.gid);
+    return new DatabaseNode({ port: await freePort(), bin: (await findPrograms({})).bin, account, folder });
+  }
+
+  /** A new, running primary, which lets everybody on this machine in. */
+  static async primary(settings: Readonly<Record<string, string>> = {}): Promise<DatabaseNode> {
+    const node = await DatabaseNode.#make();
+    await node.#run('initdb', [
+      '-D',
+      node.#data,
+      '-U',
+      'ringfence',
+      '-A',
+      'trust',
+      '--no-sync',
+      '--no-locale',
+      '-E',
+      'UTF8',
+    ]);
+    await node.configure({
+      fsync: 'off',
+      wal_level: 'replica',
+      hot_standby: 'on',
+      wal_keep_size: '256MB',
+      ...settings,
+    });
+    await node.start();
+    return node;
+  }
+
+  /** A running copy that follows this server. */
+  async standby(name = 'standby'): Promise<DatabaseNode> {
+    const node = await DatabaseNode.#make();
+    await node.#run('pg_basebackup', [
+      '-D',
+      node.#data,
+      '-d',
+      `postgres://ringfence@127.0.0.1:${this.port}/postgres?application_name=${name}`,
+      '-R',
+      '--checkpoint=fast',
+      '--no-sync',
+    ]);
+    await node.start();
+    return node;
+  }
+
+  get #data(): string {
+    return join(this.#folder, 'data');
+  }
+
+  get url(): string {
+    return `postgres://ringfence@127.0.0.1:${this.port}/postgres`;
+  }
+
+  async #run(program: string, args: readonly string[]): Promise<void> {
+    const [command, all] = asAccount(this.#account, join(this.#bin, program), args);
+    await run(command, all, { cwd: '/', env: { PATH: process.env['PATH'], LC_ALL: 'C' } });
+  }
+
+  /** Settings of the next start, or of a reload. */
+  async configure(settings: Readonly<Record<string, string>>): Promise<void> {
+    const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+    await appendFile(join(this.#data, 'postgresql.auto.conf'), lines.join(''));
+  }
+
+  async start(): Promise<void> {
+    const args = ['-D', this.#data, '-p', String(this.port), '-c', 'listen_addresses=127.0.0.1'];
+    const own = ['-c', 'unix_socket_directories=', '-c', 'shared_buffers=16MB', '-c', 'log_min_messages=fatal'];
+    this.#child = spawn(...asAccount(this.#account, join(this.#bin, 'postgres'), [...args, ...own]), {
+      cwd: '/',
+      env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+      stdio: 'ignore',
+    });
+    await eventually('PostgreSQL answers', () =>
+      this.query('SELECT').then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+
+  /** On a connection of its own. */
+  async query<Row extends QueryResultRow>(text: string): Promise<readonly Row[]> {
+    const client = new Client({ connectionString: this.url });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return (await client.query<Row>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async promote(): Promise<void> {
+    await this.query('SELECT pg_promote(true, 60)');
+  }
+
+  async reload(settings: Readonly<Record<string, string>>): Promise<void> {
+    await this.configure(settings);
+    await this.query('SELECT pg_reload_conf()');
+  }
+
+  /** As a crash does: nothing is written out, and clients see their connections break. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill(signal);
+    await once(child, 'exit');
+  }
+
+  async remove(): Promise<void> {
+    await this.kill('SIGINT');
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
