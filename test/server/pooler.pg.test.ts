@@ -1,6 +1,7 @@
 /** Proves that servers work through a real PgBouncer in both modes: writes, transactions, streams, and hints between servers. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { DatabaseNode } from '../lib/database-node.ts';
+import type { Api } from '../lib/http.ts';
 import { startPgbouncer } from '../lib/pgbouncer.ts';
 import {
   newPlace,
@@ -60,15 +61,16 @@ describe.each([
       (server) => new EventStream(server.url, owner.token, org, [{ kind: 'security-groups' }]),
     );
     await Promise.all(streams.map((stream) => stream.tail()));
-    const apis = [owner.api, there.nobody.as(owner.token)];
+    const other = there.nobody.as(owner.token);
+    const apiOf = (index: number): Api => (index % 2 === 0 ? owner.api : other);
     const groups = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
-        apis[index % 2]?.expect(201, 'POST', `${base}/security_groups`, { group_name: `g${index}` }),
+        apiOf(index).expect(201, 'POST', `${base}/security_groups`, { group_name: `g${index}` }),
       ),
     );
     // Each deletion is a transaction of several statements, whose answers are looked at in between.
     await Promise.all(
-      groups.map((group, index) => apis[index % 2]?.expect(200, 'DELETE', `${base}/security_groups/${group.id}`)),
+      groups.map((group, index) => apiOf(index).expect(200, 'DELETE', `${base}/security_groups/${group.id}`)),
     );
     for (const stream of streams) {
       await stream.until(

@@ -56,7 +56,11 @@ export class Hints {
     const { workerPeers } = options;
     this.#workerPeers =
       workerPeers &&
-      new WorkerPeerHints({ workerPeers: workerPeers.way, source: workerPeers.name, deliver: (hint) => this.#deliver(hint) });
+      new WorkerPeerHints({
+        workerPeers: workerPeers.way,
+        source: workerPeers.name,
+        deliver: (hint) => this.#deliver(hint),
+      });
   }
 
   /** Resolves once it listens, or once the first try failed: it then goes on trying by itself. */
