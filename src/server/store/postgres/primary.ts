@@ -23,7 +23,7 @@ export interface Timeouts {
   readonly answer: number;
 }
 
-export const defaultTimeouts: Timeouts = { statement: 25_000, lock: 10_000, idleInTransaction: 20_000, answer: 30_000 };
+const defaultTimeouts: Timeouts = { statement: 25_000, lock: 10_000, idleInTransaction: 20_000, answer: 30_000 };
 export const noTimeouts: Timeouts = { statement: 0, lock: 0, idleInTransaction: 0, answer: 0 };
 
 export interface OpenOptions {
