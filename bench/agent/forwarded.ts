@@ -73,7 +73,7 @@ export async function measureForwarded(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-forwarded-'));
   const opened: Namespace[] = [];
   try {
-    const program = compileProgram('./packets.c', folder);
+    const program = compileProgram('../agent/packets.c', folder);
     const devices: Device[] = [];
     for (const kind of kinds) devices.push(await open(kind, opened));
     await sendInTurn(devices, program);

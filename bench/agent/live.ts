@@ -31,7 +31,7 @@ export interface LiveOptions {
 
 export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
   const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [shippedRuntime(folder), installedDoor(program)] });
-  const witness = new Witness(lab.device(1).namespace, compile('./stamp.c', folder));
+  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
     await startAsUnit(lab);
     await sleep(1_500); // The monitor needs a moment before it sees everything.

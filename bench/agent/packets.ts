@@ -60,7 +60,7 @@ export async function measurePackets(): Promise<readonly Goal[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-bench-packets-'));
   const opened: Namespace[] = [];
   try {
-    const program = compileProgram('./packets.c', folder);
+    const program = compileProgram('../agent/packets.c', folder);
     const open = (name: string, ranges: number, policy: CanonicalPolicy | undefined) =>
       openDevice(opened, { name, ranges, policy });
     const devices = [

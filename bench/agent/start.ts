@@ -176,7 +176,7 @@ export async function measureStart(): Promise<readonly Goal[]> {
     await savePolicy(state);
     const place: Place = {
       namespace,
-      witness: new Witness(namespace, compile('./stamp.c', folder)),
+      witness: new Witness(namespace, compile('../agent/stamp.c', folder)),
       notices: new Notices(namespace, folder),
       program: layOut(folder),
       state,
