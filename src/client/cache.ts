@@ -2,6 +2,7 @@
 import type { WatchKind } from '../api/kinds.ts';
 import type { Watched, WatchedByIdentity, WatchedId } from '../api/watch.ts';
 import type { WatchEvent } from './document.ts';
+import { badAnswer } from './request.ts';
 
 /** What became different. `revision` is that of the change; a resource that was found missing has none. */
 export type Change<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
@@ -37,6 +38,13 @@ export interface View<K extends WatchKind, R extends WatchedByIdentity = Watched
   get(id: string): R[K] | undefined;
 }
 
+export interface CacheOptions<K extends WatchKind, R extends WatchedByIdentity> {
+  /** What is not to be kept counts as absent. */
+  readonly keep?: ((record: R[K]) => boolean | R[K]) | undefined;
+  /** Records that are held at most; 1,000,000 unless given. */
+  readonly most?: number | undefined;
+}
+
 export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> implements View<K, R> {
   readonly kind: K;
   /** By id, in lower case as the server writes it. */
@@ -46,11 +54,12 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   #position = 0;
 
   readonly #keep: (record: R[K]) => boolean | R[K];
+  readonly #most: number;
 
-  /** What is not to be kept counts as absent. */
-  constructor(kind: K, keep: (record: R[K]) => boolean | R[K] = () => true) {
+  constructor(kind: K, { keep = () => true, most = 1_000_000 }: CacheOptions<K, R>) {
     this.kind = kind;
     this.#keep = keep;
+    this.#most = most;
   }
 
   get size(): number {
@@ -103,6 +112,8 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
       if (!this.#held.delete(id) || held === undefined) return undefined;
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
+    if (held === undefined && this.#held.size >= this.#most)
+      throw badAnswer(`the server shows more than ${this.#most} records of the kind ${kind}`);
     const record = kept === true ? shown : kept;
     this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
     if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K, R>;

@@ -5,6 +5,30 @@ import { change, informed, tail } from './informer.fixture.ts';
 import { createInformer } from './informer.ts';
 import { device, organization } from './records.fixture.ts';
 
+describe('an informer of a hostile server', () => {
+  it('holds no more records than it may, however many are sent, keeps what it had, and says why it waits', async () => {
+    const { informer, clock, stream, streams } = informed(['device'], { most: 3 });
+    await turn();
+    stream().send(...[1, 2].map((number) => change(device(number, number))), tail());
+    await turn();
+    // Of the same records there may be any number of states.
+    for (let revision = 3; revision < 1_000; revision += 1) stream().send(change(device(1, revision)));
+    await turn(3);
+    expect(informer.view('device').size).toBe(2);
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      const before = streams.length;
+      stream().send(...Array.from({ length: 50 }, (_, i) => change(device(10 + i, 1_000 + i))));
+      await turn(3);
+      expect(informer.view('device').size).toBe(3);
+      expect(informer.view('device').get(device(1, 1).id)?.revision).toBe(999);
+      expect(informer.state).toMatchObject({ phase: 'waiting', lastError: { error: { code: 'bad_answer' } } });
+      expect(informer.state.lastError?.error.message).toContain('more than 3 records');
+      await clock.advance(20_000);
+      expect(streams.length).toBe(before + 1);
+    }
+  });
+});
+
 describe('an informer that waits', () => {
   it('grows with every failure up to its bound and starts small again after progress', async () => {
     const waits: number[] = [];

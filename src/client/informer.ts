@@ -18,6 +18,8 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly kinds: readonly K[];
   /** Which records to keep a copy of, or which part of each; all of them unless given. Whatever is left out counts as absent. */
   readonly keep?: (kind: K, record: R[K]) => boolean | R[K];
+  /** Records of a kind that are kept at most; more fail as `bad_answer`, and the copy stays as it is. 1,000,000 unless given. */
+  readonly most?: number;
   /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
   readonly silence?: number;
   readonly backoff?: Omit<BackoffOptions, 'random'>;
@@ -139,12 +141,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   #upgrade = true;
 
   constructor(options: StreamInformerOptions<K, R>) {
-    const onFault = options.onFault ?? throwAloud;
-    const { keep } = options;
+    const { keep, kinds, most, onFault = throwAloud } = options;
     this.#options = options;
-    this.#caches = new Map(
-      options.kinds.map((kind) => [kind, new Cache<K, R>(kind, keep && ((record) => keep(kind, record)))]),
-    );
+    const cacheOf = (kind: K): Cache<K, R> => new Cache(kind, { most, keep: keep && ((record) => keep(kind, record)) });
+    this.#caches = new Map(kinds.map((kind) => [kind, cacheOf(kind)]));
     this.#changes = new Listeners(onFault);
     this.#states = new Listeners(onFault);
     this.#state = initialState(options.client.transport.clock.now());

@@ -193,9 +193,16 @@ describe('a watch stream', () => {
     expect(stream().closed).toBe(true);
   });
 
+  const deepDocument = (before: string, after: string): string =>
+    `${JSON.stringify({ type: 'change', value: device(1, 1) }).replace('"value":{', `"value":{"x":${before}${after},`)}\n`;
   it.each([
     ['no JSON', 'hello\n'],
     ['no object', '[1]\n'],
+    ['arrays that nest deep', deepDocument('['.repeat(5_000), ']'.repeat(5_000))],
+    [
+      'objects that nest deep, behind strings with brackets',
+      deepDocument('{"]\\\\":"\\"}","b":'.repeat(40), `1${'}'.repeat(40)}`),
+    ],
     ['no UTF-8', new Uint8Array([0x22, 0xff, 0xfe, 0x22, 0x0a])],
     ['an unknown type', '{"type":"surprise"}\n'],
     ['a kind that was not asked for', '{"type":"tail","kind":"security-groups"}\n'],
@@ -237,7 +244,7 @@ describe('a watch stream', () => {
     const { client, stream } = streaming();
     const { got } = reading(client);
     await turn();
-    stream().send({ type: 'change', value: { ...device(1, 1), colour: 'red' }, later: true });
+    stream().send({ type: 'change', value: { ...device(1, 1), colour: 'red', note: '[{"'.repeat(100) }, later: true });
     await turn();
     expect(got).toMatchObject([{ value: { colour: 'red' } }]);
     stream().end();

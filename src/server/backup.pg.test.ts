@@ -82,20 +82,24 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
   }
 });
 
-test('a backup moves to another directory, and one that fails leaves nothing behind', async () => {
+test('a backup moves to another directory, without webhooks where that is asked, and one that fails leaves nothing behind', async () => {
   const [from, to, file] = [join(folder, 'from'), join(folder, 'to'), join(folder, 'backup')];
   const database = await openDatabase({ dir: from });
   const store = await openStore({ url: database.url, phase: 3 });
   const world = await fill(store);
   const before = await contents(store, world);
+  const hook = { name: '', url: 'https://hooks.test', events: [], offline_after: 900, secret: 'rf_hook_secret' };
+  await store.webhooks.create(world.org, world.owner, hook);
   await store.close();
   await database.stop();
-  await backup(at({ data: from }), file);
+  await backup(at({ data: from }), file, { webhooks: false });
   await restore(at({ data: to }), file, { replace: false });
   const moved = await openDatabase({ dir: to });
   const there = await openStore({ url: moved.url, phase: 3 });
   try {
     expect(await contents(there, world)).toEqual(before);
+    // They were left out, with their secrets.
+    expect(await there.webhooks.list(world.org)).toEqual([]);
   } finally {
     await there.close();
     await moved.stop();

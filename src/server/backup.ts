@@ -48,9 +48,19 @@ async function withDatabase<T>(
   }
 }
 
+/** What holds the secrets of webhooks, and what is of no use without them. */
+const webhookTables = ['webhooks', 'webhook_conditions', 'webhook_deliveries'] as const;
+
 /** Writes the backup; the server may go on running. Gives its size in bytes. */
-export const backup = (where: BackupConfig, file: string): Promise<number> =>
-  withDatabase(where, true, ({ url, programs }) => dumpDatabase({ url, programs, file: resolve(file) }));
+export const backup = (where: BackupConfig, file: string, { webhooks = true } = {}): Promise<number> =>
+  withDatabase(where, true, ({ url, programs }) =>
+    dumpDatabase({ url, programs, file: resolve(file), without: webhooks ? [] : webhookTables }),
+  );
+
+const contentsOf = (webhooks: boolean): string =>
+  webhooks
+    ? 'It holds names, rules and the signing secrets of webhooks: keep it private.'
+    : 'It holds names and rules: keep it private. Webhooks are left out, and have to be created again after a restore.';
 
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
 export function restore(where: BackupConfig, file: string, options: { readonly replace: boolean }): Promise<void> {
@@ -70,16 +80,21 @@ export function restore(where: BackupConfig, file: string, options: { readonly r
 
 /** Runs either command and gives the exit code. */
 export async function runBackup(
-  command: { readonly name: 'backup' | 'restore'; readonly file: string; readonly replace?: boolean | undefined },
+  command: {
+    readonly name: 'backup' | 'restore';
+    readonly file: string;
+    readonly replace?: boolean | undefined;
+    readonly webhooks?: boolean | undefined;
+  },
   values: ServerValues,
 ): Promise<number> {
-  const { file } = command;
+  const { file, webhooks = true } = command;
   try {
     const where = serverConfig(values, { env: process.env, isRoot: process.geteuid?.() === 0 });
     if (command.name === 'backup') {
-      const bytes = await backup(where, file);
+      const bytes = await backup(where, file, { webhooks });
       process.stdout.write(
-        `Everything is in ${file} (${bytes} bytes). It holds names, rules and the signing secrets of webhooks: keep it private. Tokens and keys are in it as digests only.\n`,
+        `${webhooks ? 'Everything' : 'Everything but webhooks'} is in ${file} (${bytes} bytes). ${contentsOf(webhooks)} Tokens and keys are in it as digests only.\n`,
       );
     } else {
       await restore(where, file, { replace: command.replace === true });

@@ -1,4 +1,6 @@
 /** Owns how the process takes connections: its certificate, its port, how many there may be, and how they end. */
+import type { LookupAddress } from 'node:dns';
+import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
@@ -78,6 +80,16 @@ export async function listen(app: FastifyInstance, config: ServerConfig): Promis
   const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
   const scheme = config.tlsCert === undefined ? 'http' : 'https';
   return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
+}
+
+/** For `localhost`, Fastify opens a second server for the other family, whose connections have no bounds. So the server listens at one address. */
+export async function oneAddress(
+  host: string,
+  find = (name: string): Promise<readonly LookupAddress[]> => lookup(name, { all: true }),
+): Promise<string> {
+  if (host !== 'localhost') return host;
+  const found = await find(host).catch((): readonly LookupAddress[] => []);
+  return (found.find(({ family }) => family === 4) ?? found[0])?.address ?? '127.0.0.1';
 }
 
 export interface ServingParts {

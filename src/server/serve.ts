@@ -21,7 +21,15 @@ import { authenticator } from './identity/authenticate.ts';
 import { makeFirstAdmin, type FirstAdmin } from './identity/first-admin.ts';
 import type { IssuerSettings } from './identity/issuer.ts';
 import { browserSignInOf, methodsOf, verifierOf } from './identity/setup.ts';
-import { listen, openConnections, openTls, requestTimeoutMs, stopServing, type TlsTimes } from './listen.ts';
+import {
+  listen,
+  oneAddress,
+  openConnections,
+  openTls,
+  requestTimeoutMs,
+  stopServing,
+  type TlsTimes,
+} from './listen.ts';
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
@@ -316,9 +324,10 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       undo.push(() => tls.stop());
       tls.start(app.server as unknown as TlsServer);
     }
-    const url = await listen(app, config);
+    const at = { ...config.listen, host: await oneAddress(config.listen.host) };
+    const url = await listen(app, { ...config, listen: at });
     listensAt = url;
-    const listener = new SharedListener(app.server, config.listen, onWarning);
+    const listener = new SharedListener(app.server, at, onWarning);
     undo.push(() => listener.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
     return { url, store, firstAdmin, listener, measure, close: () => undo.all(shutdownMs) };

@@ -206,7 +206,22 @@ describe('org and member', () => {
     const guestOwns = await signedIn(guest.token);
     expect(await guestOwns.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 5 });
     expect(await guestOwns.run(['member', 'role', stage.place.owner.username, 'owner'])).toMatchObject({ code: 0 });
-    expect(await owner.run(['member', 'remove', guest.username, '--keep-devices', '-y'])).toMatchObject({ code: 0 });
+    // The devices change hands, and whoever has copied their tokens has nothing of it.
+    const made = [];
+    for (const public_key of ['first', 'second'])
+      made.push(await guest.api.expect(201, 'POST', `${stage.place.base}/devices`, { public_key }));
+    expect(await owner.run(['member', 'remove', guest.username, '--rotate-tokens', '-y'])).toMatchObject({ code: 2 });
+    const taken = ['member', 'remove', guest.username, '--keep-devices', '--rotate-tokens', '-y', '-o', 'json'];
+    const { device_tokens: rotated } = JSON.parse((await owner.run(taken)).stdout) as {
+      readonly device_tokens: readonly { readonly device_id: string; readonly token: string }[];
+    };
+    expect(new Set(rotated.map(({ device_id }) => device_id))).toEqual(new Set(made.map(({ id }) => id)));
+    const asDevice = (token: string) => stage.server.nobody.as(token);
+    for (const { id, device_token } of made) {
+      await asDevice(device_token).expect(401, 'GET', '/api/users/me');
+      const { token = '' } = rotated.find(({ device_id }) => device_id === id) ?? {};
+      await asDevice(token).expect(200, 'GET', '/api/users/me');
+    }
     expect(await owner.run(['member', 'remove', guest.username, '-y'])).toMatchObject({ code: 3 });
   });
 });

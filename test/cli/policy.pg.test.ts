@@ -263,9 +263,11 @@ describe('watch', () => {
     }
     const { code, stdout, stderr } = await watching;
     expect(code).toBe(0);
-    expect(stdout).toMatch(/\d\d:\d\d:\d\d \+ device edge-1 {2}revision \d+\n/);
+    expect(stdout).toMatch(/\d\d:\d\d:\d\d \+ device edge-1 [0-9a-f-]{36} {2}revision \d+\n/);
     expect(stdout).toMatch(/\+ group web|~ group web/);
-    expect(stdout).toMatch(/~ group web {2}revision \d+, no more in tcp \d+ from any, now in tcp \d+ from any\n/);
+    expect(stdout).toMatch(
+      /~ group web [0-9a-f-]{36} {2}revision \d+, no more in tcp \d+ from any, now in tcp \d+ from any\n/,
+    );
     expect(stderr).toMatch(/Up to date at revision \d+: 1 device, \d groups/);
   });
 

@@ -3,6 +3,7 @@ import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';
 import type { Client } from '../../client/http.ts';
+import { limits } from '../../api/limits.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/group-record.ts';
@@ -60,6 +61,8 @@ export class InformerSource implements PolicySource {
       kinds: ['device', 'security-groups'],
       // Where devices can be reached changes all the time, and is none of an agent's business.
       deviceView: 'identity',
+      // Several times as many as a server admits to an organization.
+      most: 4 * limits.devicesPerOrganization,
       // An organization may have very many devices and groups; few of them concern this one.
       keep: (kind, record) =>
         kind === 'device' ? this.#keepDevice(record as DeviceIdentity) : this.#keepGroup(record as SecurityGroup),

@@ -39,16 +39,18 @@ export function addMemberCommands(program: Command): void {
       policy: true,
       summary: "remove a member, with that member's devices and groups in the organization",
       about:
-        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them (`ringfence token rotate`). Groups that the member owned leave their lists; " +
+        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them, also for whoever copied them. --rotate-tokens rotates all of them and shows the new ones, which you put on the devices. Groups that the member owned leave their lists; " +
         'a device that would be left with the default group stops the removal, unless --detach says that this is meant.',
       destructive: true,
       options: [
         new Option('--keep-devices', "take the member's devices over instead of deleting them"),
+        new Option('--rotate-tokens', 'with --keep-devices: end the old tokens of these devices and show new ones'),
         detachOption(),
       ],
       examples: [
         'ringfence member remove ada',
         'ringfence member remove ada --keep-devices',
+        'ringfence member remove ada --keep-devices --rotate-tokens -o json',
         'ringfence member remove ada --yes --wait',
       ],
     },

@@ -1,5 +1,6 @@
 /** Owns what the member commands do. */
 import type { Member, RemovedMember } from '../../api/organization.ts';
+import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
@@ -105,10 +106,14 @@ export async function setRole(session: Session, text: string, role: string): Pro
 
 export interface RemoveOptions {
   readonly keepDevices?: true;
+  readonly rotateTokens?: true;
   readonly detach?: true;
 }
 
-export async function remove(session: Session, text: string, { keepDevices, detach }: RemoveOptions): Promise<void> {
+export async function remove(session: Session, text: string, options: RemoveOptions): Promise<void> {
+  const { keepDevices, rotateTokens, detach } = options;
+  if (rotateTokens === true && keepDevices !== true)
+    throw usageError('--rotate-tokens needs --keep-devices: the tokens of deleted devices end anyway');
   const client = await session.client();
   const organization = await session.organization();
   const { user_id, username } = await find(session, text);
@@ -125,15 +130,51 @@ export async function remove(session: Session, text: string, { keepDevices, deta
     }),
   );
   if (member.revision !== undefined) session.noteWritten(member.revision);
-  if (member.kept_devices.length > 0)
+  const done = `Removed ${member.username} from the organization${alongText(member)}.`;
+  const tokens = member.kept_devices.length === 0 ? [] : await tokensOf(session, member.kept_devices);
+  if (rotateTokens === true) return rotateAll(session, member, tokens, done);
+  if (tokens.length > 0)
     session.say(
-      'The tokens of these devices stay valid, also for whoever copied them: `ringfence token list` shows them, `ringfence token rotate` ends the old secret.',
+      `These tokens stay valid, also for whoever copied them, until \`ringfence token rotate\` ends the old secret: ${tokens.map(({ id, device_id }) => `${id} of device ${device_id}`).join(', ')}.`,
     );
-  return session.print({
-    data: member,
-    ids: [member.user_id],
-    table: `Removed ${member.username} from the organization${alongText(member)}.`,
+  return session.print({ data: member, ids: [member.user_id], table: done });
+}
+
+/** The tokens of these devices, which are the caller's by now. */
+async function tokensOf(session: Session, devices: readonly string[]): Promise<readonly Token[]> {
+  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  return tokens.filter(({ device_id }) => device_id !== undefined && devices.includes(device_id));
+}
+
+/** Ends every old secret, and shows the new ones, also those made before a failure: they are shown only once. */
+async function rotateAll(
+  session: Session,
+  member: RemovedMember,
+  tokens: readonly Token[],
+  done: string,
+): Promise<void> {
+  const client = await session.client();
+  const rotated: IssuedToken[] = [];
+  let failure: unknown;
+  try {
+    for (const { id } of tokens) rotated.push(await client.tokens.rotate(id, { signal: session.signal }));
+  } catch (error) {
+    failure = error;
+  }
+  const lines = rotated.map(({ device_id, token }) => `device ${device_id}: ${token}`);
+  await session.print({
+    data: { ...member, device_tokens: rotated },
+    ids: rotated.map(({ token }) => token),
+    table: [done, ...lines].join('\n'),
   });
+  if (failure !== undefined) {
+    session.say(
+      `${rotated.length} of ${tokens.length} tokens are rotated; the others stay valid: \`ringfence token list\` shows them.`,
+    );
+    throw failure;
+  }
+  if (rotated.length > 0)
+    session.say('The old tokens ended. Save the new ones now and put them on the devices: they are not shown again.');
 }
 
 /** What went along, for people. */

@@ -24,12 +24,17 @@ export function addBackupCommands(program: Command): void {
   const command = (name: 'backup' | 'restore', description: string): Command => {
     const made = program.command(name).argument('<file>').description(description);
     for (const option of options) made.addOption(option);
-    return made.action(async (file: string, { replace, ...values }: ServerValues & { replace?: boolean }) => {
-      const { runBackup } = await import('../../server/backup.ts');
-      process.exitCode = await runBackup({ name, file, replace }, values);
-    });
+    return made.action(
+      async (file: string, { replace, webhooks, ...values }: ServerValues & { replace?: true; webhooks?: boolean }) => {
+        const { runBackup } = await import('../../server/backup.ts');
+        process.exitCode = await runBackup({ name, file, replace, webhooks }, values);
+      },
+    );
   };
-  command('backup', "back up the server's database to a file; the server may be running");
+  command('backup', "back up the server's database to a file; the server may be running").option(
+    '--no-webhooks',
+    'leave out webhooks, whose signing secrets would be in the file in clear text',
+  );
   command('restore', "restore a backup into the server's database; no server may be running on it").option(
     '--replace',
     'replace what the database holds now',

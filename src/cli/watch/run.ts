@@ -106,10 +106,10 @@ const signs = { added: ['+', 'green'], updated: ['~', 'yellow'], deleted: ['-', 
 function line({ terminal: { paint } }: Session, change: Change, now: Date): string {
   const [sign, style] = signs[change.type];
   const record = change.type === 'deleted' ? change.old : change.new;
-  const name = 'group_name' in record ? `group ${record.group_name}` : `device ${record.hostname || record.id}`;
+  const name = 'group_name' in record ? `group ${record.group_name}` : `device ${record.hostname}`;
   const revision = change.type === 'deleted' ? change.revision : change.new.revision;
   const details = change.type === 'updated' ? differences(change.old, change.new) : [];
-  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${printable(name)}`)}`;
+  const head = `${paint('dim', now.toTimeString().slice(0, 8))} ${paint(style, `${sign} ${printable(name)}`)} ${record.id}`;
   const tail = [...(revision === undefined ? [] : [`revision ${revision}`]), ...details].map(printable).join(', ');
   return `${head}  ${paint('dim', tail)}\n`;
 }

@@ -53,14 +53,26 @@ async function tool(name: string, { programs, url }: DumpOptions, args: readonly
   }
 }
 
+export interface TakeOptions extends DumpOptions {
+  /** Tables whose rows are left out. */
+  readonly without?: readonly string[];
+}
+
 /** Writes everything as of one moment into a file that only its owner can read; it appears under its name when it is whole. Gives its size. */
-export async function dumpDatabase(options: DumpOptions): Promise<number> {
+export async function dumpDatabase({ without = [], ...options }: TakeOptions): Promise<number> {
+  const leaveOut = without.map((table) => `--exclude-table-data=public.${table}`);
   const partial = `${options.file}.partial-${process.pid}`;
   try {
     // Made by us first, so that it is private from the first byte on.
     const handle = await open(partial, 'wx', 0o600);
     try {
-      await tool('pg_dump', options, ['--format=custom', '--no-owner', '--no-privileges', `--file=${partial}`]);
+      await tool('pg_dump', options, [
+        '--format=custom',
+        '--no-owner',
+        '--no-privileges',
+        ...leaveOut,
+        `--file=${partial}`,
+      ]);
       await handle.sync();
     } finally {
       await handle.close();

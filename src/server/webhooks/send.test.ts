@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readWebhookHost } from '../webhook-hosts.ts';
-import { send, type Address } from './send.ts';
+import type { Address } from './resolve.ts';
+import { send } from './send.ts';
 
 let server: Server | undefined;
 afterEach(() => {

@@ -2,7 +2,6 @@
  * Owns one attempt to deliver: the address is resolved, judged and then connected to, so that no second look-up can lead elsewhere. No redirect is
  * followed, and nothing of the answer but its status is looked at. The attempt ends on time by a timer of its own, whatever the HTTP client does.
  */
-import { lookup as systemLookup } from 'node:dns/promises';
 import type { RequestOptions } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
@@ -10,6 +9,7 @@ import { request as plainRequest } from '../../node/http.ts';
 import { programVersion } from '../../node/version.ts';
 import { reachOf, type WebhookHost } from '../webhook-hosts.ts';
 import { isPublicAddress } from './public-address.ts';
+import { addressFinder, type Address } from './resolve.ts';
 
 /** Why an attempt failed, for the owner; what an answer holds besides its status is nobody's business. */
 export type Failure =
@@ -21,11 +21,6 @@ export type Failure =
   | 'redirect'
   | 'bad_answer'
   | `status_${number}`;
-
-export interface Address {
-  readonly address: string;
-  readonly family: number;
-}
 
 export interface SendOptions {
   readonly hosts: readonly WebhookHost[];
@@ -41,7 +36,7 @@ export interface Message {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-const findAll = (host: string): Promise<readonly Address[]> => systemLookup(host, { all: true });
+const findAll = addressFinder();
 
 /** The one address to connect to, or why there is none. A name that has any address of the server's surroundings has none. */
 async function addressOf(url: URL, { hosts, lookup = findAll }: SendOptions): Promise<Address | Failure> {

@@ -12,7 +12,7 @@ import { countLabels, labelFault } from '../model/labels.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
-import { useLive, useRights, useSnapshot, type Rights } from '../state/organization.ts';
+import { useLive, useNames, useRights, useSnapshot, type Rights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { LabelInput } from './label-input.tsx';
 
@@ -76,6 +76,9 @@ function openedBy(
   });
 }
 
+/** Devices that are shown with their users and ids: users choose names, and a label is a right. */
+const mostListed = 100;
+
 /** What the change does beyond what its name says. */
 function Consequence({
   action,
@@ -85,6 +88,7 @@ function Consequence({
   readonly devices: readonly Device[];
 }): ReactNode {
   const { groups, groupById, defaultGroup } = useSnapshot();
+  const userName = useNames();
   if (action.kind === 'delete') {
     return (
       <>
@@ -98,8 +102,22 @@ function Consequence({
   }
   const onDefault = openedBy(action, devices, { groups, groupById, defaultGroup });
   const already = devices.filter((device) => patchFor(action, device) === undefined).length;
+  const isAboutLabels = action.kind === 'add-labels' || action.kind === 'remove-labels';
   return (
     <>
+      {isAboutLabels ? (
+        <ul className="pick-list scrolls pick-scroll" aria-label="Devices">
+          {devices.slice(0, mostListed).map((device) => (
+            <li key={device.id}>
+              <strong className="clip">{deviceName(device)}</strong>
+              <span className="small dimmed grow">
+                {userName(device.user_id)}, {device.id}
+              </span>
+            </li>
+          ))}
+          {devices.length > mostListed ? <li>and {grouped(devices.length - mostListed)} more</li> : null}
+        </ul>
+      ) : null}
       {already === 0 ? null : (
         <p className="small dimmed">
           {plural(already, 'device')} {already === 1 ? 'is' : 'are'} so already and {already === 1 ? 'stays' : 'stay'}{' '}
