@@ -4,7 +4,6 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { oneChunk } from './one-chunk.mjs';
 import { modulesIn } from './packaging/components.mjs';
-import { yamlToWrite } from './yaml-to-write.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
@@ -34,7 +33,6 @@ export async function buildProgram({ outdir }) {
       js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
     },
     logLevel: 'warning',
-    plugins: [yamlToWrite],
   };
   const parts = partsOfTheDoor();
   // The agent has a beginning of its own: it runs on every device for months, and an eighth of its memory would be for the rest.
@@ -43,7 +41,7 @@ export async function buildProgram({ outdir }) {
   const door = await build({
     ...common,
     entryPoints: { ringfence: 'src/cli/main.ts' },
-    plugins: [...common.plugins, parts.plugin],
+    plugins: [parts.plugin],
   });
   // What a command does is loaded when it runs. Rooms share no file, so that none is split for the sake of another.
   const rest = await Promise.all([
@@ -53,7 +51,7 @@ export async function buildProgram({ outdir }) {
         ...common,
         entryPoints,
         splitting: true,
-        plugins: [...common.plugins, ...(isClient(entryPoints) ? [oneChunk(Object.values(entryPoints))] : [])],
+        plugins: isClient(entryPoints) ? [oneChunk(Object.values(entryPoints))] : [],
         external: [
           // Only `--demo-idp` wants it, and says what to do where it is missing.
           'oidc-provider',

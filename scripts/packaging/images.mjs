@@ -16,7 +16,6 @@ const images = /** @type {const} */ ({
     config: [
       '--env=RINGFENCE_STATE=/var/lib/ringfence-agent',
       '--env=NODE_OPTIONS=--max-semi-space-size=2',
-      '--env=MALLOC_ARENA_MAX=1',
       '--volume=/var/lib/ringfence-agent',
     ],
     hook: 'mkdir -p "$1/var/lib/ringfence-agent"',

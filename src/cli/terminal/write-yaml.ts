@@ -1,4 +1,4 @@
-/** Owns the writing of YAML, in a file of its own so that it is loaded only by commands that write it, and without what reads. */
+/** Owns the writing of YAML, in a file of its own so that only commands that write it load it. */
 import { Document, visit } from 'yaml';
 import { needsQuotes, printableYaml } from '../../node/printable.ts';
 
