@@ -281,6 +281,8 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         ...later(2),
         cause,
       });
+    case 'outcome_unknown':
+      return outcomeUnknown(cause);
     case 'schema_too_new':
       return new HttpError(
         'unavailable',
@@ -293,6 +295,14 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return problem satisfies never;
   }
 }
+
+/** For a write that may have happened. */
+export const outcomeUnknown = (cause?: unknown): HttpError =>
+  new HttpError(
+    'outcome_unknown',
+    'The database has not confirmed the change. It may or may not have happened, or may still happen: look before you repeat it.',
+    { ...later(2), cause },
+  );
 
 const challenge: Extras = { headers: { 'WWW-Authenticate': 'Bearer realm="ringfence"' } };
 

@@ -122,7 +122,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
         services,
       );
     try {
-      const answer = await within(call(), answerTimeoutMs + heldBack);
+      const answer = await within(call(), answerTimeoutMs + heldBack, operation.effect);
       await right?.check();
       return send(operation, answer, reply);
     } finally {

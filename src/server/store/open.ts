@@ -46,7 +46,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const primary = new Primary(options.url);
   const known = await migrate(primary);
   const connection = { primary, onWarning };
-  const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, again: true });
+  const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, readsOnly: true });
   const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const newId = idMaker({ clock, random });

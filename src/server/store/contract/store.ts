@@ -9,7 +9,7 @@
  *   says it requires (membership, existence, uniqueness, phase limits, expected revision) holds at the moment it commits.
  * - **Own outcome.** Concurrent writes may share a transaction; the failure of one never changes another's outcome.
  * - **Durable.** A resolved write survives a crash of this process and of PostgreSQL. A write that failed with
- *   `unavailable` may or may not have happened.
+ *   `outcome_unknown` may or may not have happened; one that failed with `unavailable` has not.
  * - **Errors.** Everything here fails with `StoreError` only.
  * - Lists are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page never repeats
  *   or skips a record that existed throughout.

@@ -1,20 +1,22 @@
 /** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
-import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import { parseOrganizationId, parseTokenId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { ChangeLog, EndedRight, Head, Projection } from '../contract/change-log.ts';
 import { checkListing, forgetDeletions, readGaps } from './gaps.ts';
+import { Durability } from './durability.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
 /** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
 const revocationMinutes = 10;
 
 /** `purged` is the mark that servers of earlier versions set: they forget deletions of every kind below it. */
-const readHeads = statement<{ org_id: string; revision: number; gaps: number }>(
+const readHeads = statement<{ org_id: string; revision: number; gaps: number; has_standbys: boolean }>(
   'read_heads',
-  'SELECT org_id, revision, gaps + purged AS gaps FROM heads WHERE org_id = ANY ($1::uuid[])',
+  `SELECT org_id, revision, gaps + purged AS gaps, current_setting('synchronous_standby_names') <> '' AS has_standbys
+   FROM heads WHERE org_id = ANY ($1::uuid[])`,
 );
 interface EndedRow {
   readonly through: string;
@@ -121,16 +123,33 @@ export interface Retention {
 
 export function changeLogIn(context: Context, retention: Retention): ChangeLog {
   const { reads, transactions, hints } = context;
+  const durability = new Durability(context.writes);
+  let hasStandbys = false;
+  hints.on(({ logged }) => {
+    for (const { organization_id, entries } of logged)
+      durability.confirm(organization_id, entries.at(-1)?.revision ?? 0);
+  });
+  /** Where standbys are synchronous, what streams show must be durable there. */
+  const durable = async <Row extends { readonly revision: number }>(
+    org: OrganizationId,
+    rows: readonly Row[],
+  ): Promise<readonly Row[]> => {
+    if (hasStandbys) await durability.check([[org, rows.at(-1)?.revision ?? 0]]);
+    return rows;
+  };
   return {
     async heads(orgs, endedSince) {
       const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), endedRows(reads, endedSince)]);
+      const organizations = new Map(
+        heads.map(({ org_id, revision, gaps }): [OrganizationId, Head] => [
+          parseOrganizationId(org_id),
+          { revision, gaps },
+        ]),
+      );
+      hasStandbys = heads[0]?.has_standbys ?? hasStandbys;
+      if (hasStandbys) await durability.check([...organizations].map(([org, { revision }]) => [org, revision]));
       return {
-        organizations: new Map(
-          heads.map(({ org_id, ...head }): [ReturnType<typeof parseOrganizationId>, Head] => [
-            parseOrganizationId(org_id),
-            head,
-          ]),
-        ),
+        organizations,
         endedThrough: ended[0]?.through ?? '0',
         ended: ended.flatMap(({ serial, token_id, org_id, user_id }): readonly EndedRight[] => {
           if (serial === null) return [];
@@ -145,7 +164,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     checkListing: (org, revision) => checkListing(reads, org, revision),
 
     async readChanges(org, after, limit) {
-      const rows = await reads.run(readChanges, [org, after, limit]);
+      const rows = await durable(org, await reads.run(readChanges, [org, after, limit]));
       const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
       return whole ? rows.map((row) => entryOf(row)) : undefined;
     },
@@ -161,7 +180,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
             kinds.map((kind) => (kind === 'device-identity' ? 'device' : kind)),
           ])
         : await reads.run(readState[which], values);
-      return rows.map((row) => entryOf(row));
+      return (await durable(org, rows)).map((row) => entryOf(row));
     },
 
     onHint(listener) {

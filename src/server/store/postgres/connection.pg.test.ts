@@ -41,15 +41,27 @@ test('a text with a NUL is refused, and counts as nothing that is under way', as
   expect(await connection.run(echo, ['b'])).toEqual([{ text: 'b' }]);
 });
 
-test('a pipelined connection that was lost fails what was under way as unavailable, and opens another', async () => {
+test('a pipelined connection that was lost fails what was under way as of unknown outcome, and opens another', async () => {
   const connection = await openConnection();
   const [before] = await connection.run(ownPid, []);
   const end = statement<never>('end_own_backend', 'SELECT pg_terminate_backend(pg_backend_pid())');
-  await expect(connection.run(end, [])).rejects.toMatchObject({ code: 'unavailable' });
+  await expect(connection.run(end, [])).rejects.toMatchObject({ code: 'outcome_unknown' });
   expect(connection.inFlight).toBe(0);
   // The farewell comes before the end of the connection.
   const [after] = await vi.waitFor(() => connection.run(ownPid, []));
   expect(after?.pid).not.toBe(before?.pid);
+});
+
+test('what only reads is unavailable when its connection is lost, and a transaction that was not to be committed yet is, too', async () => {
+  const primary = new Primary(await postgres.freshUrl());
+  const end = statement<never>('end_own_backend_again', 'SELECT pg_terminate_backend(pg_backend_pid())');
+  const reading = new PipelinedConnection({ primary, onWarning: () => {}, readsOnly: true });
+  onTestFinished(() => reading.close());
+  await expect(reading.run(end, [])).rejects.toMatchObject({ code: 'unavailable' });
+  const transactions = new Transactions(1, { primary, onWarning: () => {} });
+  onTestFinished(() => transactions.close());
+  await expect(transactions.run((tx) => tx.run(end, []))).rejects.toMatchObject({ code: 'unavailable' });
+  expect(await transactions.run((tx) => tx.run(ownPid, []))).toHaveLength(1);
 });
 
 test('a database that shuts down right behind its last client says nothing that would be a warning', async () => {

@@ -1,13 +1,15 @@
 /** Owns the connections: pipelined ones for single statements and whole batches, a pool for transactions that must think in between. */
 import { StoreError } from '../contract/errors.ts';
 import { checkTexts, type DatabaseConnection } from './database-connection.ts';
-import { toStoreError, wasLost } from './failure.ts';
+import { afterCommitSent, toStoreError, wasLost } from './failure.ts';
 import type { Primary } from './primary.ts';
 import type { Statement, Value } from './sql.ts';
 
 export interface ConnectionOptions {
   readonly primary: Primary;
   readonly onWarning: (message: string, cause: unknown) => void;
+  /** The statements only read, so one whose connection was lost is tried once more. */
+  readonly readsOnly?: boolean;
 }
 
 /** Whatever can run statements: a pipelined connection, or a transaction. */
@@ -21,10 +23,13 @@ export class PipelinedConnection implements Runner {
   #connection: Promise<DatabaseConnection> | undefined;
   /** The same, once it is open. */
   #open: DatabaseConnection | undefined;
+  /** What a failure means for a statement that was sent. */
+  readonly #failed: (cause: unknown) => StoreError;
   inFlight = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
+    this.#failed = options.readsOnly === true ? toStoreError : afterCommitSent;
   }
 
   /** The open connection, opening it first if need be. A lost one is forgotten at once, so that the next caller opens another. */
@@ -65,14 +70,20 @@ export class PipelinedConnection implements Runner {
   /** On an open connection it is sent before this returns, and answered in the turn in which its rows come. */
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
     const connection = this.#open;
-    if (connection === undefined) return this.use((opened) => opened.run(statement, values));
+    if (connection === undefined) {
+      return this.use((opened) =>
+        opened.run(statement, values).catch((cause: unknown) => {
+          throw this.#failed(cause);
+        }),
+      );
+    }
     return new Promise((resolve, reject) => {
       checkTexts(values);
       this.inFlight += 1;
       connection.send(statement, values, (cause, result) => {
         this.inFlight -= 1;
         if (cause == null) resolve(result.rows as readonly Row[]);
-        else reject(toStoreError(cause));
+        else reject(this.#failed(cause));
       });
     });
   }
@@ -94,8 +105,8 @@ export class PipelinedConnection implements Runner {
         Promise.allSettled([begin, commit]),
         Promise.allSettled(rows),
       ]);
-      if (begun.status === 'rejected') throw toStoreError(begun.reason);
-      if (ended.status === 'rejected') throw toStoreError(ended.reason);
+      if (begun.status === 'rejected') throw afterCommitSent(begun.reason);
+      if (ended.status === 'rejected') throw afterCommitSent(ended.reason);
       return { rows: settled, committed: ended.value };
     });
   }
@@ -109,16 +120,16 @@ export class PipelinedConnection implements Runner {
 }
 
 /**
- * A few pipelined connections; each call takes the one with the least to do. With `again`, a statement whose connection was lost is tried once
- * more on another: right for reading only.
+ * A few pipelined connections; each call takes the one with the least to do. Where they only read, a statement whose connection was lost is
+ * tried once more on another.
  */
 export class PipelinedConnections implements Runner {
   readonly #connections: readonly PipelinedConnection[];
-  readonly #again: boolean;
+  readonly #readsOnly: boolean;
 
-  constructor(count: number, options: ConnectionOptions & { readonly again?: boolean }) {
+  constructor(count: number, options: ConnectionOptions) {
     this.#connections = Array.from({ length: count }, () => new PipelinedConnection(options));
-    this.#again = options.again === true;
+    this.#readsOnly = options.readsOnly === true;
   }
 
   /** The one with the least to do, for what must go one after the other. */
@@ -130,7 +141,7 @@ export class PipelinedConnections implements Runner {
     try {
       return await this.pick().run(statement, values);
     } catch (cause) {
-      if (!this.#again || !wasLost(cause)) throw cause;
+      if (!this.#readsOnly || !wasLost(cause)) throw cause;
       return this.pick().run(statement, values);
     }
   }
@@ -169,7 +180,9 @@ export class Transactions {
         isGood = true;
         throw cause;
       });
-      const isCommitted = await connection.commit();
+      const isCommitted = await connection.commit().catch((cause: unknown) => {
+        throw afterCommitSent(cause);
+      });
       isGood = true;
       if (!isCommitted) throw new StoreError({ code: 'unexpected' }, { message: 'the transaction was rolled back' });
       return result;

@@ -1,7 +1,7 @@
 /** Owns one open connection: how statements are sent on it, and what their answers mean. */
 import type { Client, QueryConfig, QueryResult } from 'pg';
 import { StoreError } from '../contract/errors.ts';
-import { toStoreError } from './failure.ts';
+import { sqlState, toStoreError } from './failure.ts';
 import type { Statement, Value } from './sql.ts';
 
 type Result = Pick<QueryResult, 'rows' | 'command'>;
@@ -33,6 +33,8 @@ export class DatabaseConnection {
   readonly client: Client;
   readonly #parts: ConnectionParts;
   #isLost = false;
+  /** PostgreSQL gave up waiting for a synchronous standby, and says so only in a notice before the answer. */
+  #isInDoubt = false;
 
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
@@ -42,6 +44,9 @@ export class DatabaseConnection {
       this.#isLost = true;
     };
     parts.client.on('error', lost).on('end', lost);
+    parts.client.on('notice', ({ routine }) => {
+      if (routine === 'SyncRepWaitForLSN') this.#isInDoubt = true;
+    });
   }
 
   get isLost(): boolean {
@@ -81,8 +86,13 @@ export class DatabaseConnection {
   }
 
   async end(): Promise<void> {
-    if (this.#isLost) this.#parts.destroy();
+    if (this.#isLost) this.destroy();
     else await this.client.end().catch(() => {});
+  }
+
+  /** Closes it at once. What is under way fails. */
+  destroy(): void {
+    this.#parts.destroy();
   }
 
   #simple(text: string): Promise<Result> {
@@ -93,9 +103,11 @@ export class DatabaseConnection {
 
   #query(config: QueryConfig, done: Done): void {
     this.client.query(config, (error: Error | null | undefined, result: Result) => {
-      // Packets are dropped somewhere, or the database hangs: nothing more will come from here.
-      if (error?.message === 'Query read timeout') this.#parts.destroy();
-      done(error, result);
+      // Packets are dropped somewhere, or the database hangs: nothing more will come from here. Or it is a standby now.
+      if (error?.message === 'Query read timeout' || sqlState(error) === '25006') this.destroy();
+      const isInDoubt = this.#isInDoubt;
+      this.#isInDoubt = false;
+      done(isInDoubt ? new StoreError({ code: 'outcome_unknown' }, { cause: error }) : error, result);
     });
   }
 }

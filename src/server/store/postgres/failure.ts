@@ -7,7 +7,7 @@ const codeOf = (cause: unknown): string => {
 };
 
 /** The SQLSTATE of an error that the server itself reported; undefined when the connection failed instead. */
-function sqlState(cause: unknown): string | undefined {
+export function sqlState(cause: unknown): string | undefined {
   const code = codeOf(cause);
   return /^[0-9A-Z]{5}$/.test(code) && cause instanceof Error && 'severity' in cause ? code : undefined;
 }
@@ -22,6 +22,13 @@ const passing = /^(08(?!P)|53|57|58|40|25006|25P03|55P03)/;
 /** Texts beyond what can be kept: untranslatable characters (22021, 22P05), index entries (54000) or values past every limit. */
 const unkeepable = /^(22021|22P05|22001|54)/;
 
+/** The server, or a pooler, ends the connection with this error. */
+const endsConnection = (cause: unknown): boolean =>
+  cause instanceof Error && 'severity' in cause && (cause.severity === 'FATAL' || cause.severity === 'PANIC');
+
+/** A password or a database that is wrong: time does not heal it. */
+const refusesLogin = /^(28|3D)/;
+
 export function toStoreError(cause: unknown): StoreError {
   if (cause instanceof StoreError) return cause;
   const state = sqlState(cause);
@@ -30,7 +37,8 @@ export function toStoreError(cause: unknown): StoreError {
     const ours = cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError;
     return new StoreError({ code: ours ? 'unexpected' : 'unavailable' }, { cause });
   }
-  if (passing.test(state)) return new StoreError({ code: 'unavailable' }, { cause });
+  if (passing.test(state) || (endsConnection(cause) && !refusesLogin.test(state)))
+    return new StoreError({ code: 'unavailable' }, { cause });
   if (unkeepable.test(state)) return new StoreError({ code: 'invalid_text' }, { cause });
   return new StoreError({ code: 'unexpected' }, { cause });
 }
@@ -38,6 +46,11 @@ export function toStoreError(cause: unknown): StoreError {
 /** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
 export function wasLost(cause: unknown): boolean {
   if (!(cause instanceof StoreError) || cause.code !== 'unavailable') return false;
-  const state = sqlState(cause.cause);
-  return state === undefined || state.startsWith('57P');
+  return sqlState(cause.cause) === undefined || endsConnection(cause.cause);
+}
+
+/** For a failure of what may have been committed: whoever lost the connection does not know. */
+export function afterCommitSent(cause: unknown): StoreError {
+  const error = toStoreError(cause);
+  return wasLost(error) ? new StoreError({ code: 'outcome_unknown' }, { cause: error.cause }) : error;
 }

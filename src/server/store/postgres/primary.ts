@@ -47,14 +47,21 @@ interface LookRow {
   readonly pid: number;
   readonly standby: boolean;
   readonly read_only: boolean;
+  /** Of a primary; only asked where there are several hosts. */
+  readonly timeline: number | null;
 }
+
+/** A promotion begins a new timeline, with a higher number. */
+const timeline = `CASE WHEN NOT pg_is_in_recovery() THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer END`;
 
 /** One question for a new connection. It also sets the timeouts, where the session is our own. */
 const look = (
   pid: number,
   timeouts: Timeouts,
+  withTimeline: boolean,
 ): string => `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
   current_setting('transaction_read_only') = 'on' AS read_only,
+  ${withTimeline ? timeline : 'NULL'} AS timeline,
   CASE WHEN pg_backend_pid() = ${pid} THEN ${settingsOf(timeouts)
     .map(([name, ms]) => `set_config('${name}', '${ms}', false)`)
     .join(' || ')} END`;
@@ -85,6 +92,9 @@ export class Primary {
   readonly #address: DatabaseAddress;
   /** Where the last connection was opened: most probably the primary still. */
   #last: DatabaseHost | undefined;
+  /** The highest that was seen. A primary below it was replaced by another, and does not know. */
+  #timeline = 0;
+  readonly #open = new Map<DatabaseConnection, number>();
 
   constructor(url: string) {
     this.#address = parseDatabaseUrl(url);
@@ -95,8 +105,27 @@ export class Primary {
     const { hosts } = this.#address;
     const [first] = hosts;
     if (hosts.length === 1) return this.#openAt(first, options);
+    if (this.#timeline === 0) await this.#compare(hosts);
     const last = this.#last ?? first;
     return this.#openFirst([last, ...hosts.filter((host) => host !== last)], options);
+  }
+
+  /** At first every host is asked: the first that answers may be a primary that was replaced. */
+  async #compare(hosts: readonly DatabaseHost[]): Promise<void> {
+    await Promise.all(
+      hosts.map((host) =>
+        this.#openAt(host, {}).then(
+          (connection) => connection.end(),
+          () => {},
+        ),
+      ),
+    );
+  }
+
+  #checkTimeline(found: number): void {
+    if (found < this.#timeline) throw new Error('another primary has replaced it');
+    this.#timeline = found;
+    for (const [connection, its] of this.#open) if (its < found) connection.destroy();
   }
 
   /** Tries the hosts in order; a slow one does not keep the next one waiting. */
@@ -171,13 +200,19 @@ export class Primary {
     const deadline = setTimeout(() => socket.destroy(), 2 * connectTimeoutMs);
     try {
       await client.connect();
-      const { rows } = await client.query<LookRow>(look(namedProcess(client), timeouts));
+      const { rows } = await client.query<LookRow>(
+        look(namedProcess(client), timeouts, this.#address.hosts.length > 1),
+      );
       const [row] = rows;
       if (row === undefined || row.standby) throw new Error('it is a standby');
       if (row.read_only) throw new Error('it is read-only');
+      this.#checkTimeline(row.timeline ?? 0);
       const isPooled = row.pid !== namedProcess(client);
       const begin = isPooled ? beginWith(timeouts) : 'BEGIN';
-      return new DatabaseConnection({ client, isPooled, begin, destroy: () => socket.destroy() });
+      const connection = new DatabaseConnection({ client, isPooled, begin, destroy: () => socket.destroy() });
+      this.#open.set(connection, row.timeline ?? 0);
+      client.once('end', () => this.#open.delete(connection));
+      return connection;
     } catch (cause) {
       socket.destroy();
       throw cause;

@@ -1,0 +1,156 @@
+/** Proves what happens to servers on a primary with a standby: failover, an old primary that returns, lost packets, commits in doubt. */
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { expect, onTestFinished, test } from 'vitest';
+import { DatabaseNode } from '../lib/database-node.ts';
+import { eventually } from '../lib/eventually.ts';
+import { newPlace, startTestServer, type Place, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { EventStream } from '../lib/stream.ts';
+
+const none: TestPostgres = {
+  freshUrl: () => Promise.reject(new Error('a URL is given')),
+  emptyUrl: () => Promise.reject(new Error('a URL is given')),
+  stop: () => Promise.resolve(),
+};
+
+async function startNodes(): Promise<{ readonly a: DatabaseNode; readonly b: DatabaseNode; readonly url: string }> {
+  const a = await DatabaseNode.primary();
+  onTestFinished(() => a.remove());
+  const b = await a.standby();
+  onTestFinished(() => b.remove());
+  const url = `postgres://ringfence@127.0.0.1:${a.port},127.0.0.1:${b.port}/postgres?target_session_attrs=read-write`;
+  return { a, b, url };
+}
+
+async function startOn(url: string): Promise<TestServer> {
+  const server = await startTestServer(none, { url });
+  onTestFinished(() => server.close());
+  return server;
+}
+
+const create = (server: TestServer, { base, owner }: Place, name: string) =>
+  server.nobody.as(owner.token).post(`${base}/security_groups`, { group_name: name });
+
+const namesOn = async (node: DatabaseNode): Promise<readonly string[]> =>
+  (await node.query<{ name: string }>('SELECT group_name AS name FROM security_groups')).map(({ name }) => name);
+
+async function eventuallyCreates(server: TestServer, place: Place, name: string): Promise<void> {
+  let attempt = 0;
+  await eventually(`the group ${name} is made`, async () => {
+    attempt += 1;
+    return (await create(server, place, `${name}-${attempt}`)).status === 201;
+  });
+}
+
+test('servers follow a failover, and write nothing to the old primary when it returns alone', async () => {
+  const { a, b, url } = await startNodes();
+  const servers = [await startOn(url), await startOn(url)];
+  const [here, there] = servers;
+  if (here === undefined || there === undefined) throw new Error('there are no servers');
+  const place = await newPlace(here);
+  const stream = new EventStream(there.url, place.owner.token, place.org, [{ kind: 'security-groups' }]);
+  await stream.tail();
+  expect((await create(here, place, 'before')).status).toBe(201);
+  await stream.shows('"before"');
+  await eventually('the standby has it', async () => (await namesOn(b)).includes('before'));
+
+  await a.kill();
+  const refused = await create(here, place, 'nowhere');
+  expect([refused.status, refused.json.code]).toEqual([503, expect.stringMatching(/^(unavailable|outcome_unknown)$/)]);
+  await b.promote();
+  await eventuallyCreates(here, place, 'after');
+  await eventuallyCreates(there, place, 'also');
+  await stream.shows('"after-');
+  await stream.shows('"also-');
+
+  // The new primary goes away, and the old one comes back, and knows nothing of the other.
+  await b.kill();
+  await a.start();
+  for (let round = 0; round < 20; round += 1) {
+    for (const server of servers) expect((await create(server, place, 'stale')).status).toBe(503);
+  }
+  const late = new EventStream(there.url, place.owner.token, place.org, [{ kind: 'security-groups' }]);
+  await late.answered();
+  expect(late.status).toBe(503);
+  expect(await namesOn(a)).not.toContain('stale');
+
+  await b.start();
+  await eventuallyCreates(here, place, 'again');
+  await eventuallyCreates(there, place, 'once-more');
+  expect((await namesOn(a)).filter((name) => /^(stale|again|once-more)/.test(name))).toEqual([]);
+
+  // A server that starts now takes the newer of the two primaries, though the other is named first.
+  const late2 = await startOn(url);
+  await eventuallyCreates(late2, place, 'newcomer');
+  expect((await namesOn(a)).filter((name) => name.startsWith('newcomer'))).toEqual([]);
+});
+
+test('a standby alone is refused at the start, in words', async () => {
+  const { b } = await startNodes();
+  await expect(startTestServer(none, { url: b.url })).rejects.toThrow(/it is a standby/);
+});
+
+test('a commit whose synchronous standby is not awaited is outcome_unknown, and no stream of any server shows it until it is safe', async () => {
+  const { a, b } = await startNodes();
+  const [here, there] = [await startOn(a.url), await startOn(a.url)];
+  const place = await newPlace(here);
+  await b.kill();
+  const streams = [here, there].map(
+    (server) => new EventStream(server.url, place.owner.token, place.org, [{ kind: 'security-groups' }]),
+  );
+  await Promise.all(streams.map((stream) => stream.tail()));
+  await a.reload({ synchronous_standby_names: 'standby' });
+  const waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  const writing = create(here, place, 'doubtful');
+  await eventually('the commit waits for the standby', async () => (await a.query(waits)).length > 0);
+  const answer = await writing;
+  expect([answer.status, answer.json.code]).toEqual([503, 'outcome_unknown']);
+  // It is there, and everybody who reads the table sees it.
+  expect(await namesOn(a)).toContain('doubtful');
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  for (const stream of streams) expect(stream.raw).not.toContain('doubtful');
+  await b.start();
+  for (const stream of streams) await stream.shows('"doubtful"');
+});
+
+/** Passes bytes on, until it drops them. */
+async function startLossyWay(port: number): Promise<{ readonly port: number; drop(): void; pass(): void }> {
+  const sockets = new Set<Socket>();
+  let dropping = false;
+  const server: Server = createServer((socket) => {
+    const other = connect(port, '127.0.0.1');
+    for (const [from, to] of [
+      [socket, other],
+      [other, socket],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (chunk) => dropping || to.write(chunk));
+      from.on('error', () => to.destroy()).on('close', () => to.destroy());
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    drop: () => void (dropping = true),
+    pass: () => void (dropping = false),
+  };
+}
+
+test('while packets to the database are dropped, callers get 503 within the deadline, and afterwards everything works', async () => {
+  const a = await DatabaseNode.primary();
+  onTestFinished(() => a.remove());
+  const way = await startLossyWay(a.port);
+  const server = await startOn(`postgres://ringfence@127.0.0.1:${way.port}/postgres`);
+  const place = await newPlace(server);
+  way.drop();
+  const [answer, ready] = await Promise.all([create(server, place, 'lost'), server.nobody.get('/readyz')]);
+  expect([answer.status, answer.json.code]).toEqual([503, expect.stringMatching(/^(unavailable|outcome_unknown)$/)]);
+  expect(ready.status).toBe(503);
+  way.pass();
+  await eventuallyCreates(server, place, 'back');
+});
