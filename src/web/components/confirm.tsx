@@ -1,8 +1,8 @@
 /** Owns the confirmation before something that cannot be taken back. */
 import { Button, Modal } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import { DialogFoot } from './dialog-foot.tsx';
-import { sentence } from './sentence.ts';
+import { useWrite } from '../state/write.ts';
 
 export interface Confirmation {
   readonly title: string;
@@ -19,31 +19,20 @@ export function Confirm({
   readonly confirmation: Confirmation | undefined;
   readonly close: () => void;
 }): ReactNode {
-  const [busy, setBusy] = useState(false);
-  const [fault, setFault] = useState<unknown>();
+  const { start, busy, fault, forget } = useWrite(async () => {
+    await confirmation?.act();
+    close();
+  });
   const leave = (): void => {
-    setFault(undefined);
+    forget();
     close();
   };
-  const act = (): void => {
-    setBusy(true);
-    setFault(undefined);
-    confirmation
-      ?.act()
-      .then(leave, setFault)
-      .finally(() => setBusy(false));
-  };
   return (
-    <Modal
-      opened={confirmation !== undefined}
-      onClose={leave}
-      title={confirmation?.title}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={confirmation !== undefined} onClose={leave} title={confirmation?.title}>
       <div className="stack">
         <div>{confirmation?.body}</div>
-        <DialogFoot fault={fault === undefined ? undefined : sentence(fault)} cancel={leave} focusCancel>
-          <Button color="red.9" loading={busy} onClick={act}>
+        <DialogFoot fault={fault} cancel={leave} focusCancel>
+          <Button color="red.9" loading={busy} onClick={() => start()}>
             {confirmation?.action}
           </Button>
         </DialogFoot>

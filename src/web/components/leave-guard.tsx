@@ -10,12 +10,7 @@ export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): Re
     withResolver: true,
   });
   return (
-    <Modal
-      opened={status === 'blocked'}
-      onClose={() => reset?.()}
-      title="Leave without saving?"
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={status === 'blocked'} onClose={() => reset?.()} title="Leave without saving?">
       <div className="stack">
         <p>This group has changes that are not saved. Leaving discards them.</p>
         <div className="row end">

@@ -7,10 +7,10 @@ import { endOf, lengthChoices } from '../model/expiry.ts';
 import { labelFault } from '../model/labels.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { JoinInstructions } from './join-instructions.tsx';
 import { LabelInput } from './label-input.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
-import { sentence } from '../components/sentence.ts';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
 
@@ -34,32 +34,22 @@ export function AddDevice({
   const { governs } = useRights();
   const wrongLabel = labelFault(labels);
   const [made, setMade] = useState<IssuedEnrollmentKey>();
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const make = async (): Promise<void> => {
-    setBusy(true);
-    setFault(undefined);
-    try {
-      const expires_at = endOf(lasts, Date.now());
-      setMade(
-        await client.enrollmentKeys.create(org, {
-          uses,
-          name: name.trim() || 'made in the web UI',
-          ...(expires_at === undefined ? {} : { expires_at }),
-          ...(chosen.length === 0 ? {} : { security_groups: chosen }),
-          ...(labels.length === 0 ? {} : { labels }),
-        }),
-      );
-      await queries.invalidateQueries({ queryKey: keysKey(org) });
-    } catch (error) {
-      setFault(sentence(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { submit, busy, fault, forget } = useWrite(async () => {
+    const expires_at = endOf(lasts, Date.now());
+    setMade(
+      await client.enrollmentKeys.create(org, {
+        uses,
+        name: name.trim() || 'made in the web UI',
+        ...(expires_at === undefined ? {} : { expires_at }),
+        ...(chosen.length === 0 ? {} : { security_groups: chosen }),
+        ...(labels.length === 0 ? {} : { labels }),
+      }),
+    );
+    await queries.invalidateQueries({ queryKey: keysKey(org) });
+  });
   const leave = (): void => {
     setMade(undefined);
-    setFault(undefined);
+    forget();
     close();
   };
   // What the devices may carry: they will be mine.
@@ -68,22 +58,9 @@ export function AddDevice({
       is_default !== true && guardrail === undefined && (user_id === undefined || user_id === me.id),
   );
   return (
-    <Modal
-      opened={opened}
-      onClose={leave}
-      title="Add devices"
-      size="lg"
-      closeOnClickOutside={made === undefined}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={opened} onClose={leave} title="Add devices" size="lg" closeOnClickOutside={made === undefined}>
       {made === undefined ? (
-        <form
-          className="stack"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void make();
-          }}
-        >
+        <form className="stack" onSubmit={submit}>
           <p>
             A device joins with an <strong>enrollment key</strong>, and will be yours.
           </p>

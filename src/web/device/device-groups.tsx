@@ -1,17 +1,18 @@
 /** Owns the list of groups on one device: what applies, attach, detach, order; each step takes effect at once and can be undone. */
 import { ActionIcon, Select } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { byLabelIn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
   const next = [...list];
@@ -24,24 +25,20 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   const snapshot = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
-  const [busy, setBusy] = useState(false);
   const list: readonly string[] = device.security_groups ?? [];
   const mayEdit = rights.editDevice(device);
   const nameOf = (id: string): string => snapshot.groupById.get(id)?.group_name ?? 'a group that you may not see';
 
-  const change = (next: readonly string[], message: string): void => {
-    setBusy(true);
-    client.devices
-      .update(org, device.id, { security_groups: [...next] }, { ifMatch: device.revision })
-      .then(
-        (saved) =>
-          notify(message, () =>
-            client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
-          ),
-        (error: unknown) => failed(error, 'The groups stay as they were'),
-      )
-      .finally(() => setBusy(false));
-  };
+  const put = (security_groups: readonly string[], ifMatch: number): Promise<Device> =>
+    client.devices.update(org, device.id, { security_groups }, { ifMatch });
+  const { start, busy } = useWrite(
+    async ({ next, message }: { readonly next: readonly string[]; readonly message: string }) => {
+      const { revision } = await put(next, device.revision);
+      notify(message, () => put(list, revision));
+    },
+    'The groups stay as they were',
+  );
+  const change = (next: readonly string[], message: string): void => start({ next, message });
   const choices = snapshot.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
   const name = deviceName(device);
   const further = byLabelIn(snapshot.groups).filter(

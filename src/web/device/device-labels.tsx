@@ -2,12 +2,13 @@
 import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { Tag } from '../components/tag.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 import { labelFault } from '../model/labels.ts';
 import { deviceName } from '../state/live.ts';
 import { writeOrAsk } from '../state/opening.ts';
 import { useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { LabelInput } from './label-input.tsx';
 
 export function DeviceLabels({ device }: { readonly device: Device }): ReactNode {
@@ -16,27 +17,24 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
   const { labels = [], organization_id: org, id } = device;
   /** What stands in the field while it is no list of labels yet. */
   const [draft, setDraft] = useState<readonly string[]>();
-  const [busy, setBusy] = useState(false);
   const stored = labels.join();
   useEffect(() => setDraft(undefined), [stored]);
+  const put = (wanted: readonly string[], ifMatch: number): Promise<Device> =>
+    writeOrAsk((asked) => client.devices.update(org, id, { labels: wanted }, { ifMatch, ...asked }));
+  const { start, busy } = useWrite(async (next: readonly string[]) => {
+    try {
+      const saved = await put(next.toSorted(), device.revision);
+      notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
+        put(labels, saved.revision),
+      );
+    } catch (error) {
+      setDraft(undefined);
+      throw error;
+    }
+  }, 'The labels stay as they were');
   const change = (next: readonly string[]): void => {
     setDraft(next);
-    if (labelFault(next) !== undefined || next.toSorted().join() === stored) return;
-    setBusy(true);
-    const write = (wanted: readonly string[], ifMatch: number): Promise<Device> =>
-      writeOrAsk((asked) => client.devices.update(org, id, { labels: [...wanted] }, { ifMatch, ...asked }));
-    write(next.toSorted(), device.revision)
-      .then(
-        (saved) =>
-          notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
-            write(labels, saved.revision),
-          ),
-        (error: unknown) => {
-          setDraft(undefined);
-          failed(error, 'The labels stay as they were');
-        },
-      )
-      .finally(() => setBusy(false));
+    if (labelFault(next) === undefined && next.toSorted().join() !== stored) start(next);
   };
   return (
     <section className="card" aria-label="Labels">

@@ -24,13 +24,7 @@ export function Merge({
   readonly busy: boolean;
 }): ReactNode {
   return (
-    <Modal
-      opened={conflict !== undefined}
-      onClose={close}
-      title="Someone else saved first"
-      size="xl"
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={conflict !== undefined} onClose={close} title="Someone else saved first" size="xl">
       {conflict === undefined ? null : (
         <div className="stack">
           <p>Nothing is lost: your changes are still here. This is what each of you did since you began.</p>

@@ -42,7 +42,6 @@ export function FarEndQuestion({
         close();
       }}
       title={`${service?.name ?? ''}: ${word.toLowerCase()} whom?`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       <div className="stack">
         {labels.length === 0 && devices.length === 0 ? null : (

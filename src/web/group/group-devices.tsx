@@ -15,8 +15,9 @@ import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { Tag } from '../components/tag.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 
 /** To choose from, and beside the rules, where a long list would push the timeline out of sight. */
 const shownDevices = 50;
@@ -36,7 +37,6 @@ function Attach({
   const rights = useRights();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [busy, setBusy] = useState(false);
   const possible = devices.filter(
     (device) =>
       rights.editDevice(device) &&
@@ -45,38 +45,27 @@ function Attach({
   );
   const wanted = text.trim().toLowerCase();
   const shown = possible.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted));
-  const attach = async (): Promise<void> => {
-    setBusy(true);
-    const done: Device[] = [];
+  const { start, busy } = useWrite(async () => {
+    let done = 0;
     try {
-      for (const device of possible.filter(({ id }) => chosen.has(id))) {
-        const list = [...(device.security_groups ?? []), group.id];
-        done.push(
-          await client.devices.update(group.org_id, device.id, { security_groups: list }, { ifMatch: device.revision }),
-        );
+      for (const { id, revision, security_groups = [] } of possible.filter((device) => chosen.has(device.id))) {
+        const list = [...security_groups, group.id];
+        await client.devices.update(group.org_id, id, { security_groups: list }, { ifMatch: revision });
+        done += 1;
       }
       close();
       setChosen(new Set());
-    } catch (error) {
-      failed(error, 'Not every device took the group');
     } finally {
-      setBusy(false);
-      if (done.length > 0)
-        notify(`${group.group_name} applies to ${plural(done.length, 'more device', 'more devices')}.`);
+      if (done > 0) notify(`${group.group_name} applies to ${plural(done, 'more device', 'more devices')}.`);
     }
-  };
+  }, 'Not every device took the group');
   const toggle = (id: string): void => {
     const next = new Set(chosen);
     if (!next.delete(id)) next.add(id);
     setChosen(next);
   };
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      title={`Attach ${group.group_name}`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={opened} onClose={close} title={`Attach ${group.group_name}`}>
       <div className="stack">
         <p className="small dimmed">
           On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.
@@ -113,7 +102,7 @@ function Attach({
           <p className="small dimmed">And {plural(shown.length - shownDevices, 'device')} more: search to find them.</p>
         ) : null}
         <DialogFoot cancel={close}>
-          <Button disabled={chosen.size === 0} loading={busy} onClick={() => void attach()}>
+          <Button disabled={chosen.size === 0} loading={busy} onClick={() => start()}>
             Attach to {plural(chosen.size, 'device')}
           </Button>
         </DialogFoot>
@@ -220,18 +209,17 @@ export function GroupDevices({
   const [attaching, setAttaching] = useState(false);
   const org = group.org_id;
   const isDefault = group.is_default === true;
-  const detach = (device: Device): void => {
-    const list = device.security_groups ?? [];
-    const rest = list.filter((id) => id !== group.id);
-    client.devices.update(org, device.id, { security_groups: rest }, { ifMatch: device.revision }).then(
-      (saved) =>
-        notify(
-          `${group.group_name} is off ${deviceName(device)}${rest.length === 0 ? '; the default group applies there again' : ''}.`,
-          () => client.devices.update(org, device.id, { security_groups: [...list] }, { ifMatch: saved.revision }),
-        ),
-      (error: unknown) => failed(error),
+  const put = (id: string, security_groups: readonly string[], ifMatch: number): Promise<Device> =>
+    client.devices.update(org, id, { security_groups }, { ifMatch });
+  const { start: detach } = useWrite(async (device: Device) => {
+    const { id, security_groups: list = [] } = device;
+    const rest = list.filter((one) => one !== group.id);
+    const { revision } = await put(id, rest, device.revision);
+    notify(
+      `${group.group_name} is off ${deviceName(device)}${rest.length === 0 ? '; the default group applies there again' : ''}.`,
+      () => put(id, list, revision),
     );
-  };
+  }, 'Something went wrong');
   return (
     <section className="card" aria-label="Devices">
       <div className="card-head">

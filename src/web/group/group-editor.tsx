@@ -13,12 +13,13 @@ import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/opening.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { Merge, type EditConflict } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 
 export function DraftFields({
   draft,
@@ -121,7 +122,6 @@ export function GroupEditor({
   );
   const [looking, setLooking] = useState(false);
   const [conflict, setConflict] = useState<EditConflict>();
-  const [busy, setBusy] = useState(false);
   const [warnings, setWarnings] = useState<NonNullable<WrittenGroup['warnings']>>([]);
   const judged = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
   const { content } = judged;
@@ -141,38 +141,27 @@ export function GroupEditor({
   }, [group, base.revision]);
   const overtaken = dirty && group.revision > base.revision;
 
-  const write = async (next: Content, on: Base): Promise<void> => {
-    setBusy(true);
-    try {
-      const put = (from: Content, to: Content, ifMatch: number): Promise<WrittenGroup> =>
-        writeOrAsk((asked) => client.groups.update(group.org_id, group.id, patchOf(from, to), { ifMatch, ...asked }));
-      const saved = await put(on.content, next, on.revision);
-      start(saved);
-      setLooking(false);
-      setConflict(undefined);
-      setWarnings(saved.warnings ?? []);
-      notify(
-        `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
-        () => put(contentOf(saved), on.content, saved.revision),
-      );
-    } catch (error) {
-      if (error instanceof RingfenceError && error.code === 'precondition_failed') {
-        setLooking(false);
-        await meet(next);
-      } else failed(error, 'Not saved');
-    } finally {
-      setBusy(false);
+  const { start: write, busy } = useWrite(async ({ next, on }: { readonly next: Content; readonly on: Base }) => {
+    const put = (from: Content, to: Content, ifMatch: number): Promise<WrittenGroup> =>
+      writeOrAsk((asked) => client.groups.update(group.org_id, group.id, patchOf(from, to), { ifMatch, ...asked }));
+    const saved = await put(on.content, next, on.revision).catch((error: unknown) => {
+      if (!(error instanceof RingfenceError) || error.code !== 'precondition_failed') throw error;
+    });
+    setLooking(false);
+    if (saved === undefined) {
+      setConflict({ base: base.content, mine: next, theirs: await client.groups.get(group.org_id, group.id) });
+      return;
     }
-  };
-  const meet = async (mine: Content): Promise<void> => {
-    try {
-      setConflict({ base: base.content, mine, theirs: await client.groups.get(group.org_id, group.id) });
-    } catch (error) {
-      failed(error, 'Not saved');
-    }
-  };
+    start(saved);
+    setConflict(undefined);
+    setWarnings(saved.warnings ?? []);
+    notify(
+      `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
+      () => put(contentOf(saved), on.content, saved.revision),
+    );
+  }, 'Not saved');
   const save = (): void => {
-    if (content !== undefined && dirty && !busy) void write(content, base);
+    if (content !== undefined && dirty && !busy) write({ next: content, on: base });
   };
   const choose = (choice: 'both' | 'mine' | 'theirs'): void => {
     if (conflict === undefined) return;
@@ -186,7 +175,7 @@ export function GroupEditor({
     if (difference(theirs.content, next).count === 0) {
       start(conflict.theirs);
       setConflict(undefined);
-    } else void write(next, theirs);
+    } else write({ next, on: theirs });
   };
 
   return (

@@ -35,13 +35,7 @@ export function Preview({
   const fleet = useFleet();
   const policy = useMemo(() => policyOfContent(after, fleet), [after, fleet]);
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      title="What would change"
-      size="xl"
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={opened} onClose={close} title="What would change" size="xl">
       <div className="stack">
         <Tabs defaultValue="rules">
           <Tabs.List>

@@ -1,12 +1,11 @@
 /** Owns the way back to an older state of a group: what it would change, on which devices, what to look at twice, then the step itself. */
 import { Button, Modal } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import type { SecurityGroup } from '../../api/group.ts';
+import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
-import { sentence } from '../components/sentence.ts';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { adviceOn } from '../model/advice.ts';
@@ -16,6 +15,7 @@ import { plural } from '../model/rule-text.ts';
 import { writeOrAsk } from '../state/opening.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { Changes } from './changes.tsx';
 
 /** The state to go back to. */
@@ -75,49 +75,28 @@ export function Restore({
 }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
-  const [busy, setBusy] = useState(false);
-  const [fault, setFault] = useState<string>();
-  const leave = (): void => {
-    setFault(undefined);
+  const put = (id: string, revision: number, ifMatch: number | undefined): Promise<WrittenGroup> =>
+    writeOrAsk((asked) =>
+      client.history.restore(org, id, { revision }, { ...(ifMatch !== undefined && { ifMatch }), ...asked }),
+    );
+  const { start, busy, fault, forget } = useWrite(async ({ record, revision }: Target) => {
+    // The dialog shows what is written: a save by someone else meanwhile is not overwritten.
+    const before = group?.revision;
+    const saved = await put(record.id, revision, before).catch((error: unknown) => {
+      throw error instanceof RingfenceError && error.code === 'precondition_failed'
+        ? new Error('Someone saved this group a moment ago. Look at the changes again, then restore.')
+        : error;
+    });
+    notify(
+      [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
+      before === undefined ? undefined : () => put(record.id, before, saved.revision),
+    );
     close();
-  };
-  const restore = async ({ record, revision }: Target): Promise<void> => {
-    setBusy(true);
-    setFault(undefined);
-    try {
-      // What is shown here is what is written: whoever saved meanwhile is not overwritten.
-      const saved = await writeOrAsk((asked) =>
-        client.history.restore(
-          org,
-          record.id,
-          { revision },
-          {
-            ...(group !== undefined && { ifMatch: group.revision }),
-            ...asked,
-          },
-        ),
-      );
-      const before = group?.revision;
-      notify(
-        [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
-        before === undefined
-          ? undefined
-          : () =>
-              writeOrAsk((asked) =>
-                client.history.restore(org, record.id, { revision: before }, { ifMatch: saved.revision, ...asked }),
-              ),
-      );
-      leave();
-      await queries.invalidateQueries({ queryKey: ['audit', org] });
-    } catch (error) {
-      setFault(
-        error instanceof RingfenceError && error.code === 'precondition_failed'
-          ? 'Someone saved this group a moment ago. Look at the changes again, then restore.'
-          : sentence(error),
-      );
-    } finally {
-      setBusy(false);
-    }
+    await queries.invalidateQueries({ queryKey: ['audit', org] });
+  });
+  const leave = (): void => {
+    forget();
+    close();
   };
   return (
     <Modal
@@ -125,13 +104,12 @@ export function Restore({
       onClose={leave}
       title={target === undefined ? '' : `Restore ${target.record.group_name}?`}
       size="lg"
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {target === undefined ? null : (
         <div className="stack">
           <What group={group} target={target} devices={devices} />
           <DialogFoot fault={fault} cancel={leave}>
-            <Button loading={busy} onClick={() => void restore(target)} data-autofocus>
+            <Button loading={busy} onClick={() => start(target)} data-autofocus>
               Restore it
             </Button>
           </DialogFoot>

@@ -3,7 +3,7 @@ import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import type { Member, MemberRole, Organization } from '../../api/organization.ts';
+import type { Member, Organization } from '../../api/organization.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
@@ -11,49 +11,33 @@ import { plural } from '../model/rule-text.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Failed } from '../components/placeholders.tsx';
-import { sentence } from '../components/sentence.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { notify } from '../components/toast.tsx';
 import { writeOrAsk } from '../state/opening.ts';
 import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const members = useMembers().data ?? [];
   const [username, setUsername] = useState('');
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const add = async (): Promise<void> => {
-    setBusy(true);
-    setFault(undefined);
-    try {
-      const name = username.trim();
-      const other = members.find((member) => member.username !== name && couldMean(member.user_id, name));
-      if (other !== undefined && !isUuid(name)) {
-        setFault(`This is also part of the id of ${other.username} (${other.user_id}). Enter the full id of the user.`);
-        return;
-      }
-      const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
-      await queries.invalidateQueries({ queryKey: ['members', org] });
-      notify(`${added.username} is a member now.`);
-      setUsername('');
-    } catch (error) {
-      setFault(sentence(error));
-    } finally {
-      setBusy(false);
+  const { submit, busy, fault } = useWrite(async () => {
+    const name = username.trim();
+    const other = members.find((member) => member.username !== name && couldMean(member.user_id, name));
+    if (other !== undefined && !isUuid(name)) {
+      const whose = `${other.username} (${other.user_id})`;
+      throw new Error(`This is also part of the id of ${whose}. Enter the full id of the user.`);
     }
-  };
+    const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
+    await queries.invalidateQueries({ queryKey: ['members', org] });
+    notify(`${added.username} is a member now.`);
+    setUsername('');
+  });
   return (
-    <form
-      className="row card-body"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void add();
-      }}
-    >
+    <form className="row card-body" onSubmit={submit}>
       <TextInput
         className="grow"
         aria-label="Username of the new member"
@@ -73,23 +57,13 @@ function Rename({ organization }: { readonly organization: Organization }): Reac
   const { client } = useSession();
   const queries = useQueryClient();
   const [name, setName] = useState(organization.name);
-  const save = (): void => {
-    client.organizations.update(organization.id, { name: name.trim() }).then(
-      async () => {
-        await queries.invalidateQueries({ queryKey: ['organizations'] });
-        notify('The organization is renamed.');
-      },
-      (error: unknown) => failed(error),
-    );
-  };
+  const { submit } = useWrite(async () => {
+    await client.organizations.update(organization.id, { name: name.trim() });
+    await queries.invalidateQueries({ queryKey: ['organizations'] });
+    notify('The organization is renamed.');
+  }, 'Something went wrong');
   return (
-    <form
-      className="row"
-      onSubmit={(event) => {
-        event.preventDefault();
-        save();
-      }}
-    >
+    <form className="row" onSubmit={submit}>
       <TextInput
         className="grow"
         aria-label="Name of the organization"
@@ -154,15 +128,14 @@ export function MembersPage(): ReactNode {
       },
     });
   };
-  const setRole = (member: Member, role: MemberRole): void => {
-    client.members.update(org, member.user_id, { role }).then(
-      async () => {
-        await queries.invalidateQueries({ queryKey: ['members', org] });
-        notify(`${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
-      },
-      (fault: unknown) => failed(fault),
-    );
-  };
+  const { start: setRole } = useWrite(
+    async ({ user_id, username, role }: Pick<Member, 'user_id' | 'username' | 'role'>) => {
+      await client.members.update(org, user_id, { role });
+      await queries.invalidateQueries({ queryKey: ['members', org] });
+      notify(`${username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
+    },
+    'Something went wrong',
+  );
   const owners = data?.filter(({ role }) => role === 'owner').length ?? 0;
   /** The last owner stays. */
   const mayGo = ({ role, user_id }: Member): boolean =>
@@ -222,7 +195,7 @@ export function MembersPage(): ReactNode {
                     <Button
                       size="compact-sm"
                       variant="default"
-                      onClick={() => setRole(member, member.role === 'owner' ? 'member' : 'owner')}
+                      onClick={() => setRole({ ...member, role: member.role === 'owner' ? 'member' : 'owner' })}
                       aria-label={`Make ${member.role === 'owner' ? 'member' : 'owner'}: ${member.username}`}
                     >
                       {member.role === 'owner' ? 'Make member' : 'Make owner'}

@@ -8,11 +8,11 @@ import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/d
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
-import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 
 function meaningOf(isOrganizations: boolean, guardrail: GuardrailKind | undefined): string {
@@ -42,32 +42,22 @@ export function NewGroupPage(): ReactNode {
   const [kind, setKind] = useState<'group' | GuardrailKind>('group');
   const isOrganizations = owner === 'organization';
   const guardrail = isOrganizations && kind !== 'group' ? kind : undefined;
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
   const touched = useRef(false);
   const meant = useMemo(() => (isOrganizations ? draft : { ...draft, appliesTo: [] }), [draft, isOrganizations]);
   const { content, problems } = useMemo(() => judge(meant, { names, guardrail }), [meant, names, guardrail]);
-  const create = async (): Promise<void> => {
+  const { start, busy, fault } = useWrite(async () => {
     if (content === undefined) return;
-    setBusy(true);
-    setFault(undefined);
-    try {
-      const { applies_to, ...rest } = content;
-      const body = { ...rest, ...(applies_to.length > 0 && { applies_to }) };
-      const made = await (isOrganizations ? client.groups : client.userGroups).create(org, body);
-      touched.current = false;
-      notify(
-        applies_to.length > 0
-          ? `${made.group_name} is there, and applies by label.`
-          : `${made.group_name} is there. Attach it to devices to make it count.`,
-      );
-      await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
-    } catch (error) {
-      setFault(sentence(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+    const { applies_to, ...rest } = content;
+    const body = { ...rest, ...(applies_to.length > 0 && { applies_to }) };
+    const made = await (isOrganizations ? client.groups : client.userGroups).create(org, body);
+    touched.current = false;
+    notify(
+      applies_to.length > 0
+        ? `${made.group_name} is there, and applies by label.`
+        : `${made.group_name} is there. Attach it to devices to make it count.`,
+    );
+    await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
+  });
   return (
     <div className="page">
       <LeaveGuard guarded={() => touched.current} />
@@ -123,7 +113,7 @@ export function NewGroupPage(): ReactNode {
         {content === undefined && draft.name !== '' ? (
           <span className="fault">{plural(countFields(problems), 'problem')} to solve before saving</span>
         ) : null}
-        <Button size="md" disabled={content === undefined} loading={busy} onClick={() => void create()}>
+        <Button size="md" disabled={content === undefined} loading={busy} onClick={() => start()}>
           Create the group
         </Button>
       </div>

@@ -12,13 +12,13 @@ import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
-import { sentence } from '../components/sentence.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 
 const tokensKey = ['tokens'];
 const lasting = [
@@ -43,36 +43,20 @@ function Make({
   const [name, setName] = useState('');
   const [scope, setScope] = useState<Token['scope']>('full');
   const [lasts, setLasts] = useState('quarter');
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const make = async (): Promise<void> => {
-    setBusy(true);
-    setFault(undefined);
-    try {
-      const expires_at = endOf(lasts, Date.now());
-      const token = await client.tokens.create({
-        name: name.trim(),
-        scope,
-        ...(expires_at === undefined ? {} : { expires_at }),
-      });
-      await queries.invalidateQueries({ queryKey: tokensKey });
-      setName('');
-      made(token);
-    } catch (error) {
-      setFault(sentence(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { submit, busy, fault } = useWrite(async () => {
+    const expires_at = endOf(lasts, Date.now());
+    const token = await client.tokens.create({
+      name: name.trim(),
+      scope,
+      ...(expires_at === undefined ? {} : { expires_at }),
+    });
+    await queries.invalidateQueries({ queryKey: tokensKey });
+    setName('');
+    made(token);
+  });
   return (
-    <Modal opened={opened} onClose={close} title="New token" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void make();
-        }}
-      >
+    <Modal opened={opened} onClose={close} title="New token">
+      <form className="stack" onSubmit={submit}>
         <TextInput
           label="What is it for?"
           placeholder="Laptop, deploy script, dashboard …"
@@ -124,7 +108,6 @@ function Shown({ token, close }: { readonly token: IssuedToken | undefined; read
       title={token?.name || 'Your token'}
       size="lg"
       closeOnClickOutside={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {token === undefined ? null : (
         <div className="stack">

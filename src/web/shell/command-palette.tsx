@@ -155,15 +155,7 @@ export function CommandPalette({
   readonly close: () => void;
 }): ReactNode {
   return (
-    <Modal
-      opened={opened}
-      onClose={close}
-      title="Go to"
-      size="lg"
-      yOffset="10vh"
-      centered={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened={opened} onClose={close} title="Go to" size="lg" yOffset="10vh" centered={false}>
       <Finder org={org} close={close} />
     </Modal>
   );

@@ -16,12 +16,7 @@ export function OpeningDialog({ question }: { readonly question: OpeningQuestion
     return { id, name: device === undefined ? id : deviceName(device) };
   });
   return (
-    <Modal
-      opened
-      onClose={() => answer(false)}
-      title={`Leave ${plural(count, 'device')} with the default group?`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Modal opened onClose={() => answer(false)} title={`Leave ${plural(count, 'device')} with the default group?`}>
       <div className="stack">
         <p>
           After this change no other group applies to {count === 1 ? 'this device' : 'these devices'}, so the default

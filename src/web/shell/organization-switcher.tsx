@@ -5,10 +5,10 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
-import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 
 export function NewOrganization({
   opened,
@@ -22,37 +22,21 @@ export function NewOrganization({
   const navigate = useNavigate();
   const [name, setName] = useState('');
   const [description, setDescription] = useState('');
-  const [fault, setFault] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const submit = async (): Promise<void> => {
-    setBusy(true);
-    setFault(undefined);
-    try {
-      const made = await client.organizations.create({
-        name: name.trim(),
-        ...(description.trim() === '' ? {} : { description: description.trim() }),
-      });
-      await queries.invalidateQueries({ queryKey: ['organizations'] });
-      close();
-      setName('');
-      setDescription('');
-      notify(`${made.name} was created, with its default group.`);
-      await navigate({ to: '/o/$org/overview', params: { org: made.id } });
-    } catch (error) {
-      setFault(sentence(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { submit, busy, fault } = useWrite(async () => {
+    const made = await client.organizations.create({
+      name: name.trim(),
+      ...(description.trim() === '' ? {} : { description: description.trim() }),
+    });
+    await queries.invalidateQueries({ queryKey: ['organizations'] });
+    close();
+    setName('');
+    setDescription('');
+    notify(`${made.name} was created, with its default group.`);
+    await navigate({ to: '/o/$org/overview', params: { org: made.id } });
+  });
   return (
-    <Modal opened={opened} onClose={close} title="New organization" closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void submit();
-        }}
-      >
+    <Modal opened={opened} onClose={close} title="New organization">
+      <form className="stack" onSubmit={submit}>
         <p className="dimmed small">
           You will own it. It starts with a default group that lets everything in; write stricter groups when your
           devices are there.

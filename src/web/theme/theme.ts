@@ -8,6 +8,8 @@ import {
   type CSSVariablesResolver,
 } from '@mantine/core';
 
+const closeButtonProps = { 'aria-label': 'Close' };
+
 export const theme = createTheme({
   primaryColor: 'fence',
   // Chosen so that white on it, and it on white, stay readable (4.5 : 1 and more).
@@ -46,8 +48,8 @@ export const theme = createTheme({
   respectReducedMotion: true,
   components: {
     // Locking the page behind a dialog would need an inline style.
-    Modal: { defaultProps: { lockScroll: false, radius: 'lg', centered: true } },
-    Drawer: { defaultProps: { lockScroll: false } },
+    Modal: { defaultProps: { lockScroll: false, radius: 'lg', centered: true, closeButtonProps } },
+    Drawer: { defaultProps: { lockScroll: false, closeButtonProps } },
     // Lists that nobody has opened are not drawn: five filters would take longer to come up than the devices below them.
     Combobox: { defaultProps: { keepMounted: false } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300 } },
