@@ -4,8 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { EventsIcon, SearchIcon } from '../components/icons.tsx';
-import { Loading } from '../components/loading.tsx';
-import { Empty, Failed } from '../components/placeholders.tsx';
+import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
@@ -45,7 +44,8 @@ export function AuditFeed(): ReactNode {
   const [topic, setTopic] = useState('all');
   const [isLoud, setLoud] = useState(false);
   const [target, setTarget] = useState<Target>();
-  const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage } = useAudit(org);
+  const query = useAudit(org);
+  const { data, fetchNextPage, hasNextPage, isFetchingNextPage } = query;
   const entries = useMemo(() => data?.pages.flatMap(({ value }) => value), [data]);
   const wanted = useDeferredValue(text).trim().toLowerCase();
   const shown = useMemo(
@@ -81,12 +81,7 @@ export function AuditFeed(): ReactNode {
         <Segmented aria-label="What about" value={topic} onChange={setTopic} data={topicChoices} />
       </div>
       <section className="card" aria-label="Activity">
-        {error !== null && entries === undefined ? <Failed error={error} retry={() => void refetch()} /> : null}
-        {entries === undefined && error === null ? (
-          <div className="card-body">
-            <Loading what="Loading the activity…" />
-          </div>
-        ) : null}
+        {entries === undefined ? <ListState query={query} loading="Loading the activity…" /> : null}
         {shown?.length === 0 ? (
           <Empty icon={<EventsIcon size={40} />} title={entries?.length === 0 ? 'Nothing yet' : 'Nothing matches'}>
             {entries?.length === 0

@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { RingfenceError } from '../../client/error.ts';
+import { Loading } from './loading.tsx';
 import { sentence } from './sentence.ts';
 
 /** `whole`: it is the page itself, not a part of one. */
@@ -45,6 +46,24 @@ export function Failed({ error, retry }: { readonly error: unknown; readonly ret
           Try again
         </Button>
       )}
+    </div>
+  );
+}
+
+/** A list that loads, or that could not be loaded; nothing once it is there. */
+export function ListState({
+  query: { data, error, refetch },
+  loading,
+}: {
+  readonly query: { readonly data: unknown; readonly error: unknown; readonly refetch: () => Promise<unknown> };
+  /** What a person reads while it loads. */
+  readonly loading: string;
+}): ReactNode {
+  if (error !== null) return <Failed error={error} retry={() => void refetch()} />;
+  if (data !== undefined) return null;
+  return (
+    <div className="card-body">
+      <Loading what={loading} />
     </div>
   );
 }

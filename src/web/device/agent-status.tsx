@@ -7,6 +7,7 @@ import { stateOf } from '../model/device-state.ts';
 import { plural } from '../model/rule-text.ts';
 import { useSnapshot, useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
+import { Facts, type Fact } from '../components/facts.tsx';
 import { Ago } from '../components/time.tsx';
 
 const sentences: { readonly [Word in InForce]: string } = {
@@ -27,7 +28,7 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
   const nameOf = (id: string): string => groupById.get(id)?.group_name ?? 'a group that you may not see';
   const state = stateOf(status);
   const why = status?.detail ?? said?.detail ?? '';
-  const facts: readonly (readonly [string, ReactNode])[] =
+  const facts: readonly Fact[] =
     status === undefined || said === undefined
       ? []
       : [
@@ -63,16 +64,7 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
             {why}
           </pre>
         )}
-        {facts.length === 0 ? null : (
-          <dl className="facts">
-            {facts.map(([name, value]) => (
-              <div key={name} className="fact">
-                <dt>{name}</dt>
-                <dd>{value}</dd>
-              </div>
-            ))}
-          </dl>
-        )}
+        {facts.length === 0 ? null : <Facts facts={facts} />}
       </div>
     </section>
   );

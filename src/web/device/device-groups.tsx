@@ -82,8 +82,6 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                   {mayEdit ? (
                     <>
                       <ActionIcon
-                        variant="subtle"
-                        color="gray"
                         aria-label={`Move ${nameOf(id)} up`}
                         disabled={busy || index === 0}
                         onClick={() => change(moved(list, index, -1), 'The order is changed.')}
@@ -91,8 +89,6 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                         <UpIcon size={16} />
                       </ActionIcon>
                       <ActionIcon
-                        variant="subtle"
-                        color="gray"
                         aria-label={`Move ${nameOf(id)} down`}
                         disabled={busy || index === list.length - 1}
                         onClick={() => change(moved(list, index, 1), 'The order is changed.')}
@@ -100,8 +96,6 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                         <DownIcon size={16} />
                       </ActionIcon>
                       <ActionIcon
-                        variant="subtle"
-                        color="gray"
                         aria-label={`Detach ${nameOf(id)}`}
                         disabled={busy}
                         onClick={() =>

@@ -248,12 +248,7 @@ export function GroupDevices({
                 </Link>
                 {isDefault || (device.security_groups ?? []).includes(group.id) ? null : <Tag>by label</Tag>}
                 {!(device.security_groups ?? []).includes(group.id) || !rights.editDevice(device) ? null : (
-                  <ActionIcon
-                    variant="subtle"
-                    color="gray"
-                    aria-label={`Detach from ${deviceName(device)}`}
-                    onClick={() => detach(device)}
-                  >
+                  <ActionIcon aria-label={`Detach from ${deviceName(device)}`} onClick={() => detach(device)}>
                     <CrossIcon size={16} />
                   </ActionIcon>
                 )}

@@ -60,10 +60,10 @@ function Row({
         error={fault('ranges')}
       />
       <span className="rule-actions">
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Copy ${which}`} onClick={copy}>
+        <ActionIcon size="lg" aria-label={`Copy ${which}`} onClick={copy}>
           <CopyIcon size={16} />
         </ActionIcon>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Remove ${which}`} onClick={remove}>
+        <ActionIcon size="lg" aria-label={`Remove ${which}`} onClick={remove}>
           <TrashIcon size={16} />
         </ActionIcon>
       </span>

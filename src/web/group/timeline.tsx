@@ -7,8 +7,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { GroupState } from '../../api/history/states.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { Lines } from '../activity/lines.tsx';
-import { Loading } from '../components/loading.tsx';
-import { Failed } from '../components/placeholders.tsx';
+import { ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
@@ -78,7 +77,7 @@ export function Timeline({
   const { editGroup } = useRights();
   const [target, setTarget] = useState<Target>();
   const { org_id, id, revision } = group;
-  const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
+  const query = useInfiniteQuery({
     queryKey: ['history', org_id, id, revision],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) =>
@@ -90,6 +89,7 @@ export function Timeline({
     getNextPageParam: ({ next }) => next,
     placeholderData: (before) => before,
   });
+  const { data, fetchNextPage, hasNextPage, isFetchingNextPage } = query;
   const states = data?.pages.flatMap(({ value }) => value);
   // With more to load, the last one cannot be compared with the one before it yet.
   const shown = hasNextPage ? states?.slice(0, -1) : states;
@@ -100,13 +100,7 @@ export function Timeline({
         <span className="small dimmed">Every state is kept, and each can be restored.</span>
       </div>
       {states === undefined ? (
-        <div className="card-body">
-          {error === null ? (
-            <Loading what="Loading the timeline…" />
-          ) : (
-            <Failed error={error} retry={() => void refetch()} />
-          )}
-        </div>
+        <ListState query={query} loading="Loading the timeline…" />
       ) : (
         <ol className="timeline">
           {shown?.map((state, index) => (

@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { Facts, type Fact } from '../components/facts.tsx';
 import { BackIcon, TrashIcon } from '../components/icons.tsx';
 import { policyOf } from '../model/device-policy.ts';
 import { Compiled } from '../components/ruleset.tsx';
@@ -20,9 +21,9 @@ import { useNames, useSnapshot, useRights, useStatuses } from '../state/organiza
 import { useFleet } from '../state/fleet.ts';
 import { useSession } from '../state/session.ts';
 
-function Facts({ device }: { readonly device: Device }): ReactNode {
+function About({ device }: { readonly device: Device }): ReactNode {
   const nameOf = useNames();
-  const facts: readonly (readonly [string, ReactNode])[] = [
+  const facts: readonly Fact[] = [
     ['User', nameOf(device.user_id)],
     ['Tunnel address', device.tunnel_ip === '' ? '–' : <span className="mono">{device.tunnel_ip}</span>],
     [
@@ -50,14 +51,9 @@ function Facts({ device }: { readonly device: Device }): ReactNode {
       <div className="card-head">
         <h2>About</h2>
       </div>
-      <dl className="card-body facts">
-        {facts.map(([name, value]) => (
-          <div key={name} className="fact">
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <div className="card-body">
+        <Facts facts={facts} />
+      </div>
     </section>
   );
 }
@@ -172,7 +168,7 @@ export function DevicePage(): ReactNode {
         <div className="stack">
           <DeviceAgent device={device} />
           <DeviceLabels key={device.id} device={device} />
-          <Facts device={device} />
+          <About device={device} />
         </div>
       </div>
     </div>

@@ -8,8 +8,7 @@ import { KeyIcon, PlusIcon } from '../components/icons.tsx';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
-import { Loading } from '../components/loading.tsx';
-import { Empty, Failed } from '../components/placeholders.tsx';
+import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -91,11 +90,12 @@ export function KeysPage(): ReactNode {
   const queries = useQueryClient();
   const [adding, setAdding] = useState(false);
   const [confirmation, setConfirmation] = useState<Confirmation>();
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: keysKey(org),
     queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
     refetchInterval: 3_000,
   });
+  const { data } = query;
   const revoke = (key: EnrollmentKey): void =>
     setConfirmation({
       title: `Revoke ${key.name || 'this key'}?`,
@@ -125,12 +125,7 @@ export function KeysPage(): ReactNode {
         {data?.length === 0 ? null : offer}
       </div>
       <section className="card" aria-label="Enrollment keys">
-        {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
-        {data === undefined && error === null ? (
-          <div className="card-body">
-            <Loading what="Loading the keys…" />
-          </div>
-        ) : null}
+        <ListState query={query} loading="Loading the keys…" />
         {data?.length === 0 ? (
           <Empty icon={<KeyIcon size={40} />} title="No keys" action={offer ?? undefined}>
             Make one, run the command that comes with it on a Linux machine, and the device appears by itself.

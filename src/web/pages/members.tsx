@@ -8,9 +8,9 @@ import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
+import { Facts } from '../components/facts.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
-import { Loading } from '../components/loading.tsx';
-import { Failed } from '../components/placeholders.tsx';
+import { ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -83,7 +83,8 @@ export function MembersPage(): ReactNode {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const { devices, groups } = useSnapshot();
-  const { data, error, refetch } = useMembers();
+  const query = useMembers();
+  const { data } = query;
   const { governs, mayWrite, me } = useRights();
   const organization = useOrganizations().data?.find(({ id }) => id === org);
   const [confirmation, setConfirmation] = useState<Confirmation>();
@@ -172,12 +173,7 @@ export function MembersPage(): ReactNode {
             <h2>Members</h2>
             <span className="small dimmed">{data === undefined ? '' : plural(data.length, 'member')}</span>
           </div>
-          {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
-          {data === undefined && error === null ? (
-            <div className="card-body">
-              <Loading what="Loading the members…" />
-            </div>
-          ) : null}
+          <ListState query={query} loading="Loading the members…" />
           {data === undefined ? null : (
             <ul className="group-list wrapping">
               {data.map((member) => (
@@ -222,20 +218,18 @@ export function MembersPage(): ReactNode {
             <h2>About</h2>
           </div>
           <div className="card-body stack">
-            <dl className="facts">
-              <div className="fact">
-                <dt>Devices</dt>
-                <dd>{grouped(devices.length)}</dd>
-              </div>
-              <div className="fact">
-                <dt>Groups you see</dt>
-                <dd>{grouped(groups.length)}</dd>
-              </div>
-              <div className="fact">
-                <dt>Id</dt>
-                <dd className="mono">{org}</dd>
-              </div>
-            </dl>
+            <Facts
+              facts={[
+                ['Devices', grouped(devices.length)],
+                ['Groups you see', grouped(groups.length)],
+                [
+                  'Id',
+                  <span key="id" className="mono">
+                    {org}
+                  </span>,
+                ],
+              ]}
+            />
             {governs && organization !== undefined ? (
               <>
                 <Rename key={organization.name} organization={organization} />

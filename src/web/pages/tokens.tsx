@@ -10,8 +10,7 @@ import { plural } from '../model/rule-text.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { TakeAway } from '../components/secret.tsx';
-import { Loading } from '../components/loading.tsx';
-import { Empty, Failed } from '../components/placeholders.tsx';
+import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
@@ -193,10 +192,11 @@ export function TokensPage(): ReactNode {
   const [making, setMaking] = useState(false);
   const [issued, setIssued] = useState<IssuedToken>();
   const [confirmation, setConfirmation] = useState<Confirmation>();
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: tokensKey,
     queryFn: ({ signal }) => client.tokens.list({ signal }),
   });
+  const { data } = query;
   const own = (data ?? []).filter(({ kind }) => kind === 'user').toReversed();
   const { deviceById } = useSnapshot();
   const isHere = ({ device_id }: Token): boolean => deviceById.has(device_id ?? '');
@@ -258,12 +258,7 @@ export function TokensPage(): ReactNode {
         ) : null}
       </div>
       <section className="card" aria-label="Tokens">
-        {error !== null ? <Failed error={error} retry={() => void refetch()} /> : null}
-        {data === undefined && error === null ? (
-          <div className="card-body">
-            <Loading what="Loading your tokens…" />
-          </div>
-        ) : null}
+        <ListState query={query} loading="Loading your tokens…" />
         {data !== undefined && own.length === 0 ? (
           <Empty icon={<KeyIcon size={40} />} title="No tokens yet">
             You signed in another way. Make a token for the command line or for a program.

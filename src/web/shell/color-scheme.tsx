@@ -9,13 +9,7 @@ export function SchemeToggle(): ReactNode {
   const scheme = useComputedColorScheme('light');
   const next = scheme === 'dark' ? 'light' : 'dark';
   return (
-    <ActionIcon
-      variant="subtle"
-      color="gray"
-      size="lg"
-      aria-label={`Use the ${next} colours`}
-      onClick={() => setColorScheme(next)}
-    >
+    <ActionIcon size="lg" aria-label={`Use the ${next} colours`} onClick={() => setColorScheme(next)}>
       {scheme === 'dark' ? <SunIcon /> : <MoonIcon />}
     </ActionIcon>
   );

@@ -209,8 +209,6 @@ export function OrganizationFrame(): ReactNode {
           </Link>
           <ConnectionDot />
           <ActionIcon
-            variant="subtle"
-            color="gray"
             size="lg"
             className="only-narrow"
             aria-label="Menu"

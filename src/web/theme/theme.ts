@@ -52,6 +52,7 @@ export const theme = createTheme({
     Drawer: { defaultProps: { lockScroll: false, closeButtonProps } },
     // Lists that nobody has opened are not drawn: five filters would take longer to come up than the devices below them.
     Combobox: { defaultProps: { keepMounted: false } },
+    ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray' } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300 } },
     Menu: { defaultProps: { shadow: 'md' } },
   },
