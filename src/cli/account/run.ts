@@ -6,7 +6,7 @@ import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import { profileName, readProfiles, writeProfiles, type Profile, type Profiles } from '../session/profile.ts';
 import { clientOf, readServer, readTokenFile, type Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 
 /** How `login` is to sign in; without any of these by whatever the server offers and the terminal allows. */
 export interface LoginOptions {
@@ -120,23 +120,15 @@ export async function logout(session: Session): Promise<void> {
 export async function whoami(session: Session): Promise<void> {
   const client = await session.client();
   const me = await client.whoAmI({ signal: session.signal });
-  await session.print({
-    data: me,
-    ids: [me.id],
-    table: (layout) =>
-      renderFields(
-        [
-          ['user', me.username],
-          ['id', me.id],
-          ...(me.is_administrator ? [['rights', 'administrator of the server'] as const] : []),
-          ...(me.scope === 'read-only' ? [['scope', 'read-only'] as const] : []),
-          ...(me.device_id === undefined ? [] : [['device', me.device_id] as const]),
-          ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
-          ['server', client.transport.url],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(me, [
+    ['user', me.username],
+    ['id', me.id],
+    ...(me.is_administrator ? [['rights', 'administrator of the server'] as const] : []),
+    ...(me.scope === 'read-only' ? [['scope', 'read-only'] as const] : []),
+    ...(me.device_id === undefined ? [] : [['device', me.device_id] as const]),
+    ...(me.organization_id === undefined ? [] : [['organization', me.organization_id] as const]),
+    ['server', client.transport.url],
+  ]);
 }
 
 export async function listProfiles(session: Session): Promise<void> {
@@ -147,20 +139,15 @@ export async function listProfiles(session: Session): Promise<void> {
     server,
     ...(organization !== undefined && { organization }),
   }));
-  await session.print({
-    data: rows,
-    ids: rows.map(({ name }) => name),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: '', text: (row) => (row.current ? '*' : '') },
-          { head: 'NAME', text: ({ name }) => name },
-          { head: 'SERVER', text: ({ server }) => server },
-          idColumn<(typeof rows)[number]>('ORGANIZATION', ({ organization = '' }) => organization, layout),
-        ],
-        sortByName(rows, ({ name }) => name),
-        layout,
-      ),
+  await session.printList(rows, {
+    id: 'name',
+    sortBy: 'name',
+    columns: (layout) => [
+      { head: '', text: (row) => (row.current ? '*' : '') },
+      { head: 'NAME', text: ({ name }) => name },
+      { head: 'SERVER', text: ({ server }) => server },
+      idColumn<(typeof rows)[number]>('ORGANIZATION', ({ organization = '' }) => organization, layout),
+    ],
   });
 }
 

@@ -3,7 +3,7 @@ import type { AuditEntry } from '../../api/audit.ts';
 import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderTable } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';
 
@@ -21,22 +21,15 @@ export async function list(session: Session, { limit, allOrganizations }: AuditO
       ? await client.audit.server(options)
       : await client.audit.list(await session.organization(), options);
   const names = await sentenceNames(session, { isWholeServer: allOrganizations === true });
-  await session.print({
-    data: entries,
-    ids: entries.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'TIME', text: ({ at }) => shortTime(at), whole: true },
-          { head: 'WHO', text: ({ username }) => username },
-          { head: 'DID', text: (entry) => sentenceText(sentenceOf(entry, names)) },
-          { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right', wide: true },
-          { ...idColumn<AuditEntry>('WHAT', ({ subject_id = '' }) => subject_id, layout), wide: true },
-          { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' '), wide: true },
-          { head: 'FROM', text: ({ address }) => address, wide: true },
-        ],
-        entries,
-        layout,
-      ),
+  await session.printList(entries, {
+    columns: (layout) => [
+      { head: 'TIME', text: ({ at }) => shortTime(at), whole: true },
+      { head: 'WHO', text: ({ username }) => username },
+      { head: 'DID', text: (entry) => sentenceText(sentenceOf(entry, names)) },
+      { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right', wide: true },
+      { ...idColumn<AuditEntry>('WHAT', ({ subject_id = '' }) => subject_id, layout), wide: true },
+      { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' '), wide: true },
+      { head: 'FROM', text: ({ address }) => address, wide: true },
+    ],
   });
 }

@@ -1,9 +1,8 @@
 /** Owns the groups of devices: which are in effect and why, and the change of the lists. */
-import type { AppliedGroup } from '../../api/device.ts';
 import { deviceName, findDevice } from '../lookup/device.ts';
 import { groupIds } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderTable } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { changeList, type LabelFilter, type ListChange } from './change-each.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 
@@ -15,19 +14,13 @@ export async function listGroups(session: Session, text: string): Promise<void> 
     groupsForTable(session),
   ]);
   const nameOf = (wanted: string): string => groups.find((group) => group.id === wanted)?.group_name ?? '';
-  await session.print({
-    data: applied,
-    ids: applied.map(({ group_id }) => group_id),
-    table: (layout) =>
-      renderTable<AppliedGroup>(
-        [
-          { head: 'GROUP', text: ({ group_id }) => nameOf(group_id) },
-          idColumn('ID', ({ group_id }) => group_id, layout),
-          { head: 'BECAUSE', text: ({ by }) => reasonWords[by] },
-        ],
-        applied,
-        layout,
-      ),
+  await session.printList(applied, {
+    id: 'group_id',
+    columns: (layout) => [
+      { head: 'GROUP', text: ({ group_id }) => nameOf(group_id) },
+      idColumn('ID', ({ group_id }) => group_id, layout),
+      { head: 'BECAUSE', text: ({ by }) => reasonWords[by] },
+    ],
   });
 }
 

@@ -5,7 +5,7 @@ import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { agentText, packetLines, readState, stateLines, statusesOf } from './status.ts';
-import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
@@ -93,25 +93,19 @@ export async function list(session: Session, { label = [], state }: ListOptions)
     groupsForTable(session),
     userNames(session),
   ]);
-  await session.print({
-    data: devices,
-    ids: devices.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'HOSTNAME', text: ({ hostname }) => hostname },
-          idColumn<Device>('ID', ({ id }) => id, layout),
-          { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
-          { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },
-          { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
-          { head: 'GROUPS', text: (device) => groupNames(device, groups).join(', ') },
-          { head: 'USER', text: ({ user_id }) => nameOf(user_id), wide: true },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
-          { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
-        ],
-        sortByName(devices, ({ hostname }) => hostname),
-        layout,
-      ),
+  await session.printList(devices, {
+    sortBy: 'hostname',
+    columns: (layout) => [
+      { head: 'HOSTNAME', text: ({ hostname }) => hostname },
+      idColumn<Device>('ID', ({ id }) => id, layout),
+      { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
+      { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },
+      { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
+      { head: 'GROUPS', text: (device) => groupNames(device, groups).join(', ') },
+      { head: 'USER', text: ({ user_id }) => nameOf(user_id), wide: true },
+      { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
+      { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
+    ],
   });
   if (devices.length === 0 && wanted.length === 0 && state === undefined)
     session.say('No devices yet: `ringfence key create` makes a key with which agents register theirs.');
@@ -133,37 +127,29 @@ export async function show(session: Session, text: string): Promise<void> {
   const state = statuses.find(({ device_id }) => device_id === device.id);
   const groupName = (id: string): string => groups.find((group) => group.id === id)?.group_name ?? id;
   const flag = (value: boolean): string => (value ? 'yes' : 'no');
-  await session.print({
-    data: device,
-    ids: [device.id],
-    table: (layout) =>
-      renderFields(
-        [
-          ['hostname', device.hostname],
-          ['id', device.id],
-          ['state', stateLines(state)],
-          ['agent', agentText(state)],
-          ['user', nameOf(device.user_id)],
-          ['public key', device.public_key],
-          ['labels', (device.labels ?? []).join(', ')],
-          ['tunnel ip', device.tunnel_ip],
-          ['addresses', (device.addresses ?? []).join(', ')],
-          ['local ip', device.local_ip],
-          ['reflexive ip4', device.reflexive_ip4],
-          ['endpoint local address ip4', device.endpoint_local_address_ip4],
-          ['child prefix', device.child_prefix ?? []],
-          ['relay', flag(device.relay)],
-          ['discovery', flag(device.discovery)],
-          ['symmetric nat', flag(device.symmetric_nat)],
-          ['packets', packetLines(state, groupName)],
-          ['groups', applied.map(({ group_id, by }) => `${groupName(group_id)} (${reasonWords[by]})`)],
-          ['revision', String(device.revision)],
-          ['created', shortTime(device.created_at)],
-          ['updated', shortTime(device.updated_at)],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(device, [
+    ['hostname', device.hostname],
+    ['id', device.id],
+    ['state', stateLines(state)],
+    ['agent', agentText(state)],
+    ['user', nameOf(device.user_id)],
+    ['public key', device.public_key],
+    ['labels', (device.labels ?? []).join(', ')],
+    ['tunnel ip', device.tunnel_ip],
+    ['addresses', (device.addresses ?? []).join(', ')],
+    ['local ip', device.local_ip],
+    ['reflexive ip4', device.reflexive_ip4],
+    ['endpoint local address ip4', device.endpoint_local_address_ip4],
+    ['child prefix', device.child_prefix ?? []],
+    ['relay', flag(device.relay)],
+    ['discovery', flag(device.discovery)],
+    ['symmetric nat', flag(device.symmetric_nat)],
+    ['packets', packetLines(state, groupName)],
+    ['groups', applied.map(({ group_id, by }) => `${groupName(group_id)} (${reasonWords[by]})`)],
+    ['revision', String(device.revision)],
+    ['created', shortTime(device.created_at)],
+    ['updated', shortTime(device.updated_at)],
+  ]);
 }
 
 export async function create(session: Session, hostname: string, options: DeviceFields): Promise<void> {
@@ -183,19 +169,15 @@ export async function create(session: Session, hostname: string, options: Device
     },
     { signal },
   );
-  await session.print({
-    data: device,
-    ids: [device.device_token],
-    table: (layout) =>
-      renderFields(
-        [
-          ['hostname', device.hostname],
-          ['id', device.id],
-          ['device token', device.device_token],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(
+    device,
+    [
+      ['hostname', device.hostname],
+      ['id', device.id],
+      ['device token', device.device_token],
+    ],
+    device.device_token,
+  );
   session.say('Save the device token now: it is not shown again.');
 }
 
@@ -234,8 +216,4 @@ export async function remove(session: Session, text: string): Promise<void> {
 }
 
 const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>
-  session.print({
-    data: device,
-    ids: [device.id],
-    table: `${verb} device ${deviceName(device)} (${device.id}).`,
-  });
+  session.printRecord(device, `${verb} device ${deviceName(device)} (${device.id}).`);

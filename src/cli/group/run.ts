@@ -17,7 +17,7 @@ import { ruleWords, sameRule } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
+import { idColumn, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
@@ -36,25 +36,19 @@ const rulesOf = (group: SecurityGroup, direction: Direction): readonly StoredRul
 
 export async function list(session: Session): Promise<void> {
   const [groups, nameOf] = await Promise.all([allGroups(session), userNames(session)]);
-  await session.print({
-    data: groups,
-    ids: groups.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'NAME', text: ({ group_name }) => group_name },
-          idColumn<SecurityGroup>('ID', ({ id }) => id, layout),
-          { head: 'OWNER', text: (group) => ownerWords(group, nameOf) },
-          { head: 'IN', text: (group) => String(rulesOf(group, 'inbound').length), align: 'right' },
-          { head: 'OUT', text: (group) => String(rulesOf(group, 'outbound').length), align: 'right' },
-          { head: 'APPLIES TO', text: ({ applies_to }) => selectorsInWords(applies_to).join(', '), wide: true },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
-          { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
-          { head: 'DESCRIPTION', text: ({ group_description }) => group_description },
-        ],
-        sortByName(groups, ({ group_name }) => group_name),
-        layout,
-      ),
+  await session.printList(groups, {
+    sortBy: 'group_name',
+    columns: (layout) => [
+      { head: 'NAME', text: ({ group_name }) => group_name },
+      idColumn<SecurityGroup>('ID', ({ id }) => id, layout),
+      { head: 'OWNER', text: (group) => ownerWords(group, nameOf) },
+      { head: 'IN', text: (group) => String(rulesOf(group, 'inbound').length), align: 'right' },
+      { head: 'OUT', text: (group) => String(rulesOf(group, 'outbound').length), align: 'right' },
+      { head: 'APPLIES TO', text: ({ applies_to }) => selectorsInWords(applies_to).join(', '), wide: true },
+      { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
+      { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
+      { head: 'DESCRIPTION', text: ({ group_description }) => group_description },
+    ],
   });
 }
 
@@ -68,28 +62,20 @@ export async function show(session: Session, text: string): Promise<void> {
   const users = devicesOf(group, devices, groups);
   const names = peerNames(devices);
   const gone = goneDevices(group, names).map((id) => `device ${id} is gone: rules that name it match nobody by that`);
-  await session.print({
-    data: group,
-    ids: [group.id],
-    table: (layout) =>
-      renderFields(
-        [
-          ['name', group.group_name],
-          ['id', group.id],
-          ['description', group.group_description],
-          ['owner', ownerWords(group, nameOf)],
-          ...(group.applies_to === undefined ? [] : [['applies to', selectorsInWords(group.applies_to)] as const]),
-          ['in', describeRules('inbound', group.inbound_rules, names)],
-          ['out', describeRules('outbound', group.outbound_rules, names)],
-          ...(gone.length === 0 ? [] : [['stale', gone] as const]),
-          ['devices', sortByName(users.map(deviceName), (name) => name)],
-          ['revision', String(group.revision)],
-          ['created', shortTime(group.created_at)],
-          ['updated', shortTime(group.updated_at)],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(group, [
+    ['name', group.group_name],
+    ['id', group.id],
+    ['description', group.group_description],
+    ['owner', ownerWords(group, nameOf)],
+    ...(group.applies_to === undefined ? [] : [['applies to', selectorsInWords(group.applies_to)] as const]),
+    ['in', describeRules('inbound', group.inbound_rules, names)],
+    ['out', describeRules('outbound', group.outbound_rules, names)],
+    ...(gone.length === 0 ? [] : [['stale', gone] as const]),
+    ['devices', sortByName(users.map(deviceName), (name) => name)],
+    ['revision', String(group.revision)],
+    ['created', shortTime(group.created_at)],
+    ['updated', shortTime(group.updated_at)],
+  ]);
 }
 
 export interface NewGroup {
@@ -148,7 +134,7 @@ export const readSelectors = (texts: readonly string[]): readonly Selector[] =>
   texts.length === 1 && texts[0] === 'none' ? [] : texts.flatMap((text) => text.split(',')).map(readSelector);
 
 export async function printChange(session: Session, verb: string, group: WrittenGroup): Promise<void> {
-  await session.print({ data: group, ids: [group.id], table: `${verb} group ${group.group_name} (${group.id}).` });
+  await session.printRecord(group, `${verb} group ${group.group_name} (${group.id}).`);
   sayWarnings(session, group);
 }
 
@@ -286,16 +272,8 @@ function checkLimits(group: SecurityGroup, direction: Direction, after: readonly
 async function sayRules(session: Session, direction: Direction, group: SecurityGroup): Promise<void> {
   const rules = rulesOf(group, direction);
   const names = session.isForPeople ? await namesFor(session, rulesInWords(direction, rules)) : noNames;
-  await session.print({
-    data: group,
-    ids: [group.id],
-    table: (layout) =>
-      renderFields(
-        [
-          ['group', group.group_name],
-          [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rules, names)],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(group, [
+    ['group', group.group_name],
+    [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rules, names)],
+  ]);
 }

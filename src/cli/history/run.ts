@@ -178,10 +178,9 @@ export async function restore(
   const group = await writeOrAsk(session, options.detach, (asked) =>
     client.history.restore(organization, id, { revision }, { ...given, ...asked }),
   );
-  await session.print({
-    data: group,
-    ids: [group.id],
-    table: `Restored group ${group.group_name} (${group.id}) to revision ${revision}; it is revision ${group.revision} now.`,
-  });
+  await session.printRecord(
+    group,
+    `Restored group ${group.group_name} (${group.id}) to revision ${revision}; it is revision ${group.revision} now.`,
+  );
   sayWarnings(session, group);
 }

@@ -5,7 +5,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
+import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 import { groupIds } from '../lookup/group.ts';
 
@@ -31,21 +31,12 @@ const find = async (session: Session, text: string): Promise<EnrollmentKey> =>
 
 export async function list(session: Session): Promise<void> {
   const keys = await all(session);
-  await session.print({
-    data: keys,
-    ids: keys.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        columns(layout),
-        sortByName(keys, ({ name }) => name),
-        layout,
-      ),
-  });
+  await session.printList(keys, { sortBy: 'name', columns });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
   const key = await find(session, text);
-  await session.print({ data: key, ids: [key.id], table: (layout) => renderFields(fieldsOf(key, layout), layout) });
+  await session.printRecord(key, (layout) => fieldsOf(key, layout));
 }
 
 export interface NewKey {
@@ -70,11 +61,7 @@ export async function create(session: Session, name: string | undefined, options
     ...(labels.length > 0 && { labels }),
   };
   const key = await client.enrollmentKeys.create(organization, body, { signal: session.signal });
-  await session.print({
-    data: key,
-    ids: [key.key],
-    table: (layout) => renderFields([...fieldsOf(key, layout), ['key', key.key]], layout),
-  });
+  await session.printRecord(key, (layout) => [...fieldsOf(key, layout), ['key', key.key]], key.key);
   session.say(
     'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',
   );
@@ -91,9 +78,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   const question = `Revoke enrollment key ${found.name || found.id}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const key = await client.enrollmentKeys.revoke(organization, found.id, { signal: session.signal });
-  return session.print({
-    data: key,
-    ids: [key.id],
-    table: `Revoked enrollment key ${key.name || key.id}.`,
-  });
+  return session.printRecord(key, `Revoked enrollment key ${key.name || key.id}.`);
 }

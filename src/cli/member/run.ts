@@ -8,7 +8,7 @@ import { couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
+import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 const columns = (layout: Layout): readonly Column<Member>[] => [
@@ -28,29 +28,16 @@ const find = async (session: Session, text: string): Promise<Member> =>
 
 export async function list(session: Session): Promise<void> {
   const members = await all(session);
-  await session.print({
-    data: members,
-    ids: members.map(({ user_id }) => user_id),
-    table: (layout) =>
-      renderTable(
-        columns(layout),
-        sortByName(members, ({ username }) => username),
-        layout,
-      ),
-  });
+  await session.printList(members, { id: 'user_id', sortBy: 'username', columns });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
   const member = await find(session, text);
-  await session.print({
-    data: member,
-    ids: [member.user_id],
-    table: (layout) =>
-      renderFields(
-        columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
-        layout,
-      ),
-  });
+  await session.printRecord(
+    member,
+    (layout) => columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
+    member.user_id,
+  );
 }
 
 export async function add(session: Session, text: string): Promise<void> {
@@ -58,11 +45,7 @@ export async function add(session: Session, text: string): Promise<void> {
   const organization = await session.organization();
   const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
   const member = await client.members.add(organization, body, { signal: session.signal });
-  await session.print({
-    data: member,
-    ids: [member.user_id],
-    table: `Added ${member.username} to the organization.`,
-  });
+  await session.printRecord(member, `Added ${member.username} to the organization.`, member.user_id);
 }
 
 /** The username, unless it could also be part of the id of another user that this person may see. */
@@ -97,11 +80,11 @@ export async function setRole(session: Session, text: string, role: string): Pro
   const organization = await session.organization();
   const { user_id } = await find(session, text);
   const member = await client.members.update(organization, user_id, { role }, { signal: session.signal });
-  await session.print({
-    data: member,
-    ids: [member.user_id],
-    table: `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.`,
-  });
+  await session.printRecord(
+    member,
+    `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.`,
+    member.user_id,
+  );
 }
 
 export interface RemoveOptions {
@@ -137,7 +120,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
     session.say(
       `These tokens stay valid, also for whoever copied them, until \`ringfence token rotate\` ends the old secret: ${tokens.map(({ id, device_id }) => `${id} of device ${device_id}`).join(', ')}.`,
     );
-  return session.print({ data: member, ids: [member.user_id], table: done });
+  return session.printRecord(member, done, member.user_id);
 }
 
 /** The tokens of these devices, which are the caller's by now. */

@@ -3,28 +3,22 @@ import type { Organization } from '../../api/organization.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
   const all = await (await session.client()).organizations.list({ signal: session.signal });
   const { profile } = await session.profile();
-  await session.print({
-    data: all,
-    ids: all.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: '', text: ({ id }) => (id === profile?.organization ? '*' : '') },
-          { head: 'NAME', text: ({ name }) => name },
-          idColumn<Organization>('ID', ({ id }) => id, layout),
-          { head: 'GROUPS', text: ({ security_groups }) => String(security_groups.length), align: 'right' },
-          { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
-          { head: 'DESCRIPTION', text: ({ description }) => description },
-        ],
-        sortByName(all, ({ name }) => name),
-        layout,
-      ),
+  await session.printList(all, {
+    sortBy: 'name',
+    columns: (layout) => [
+      { head: '', text: ({ id }) => (id === profile?.organization ? '*' : '') },
+      { head: 'NAME', text: ({ name }) => name },
+      idColumn<Organization>('ID', ({ id }) => id, layout),
+      { head: 'GROUPS', text: ({ security_groups }) => String(security_groups.length), align: 'right' },
+      { head: 'REVISION', text: ({ revision }) => String(revision), align: 'right', wide: true },
+      { head: 'DESCRIPTION', text: ({ description }) => description },
+    ],
   });
 }
 
@@ -38,28 +32,20 @@ export async function show(session: Session, text: string | undefined): Promise<
     session.isForPeople ? client.groups.list(id, { signal }) : [],
   ]);
   const owners = members.filter(({ role }) => role === 'owner').map(({ username }) => username);
-  await session.print({
-    data: organization,
-    ids: [organization.id],
-    table: (layout) =>
-      renderFields(
-        [
-          ['name', organization.name],
-          ['id', organization.id],
-          ['description', organization.description],
-          ['owners', owners],
-          ['groups', groups.map(({ group_name }) => group_name)],
-          ['revision', String(organization.revision)],
-          ['created', shortTime(organization.created_at)],
-          ['updated', shortTime(organization.updated_at)],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(organization, [
+    ['name', organization.name],
+    ['id', organization.id],
+    ['description', organization.description],
+    ['owners', owners],
+    ['groups', groups.map(({ group_name }) => group_name)],
+    ['revision', String(organization.revision)],
+    ['created', shortTime(organization.created_at)],
+    ['updated', shortTime(organization.updated_at)],
+  ]);
 }
 
-const printChange = (session: Session, verb: string, { id, name }: Organization, data: unknown): Promise<void> =>
-  session.print({ data, ids: [id], table: `${verb} organization ${name} (${id}).` });
+const printChange = (session: Session, verb: string, organization: Organization): Promise<void> =>
+  session.printRecord(organization, `${verb} organization ${organization.name} (${organization.id}).`);
 
 export async function create(
   session: Session,
@@ -68,7 +54,7 @@ export async function create(
 ): Promise<void> {
   const body = { name, ...(description !== undefined && { description }) };
   const organization = await (await session.client()).organizations.create(body, { signal: session.signal });
-  await printChange(session, 'Created', organization, organization);
+  await printChange(session, 'Created', organization);
   const { profile } = await session.profile();
   const isChosenHere = session.values.org !== undefined || session.values.server !== undefined;
   if (isChosenHere || profile?.organization === undefined) return;
@@ -88,7 +74,7 @@ export async function edit(
   const { id } = await session.findOrganization(text);
   const body = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
   const organization = await (await session.client()).organizations.update(id, body, { signal });
-  await printChange(session, 'Changed', organization, organization);
+  await printChange(session, 'Changed', organization);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
@@ -97,7 +83,7 @@ export async function remove(session: Session, text: string): Promise<void> {
   const question = `Delete organization ${name} with all its devices, groups and members?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const organization = await client.organizations.delete(id, { signal: session.signal });
-  return printChange(session, 'Deleted', organization, organization);
+  return printChange(session, 'Deleted', organization);
 }
 
 export async function use(session: Session, text: string): Promise<void> {

@@ -8,7 +8,16 @@ import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nodeFetch } from '../../node/fetch.ts';
 import { findOne } from './find-one.ts';
-import { isForPeople, print, type CommandOutput, type Output } from '../terminal/output.ts';
+import {
+  isForPeople,
+  listOutput,
+  print,
+  recordOutput,
+  type CommandOutput,
+  type ListForm,
+  type Output,
+  type RecordForm,
+} from '../terminal/output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -67,6 +76,17 @@ export class Session {
   print(answer: CommandOutput): Promise<void> {
     const { output, quiet, headers } = this.values;
     return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, answer);
+  }
+
+  printList<Row>(rows: readonly Row[], form: ListForm<Row>): Promise<void> {
+    return this.print(listOutput(rows, form));
+  }
+
+  /** With `--quiet` it prints `quiet`: the id, unless something new has a secret to show. */
+  printRecord(record: { readonly id: string }, form: RecordForm, quiet?: string): Promise<void>;
+  printRecord(record: object, form: RecordForm, quiet: string): Promise<void>;
+  printRecord(record: { readonly id?: string }, form: RecordForm, quiet = record.id ?? ''): Promise<void> {
+    return this.print(recordOutput(record, form, quiet));
   }
 
   /** Whether a person reads the answer: only then is it worth asking for names that only people need. */

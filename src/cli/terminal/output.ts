@@ -1,7 +1,7 @@
 /** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
 import { printable, printableJson } from '../../node/printable.ts';
-import type { Layout } from './table.ts';
+import { renderFields, renderTable, sortByName, type Column, type Fields, type Layout } from './table.ts';
 
 export const outputs = ['table', 'wide', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];
@@ -15,6 +15,35 @@ export interface CommandOutput {
   /** What a person sees: a sentence, or lines. */
   readonly table: string | ((layout: Layout) => string);
 }
+
+type TextKey<Row> = { [Key in keyof Row]-?: Row[Key] extends string ? Key : never }[keyof Row];
+
+/** How a list is shown: its columns, the field that rows are sorted by for a person, and the field that is the id. */
+export type ListForm<Row> = {
+  readonly columns: (layout: Layout) => readonly Column<Row>[];
+  readonly sortBy?: TextKey<Row>;
+} & (Row extends { readonly id: string } ? { readonly id?: TextKey<Row> } : { readonly id: TextKey<Row> });
+
+/** A list in all its forms. Programs get the records in the order of the server. */
+export const listOutput = <Row>(rows: readonly Row[], { columns, sortBy, id }: ListForm<Row>): CommandOutput => ({
+  data: rows,
+  ids: rows.map((row) => String(row[id ?? ('id' as TextKey<Row>)])),
+  table: (layout) =>
+    renderTable(columns(layout), sortBy === undefined ? rows : sortByName(rows, (row) => String(row[sortBy])), layout),
+});
+
+/** What a person sees of one record: its fields, or a sentence about it. */
+export type RecordForm = string | Fields | ((layout: Layout) => Fields);
+
+/** One record in all its forms; `quiet` is its id, or the secret of something new. */
+export const recordOutput = (data: object, form: RecordForm, quiet: string): CommandOutput => ({
+  data,
+  ids: [quiet],
+  table:
+    typeof form === 'string'
+      ? form
+      : (layout) => renderFields(typeof form === 'function' ? form(layout) : form, layout),
+});
 
 export interface Form {
   readonly output: Output;

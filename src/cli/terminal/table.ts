@@ -83,11 +83,11 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
   return [...head, ...cells.map(line)].map((text) => `${text}\n`).join('');
 }
 
+/** The fields of a record by their names; a field may have several lines. */
+export type Fields = readonly (readonly [name: string, value: string | readonly string[]])[];
+
 /** A record as one line for each of its fields; a field with several lines has them below its name. */
-export function renderFields(
-  fields: readonly (readonly [name: string, value: string | readonly string[]])[],
-  { paint }: Pick<Layout, 'paint'>,
-): string {
+export function renderFields(fields: Fields, { paint }: Pick<Layout, 'paint'>): string {
   const width = Math.max(0, ...fields.map(([name]) => widthOf(name)));
   return fields
     .map(([name, value]) => {

@@ -2,7 +2,7 @@
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderFields, renderTable, sortByName, type Column, type Layout } from '../terminal/table.ts';
+import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 
 const columns = (layout: Layout): readonly Column<Token>[] => [
@@ -20,16 +20,7 @@ const fieldsOf = (token: Token, layout: Layout): readonly (readonly [string, str
 
 export async function list(session: Session): Promise<void> {
   const tokens = await (await session.client()).tokens.list({ signal: session.signal });
-  await session.print({
-    data: tokens,
-    ids: tokens.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        columns(layout),
-        sortByName(tokens, ({ name }) => name),
-        layout,
-      ),
-  });
+  await session.printList(tokens, { sortBy: 'name', columns });
 }
 
 async function find(session: Session, text: string): Promise<Token> {
@@ -39,11 +30,7 @@ async function find(session: Session, text: string): Promise<Token> {
 
 export async function show(session: Session, text: string): Promise<void> {
   const token = await find(session, text);
-  await session.print({
-    data: token,
-    ids: [token.id],
-    table: (layout) => renderFields(fieldsOf(token, layout), layout),
-  });
+  await session.printRecord(token, (layout) => fieldsOf(token, layout));
 }
 
 export interface NewToken {
@@ -68,11 +55,7 @@ export async function create(session: Session, name: string | undefined, options
 }
 
 async function showSecret(session: Session, token: IssuedToken): Promise<void> {
-  await session.print({
-    data: token,
-    ids: [token.token],
-    table: (layout) => renderFields([...fieldsOf(token, layout), ['token', token.token]], layout),
-  });
+  await session.printRecord(token, (layout) => [...fieldsOf(token, layout), ['token', token.token]], token.token);
   session.say('Save the token now: it is not shown again.');
 }
 
@@ -92,5 +75,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
   if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
   const token = await (await session.client()).tokens.revoke(found.id, { signal: session.signal });
-  return session.print({ data: token, ids: [token.id], table: `Revoked token ${token.name || token.id}.` });
+  return session.printRecord(token, `Revoked token ${token.name || token.id}.`);
 }

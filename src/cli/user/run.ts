@@ -2,35 +2,25 @@
 import type { User } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { idColumn, renderTable, sortByName } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
   const users = await (await session.client()).users.list({ signal: session.signal });
-  await session.print({
-    data: users,
-    ids: users.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'USERNAME', text: ({ username }) => username },
-          idColumn<User>('ID', ({ id }) => id, layout),
-          { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
-          { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
-        ],
-        sortByName(users, ({ username }) => username),
-        layout,
-      ),
+  await session.printList(users, {
+    sortBy: 'username',
+    columns: (layout) => [
+      { head: 'USERNAME', text: ({ username }) => username },
+      idColumn<User>('ID', ({ id }) => id, layout),
+      { head: 'RIGHTS', text: ({ is_administrator }) => (is_administrator ? 'administrator' : '') },
+      { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
+    ],
   });
 }
 
 export async function create(session: Session, username: string): Promise<void> {
   const user = await (await session.client()).users.create({ username }, { signal: session.signal });
-  await session.print({
-    data: user,
-    ids: [user.id],
-    table: `Created user ${user.username} (${user.id}).`,
-  });
+  await session.printRecord(user, `Created user ${user.username} (${user.id}).`);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
@@ -42,5 +32,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const user = await client.users.remove(found.id, { signal });
   session.noteChanged(user.organizations, user.other_organizations);
-  return session.print({ data: user, ids: [user.id], table: `Deleted user ${user.username} (${user.id}).` });
+  return session.printRecord(user, `Deleted user ${user.username} (${user.id}).`);
 }

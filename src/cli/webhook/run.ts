@@ -4,7 +4,7 @@ import type { Webhook } from '../../api/alerts/webhook.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { renderFields, renderTable } from '../terminal/table.ts';
+import { renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export interface WebhookOptions {
@@ -47,41 +47,30 @@ export async function create(session: Session, url: string, options: WebhookOpti
   const client = await session.client();
   const body = { url, events: alertEvents, ...bodyOf(options) };
   const made = await client.webhooks.create(await session.organization(), body, { signal: session.signal });
-  await session.print({
-    data: made,
-    ids: [made.secret],
-    table: (layout) =>
-      renderFields(
-        [
-          ['webhook', titleOf(made)],
-          ['id', made.id],
-          ['events', made.events],
-          ['secret', made.secret],
-          ['', 'The secret is shown only this once: the receiver verifies deliveries with it.'],
-        ],
-        layout,
-      ),
-  });
+  await session.printRecord(
+    made,
+    [
+      ['webhook', titleOf(made)],
+      ['id', made.id],
+      ['events', made.events],
+      ['secret', made.secret],
+      ['', 'The secret is shown only this once: the receiver verifies deliveries with it.'],
+    ],
+    made.secret,
+  );
 }
 
 export async function list(session: Session): Promise<void> {
   const client = await session.client();
   const webhooks = await client.webhooks.list(await session.organization(), { signal: session.signal });
-  await session.print({
-    data: webhooks,
-    ids: webhooks.map(({ id }) => id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'NAME', text: ({ name }) => name },
-          { head: 'ID', text: ({ id }) => id },
-          { head: 'URL', text: ({ url }) => url },
-          { head: 'EVENTS', text: ({ events }) => events.join(', ') },
-          { head: 'OFFLINE AFTER', text: ({ offline_after }) => `${offline_after} s`, align: 'right' },
-        ],
-        webhooks,
-        layout,
-      ),
+  await session.printList(webhooks, {
+    columns: () => [
+      { head: 'NAME', text: ({ name }) => name },
+      { head: 'ID', text: ({ id }) => id },
+      { head: 'URL', text: ({ url }) => url },
+      { head: 'EVENTS', text: ({ events }) => events.join(', ') },
+      { head: 'OFFLINE AFTER', text: ({ offline_after }) => `${offline_after} s`, align: 'right' },
+    ],
   });
 }
 
@@ -96,7 +85,7 @@ export async function edit(
   const body = { ...bodyOf(options), ...(url === undefined ? {} : { url }) };
   if (Object.keys(body).length === 0) throw usageError('nothing to change: give an option');
   const changed = await client.webhooks.update(organization_id, id, body, { signal: session.signal });
-  await session.print({ data: changed, ids: [id], table: `Changed webhook ${titleOf(changed)} (${id}).` });
+  await session.printRecord(changed, `Changed webhook ${titleOf(changed)} (${id}).`);
 }
 
 export async function test(session: Session, text: string): Promise<void> {
@@ -104,7 +93,7 @@ export async function test(session: Session, text: string): Promise<void> {
   const webhook = await find(session, text);
   const sent = await client.webhooks.test(webhook.organization_id, webhook.id, { signal: session.signal });
   const table = `A test is on its way to ${titleOf(webhook)}; \`ringfence webhook deliveries\` shows what becomes of it.`;
-  await session.print({ data: sent, ids: [sent.id], table });
+  await session.printRecord(sent, table);
 }
 
 export async function deliveries(session: Session, text: string, options: { readonly limit: string }): Promise<void> {
@@ -139,5 +128,5 @@ export async function remove(session: Session, text: string): Promise<void> {
   const webhook = await find(session, text);
   if (!(await session.confirm(`End webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
   const gone = await client.webhooks.delete(webhook.organization_id, webhook.id, { signal: session.signal });
-  return session.print({ data: gone, ids: [gone.id], table: `Deleted webhook ${titleOf(gone)} (${gone.id}).` });
+  return session.printRecord(gone, `Deleted webhook ${titleOf(gone)} (${gone.id}).`);
 }
