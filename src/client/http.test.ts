@@ -290,9 +290,16 @@ describe('a failure', () => {
     const abort = new AbortController();
     const { client } = answering(() => new Promise<never>(() => undefined));
     const work = caught(client.whoAmI({ signal: abort.signal }));
+    const own = fakeNetwork(() => new Promise<never>(() => undefined), { signal: abort.signal });
+    const unsignalled = caught(own.client.devices.get(org, id));
+    const signalled = own.client.devices.get(org, id, { signal: new AbortController().signal });
     await turn();
     abort.abort(reason);
     expect(await work).toBe(reason);
+    expect(await unsignalled).toBe(reason);
+    expect(await Promise.race([signalled, 'still asking'])).toBe('still asking');
+    expect(await caught(own.client.whoAmI())).toBe(reason);
+    expect(own.seen).toHaveLength(2);
   });
 
   it('is reported, and the credential not carried along, when the server redirects', async () => {

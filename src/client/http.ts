@@ -28,6 +28,8 @@ export interface ClientOptions {
   readonly random?: () => number;
   /** Milliseconds that a plain request may take; 30 seconds unless given. A stream has a watchdog instead. */
   readonly timeout?: number;
+  /** Ends every request that is given no signal of its own. A stream has its own. */
+  readonly signal?: AbortSignal;
 }
 
 /** An answer with what its headers say. */
@@ -59,6 +61,7 @@ function transportOf(options: ClientOptions): Transport {
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     timeout: options.timeout ?? defaultTimeout,
+    signal: options.signal,
   };
 }
 
@@ -90,7 +93,7 @@ export class Client {
   /** Any operation by its id, with the headers of its answer. */
   async request<Id extends CallId>(id: Id, request: Request<Id>): Promise<ClientResponse<Calls[Id]['answer']>> {
     const { transport } = this;
-    const { signal, ifMatch, query } = request;
+    const { signal = transport.signal, ifMatch, query } = request;
     return withSignal(
       { clock: transport.clock, signal, deadline: transport.timeout + heldBackMs(query) },
       async (own) => {

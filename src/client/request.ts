@@ -47,6 +47,8 @@ export interface Transport {
   readonly random: () => number;
   /** Milliseconds that a plain request may take, its answer's body included. */
   readonly timeout: number;
+  /** Ends plain requests that have no signal of their own. */
+  readonly signal: AbortSignal | undefined;
 }
 
 /** A query by the names of the wire; what is undefined is left out. */

@@ -8,7 +8,7 @@ import { badAnswer, send, withSignal } from './request.ts';
 async function ask(
   { transport }: Client,
   [method, path]: readonly [string, string],
-  { signal, query }: CallOptions & { readonly query?: Readonly<Record<string, string>> },
+  { signal = transport.signal, query }: CallOptions & { readonly query?: Readonly<Record<string, string>> },
 ): Promise<object> {
   const { clock, timeout } = transport;
   return withSignal({ clock, signal, deadline: timeout }, async (own) => {

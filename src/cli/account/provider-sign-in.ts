@@ -17,7 +17,7 @@ const reserved =
 export async function providerAt(session: Session, url: string, needed: boolean): Promise<OAuthClient | undefined> {
   let methods: SignInMethods;
   try {
-    methods = await signInMethods(clientOf(url, undefined), { signal: session.signal });
+    methods = await signInMethods(clientOf(url, undefined, { signal: session.signal }));
   } catch (error) {
     // A server of before identity providers does not say how to sign in.
     if (needed || !(error instanceof RingfenceError) || error.status !== 404) throw error;

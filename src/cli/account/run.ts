@@ -18,7 +18,7 @@ export interface LoginOptions {
 }
 
 export async function login(session: Session, given: string | undefined, options: LoginOptions): Promise<void> {
-  const { signal, values } = session;
+  const { values } = session;
   const stored = await readProfiles(session.profilesFile);
   const name = values.profile ?? stored.current;
   if (!profileName.test(name)) throw usageError(`\`${name}\` is not a profile name: use letters, digits, . _ and -`);
@@ -32,8 +32,8 @@ export async function login(session: Session, given: string | undefined, options
     );
   }
   const credential = await newCredential(session, url, options, { stored, profile: name });
-  const client = clientOf(url, credential.token);
-  const me = await client.whoAmI({ signal });
+  const client = clientOf(url, credential.token, { signal: session.signal });
+  const me = await client.whoAmI();
   const organization = await organizationFor(session, client, me);
   const profile: Profile = {
     server: url,
@@ -86,11 +86,11 @@ async function newToken(session: Session, url: string): Promise<string> {
 
 /** The one that was asked for, or the only one there is. */
 async function organizationFor(
-  { values, signal }: Session,
+  { values }: Session,
   client: Client,
   me: WhoAmI,
 ): Promise<{ readonly id: string; readonly name: string } | undefined> {
-  const all = await client.organizations.list({ signal });
+  const all = await client.organizations.list();
   if (values.org !== undefined) {
     return findOne('organization', values.org, all, ({ id, name }) => ({ id, names: [name] }));
   }
@@ -119,7 +119,7 @@ export async function logout(session: Session): Promise<void> {
 
 export async function whoami(session: Session): Promise<void> {
   const client = await session.client();
-  const me = await client.whoAmI({ signal: session.signal });
+  const me = await client.whoAmI();
   await session.printRecord(me, [
     ['user', me.username],
     ['id', me.id],

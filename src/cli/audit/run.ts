@@ -15,7 +15,7 @@ export interface AuditOptions {
 export async function list(session: Session, { limit, allOrganizations }: AuditOptions): Promise<void> {
   if (!/^[1-9]\d{0,4}$/.test(limit)) throw usageError(`\`${limit}\` is not a number of entries`);
   const client = await session.client();
-  const options = { limit: Number(limit), signal: session.signal };
+  const options = { limit: Number(limit) };
   const entries =
     allOrganizations === true
       ? await client.audit.server(options)

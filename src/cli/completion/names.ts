@@ -20,21 +20,20 @@ const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly 
   device: async (session) => wordsOf(await allDevices(session), namesOfDevice),
   label: async (session) => (await allDevices(session)).flatMap(({ labels = [] }) => labels),
   group: async (session) => wordsOf(await allGroups(session), namesOfGroup),
-  org: async (session) =>
-    wordsOf(await (await session.client()).organizations.list({ signal: session.signal }), nameAndId),
-  token: async (session) => wordsOf(await (await session.client()).tokens.list({ signal: session.signal }), nameAndId),
+  org: async (session) => wordsOf(await (await session.client()).organizations.list(), nameAndId),
+  token: async (session) => wordsOf(await (await session.client()).tokens.list(), nameAndId),
   key: async (session) => {
     const client = await session.client();
-    const keys = await client.enrollmentKeys.list(await session.organization(), { signal: session.signal });
+    const keys = await client.enrollmentKeys.list(await session.organization());
     return wordsOf(keys, nameAndId);
   },
   member: async (session) => {
     const client = await session.client();
-    const members = await client.members.list(await session.organization(), { signal: session.signal });
+    const members = await client.members.list(await session.organization());
     return wordsOf(members, ({ user_id, username }) => ({ id: user_id, names: [username] }));
   },
   user: async (session) =>
-    wordsOf(await (await session.client()).users.list({ signal: session.signal }), ({ id, username }) => ({
+    wordsOf(await (await session.client()).users.list(), ({ id, username }) => ({
       id,
       names: [username],
     })),

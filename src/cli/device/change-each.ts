@@ -68,7 +68,6 @@ export async function changeList(
   }: { readonly args: readonly string[]; readonly filter: LabelFilter; readonly detach?: boolean },
   { field, what, read, isSorted, line }: DeviceList,
 ): Promise<void> {
-  const { signal } = session;
   const client = await session.client();
   const { picked, words } = await readTarget(session, args, filter);
   requireWords(way, words, what);
@@ -77,7 +76,7 @@ export async function changeList(
   const change = (device: Device): Promise<Device | undefined> =>
     changeSafely(
       device,
-      () => client.devices.get(device.organization_id, device.id, { signal }),
+      () => client.devices.get(device.organization_id, device.id),
       async (newest) => {
         const { organization_id, id, revision, hostname, [field]: now = [] } = newest;
         // The person chose it by a name that it had then.
@@ -90,7 +89,7 @@ export async function changeList(
         if (after.join() === now.join()) return undefined;
         if (isDry) return { ...newest, [field]: after };
         return writeOrAsk(session, detach, (asked) =>
-          client.devices.update(organization_id, id, { [field]: after }, { signal, ifMatch: revision, ...asked }),
+          client.devices.update(organization_id, id, { [field]: after }, { ifMatch: revision, ...asked }),
         );
       },
     );

@@ -9,10 +9,7 @@ import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 export async function listGroups(session: Session, text: string): Promise<void> {
   const { organization_id, id } = await findDevice(session, text);
   const client = await session.client();
-  const [applied, groups] = await Promise.all([
-    client.devices.groups(organization_id, id, { signal: session.signal }),
-    groupsForTable(session),
-  ]);
+  const [applied, groups] = await Promise.all([client.devices.groups(organization_id, id), groupsForTable(session)]);
   const nameOf = (wanted: string): string => groups.find((group) => group.id === wanted)?.group_name ?? '';
   await session.printList(applied, {
     id: 'group_id',

@@ -119,10 +119,7 @@ export async function show(session: Session, text: string): Promise<void> {
   ]);
   const client = await session.client();
   const [applied, statuses] = session.isForPeople
-    ? await Promise.all([
-        client.devices.groups(device.organization_id, device.id, { signal: session.signal }),
-        statusesOf(session),
-      ])
+    ? await Promise.all([client.devices.groups(device.organization_id, device.id), statusesOf(session)])
     : [[], []];
   const state = statuses.find(({ device_id }) => device_id === device.id);
   const groupName = (id: string): string => groups.find((group) => group.id === id)?.group_name ?? id;
@@ -153,22 +150,17 @@ export async function show(session: Session, text: string): Promise<void> {
 }
 
 export async function create(session: Session, hostname: string, options: DeviceFields): Promise<void> {
-  const { signal } = session;
   const client = await session.client();
   const organization = await session.organization();
   const fields = wireFields(options);
   const security_groups = options.group === undefined ? [] : await groupIds(session, options.group);
-  const device = await client.devices.create(
-    organization,
-    {
-      ...fields,
-      hostname,
-      public_key: options.publicKey ?? '',
-      ...(options.user !== undefined && { user_id: await memberId(session, options.user) }),
-      ...(security_groups.length > 0 && { security_groups }),
-    },
-    { signal },
-  );
+  const device = await client.devices.create(organization, {
+    ...fields,
+    hostname,
+    public_key: options.publicKey ?? '',
+    ...(options.user !== undefined && { user_id: await memberId(session, options.user) }),
+    ...(security_groups.length > 0 && { security_groups }),
+  });
   await session.printRecord(
     device,
     [
@@ -183,7 +175,7 @@ export async function create(session: Session, hostname: string, options: Device
 
 async function memberId(session: Session, text: string): Promise<string> {
   const client = await session.client();
-  const members = await client.members.list(await session.organization(), { signal: session.signal });
+  const members = await client.members.list(await session.organization());
   return findOne('member', text, members, ({ user_id, username }) => ({ id: user_id, names: [username] })).user_id;
 }
 
@@ -194,7 +186,7 @@ export async function edit(session: Session, text: string, options: EditOptions)
   const client = await session.client();
   const { id, organization_id } = await findDevice(session, text);
   const device = await writeOrAsk(session, options.detach, (asked) =>
-    client.devices.update(organization_id, id, body, { signal: session.signal, ...asked }),
+    client.devices.update(organization_id, id, body, { ...asked }),
   );
   await printChange(session, 'Changed', device);
 }
@@ -209,7 +201,7 @@ export async function remove(session: Session, text: string): Promise<void> {
     session,
     { devices, isMany },
     {
-      change: ({ organization_id, id }) => client.devices.delete(organization_id, id, { signal: session.signal }),
+      change: ({ organization_id, id }) => client.devices.delete(organization_id, id),
       line: (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
     },
   );

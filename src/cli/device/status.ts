@@ -17,7 +17,7 @@ export function readState(text: string): InForce {
 
 export async function statusesOf(session: Session): Promise<readonly DeviceStatus[]> {
   const client = await session.client();
-  return client.statuses.list(await session.organization(), { signal: session.signal });
+  return client.statuses.list(await session.organization());
 }
 
 const nameOf = ({ hostname, device_id }: DeviceStatus): string => (hostname === '' ? device_id : hostname);

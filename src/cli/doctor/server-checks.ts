@@ -107,7 +107,7 @@ async function version(server: string, signal: AbortSignal): Promise<Check> {
 async function identity(session: Session): Promise<readonly Check[]> {
   try {
     const client = await session.client();
-    const me = await client.whoAmI({ signal: session.signal });
+    const me = await client.whoAmI();
     return [signIn(me), await organization(session)];
   } catch (error) {
     session.signal.throwIfAborted();
@@ -133,7 +133,7 @@ async function organization(session: Session): Promise<Check> {
   try {
     const id = await session.organization();
     const client = await session.client();
-    const { name } = await client.organizations.get(id, { signal: session.signal });
+    const { name } = await client.organizations.get(id);
     return ok('organization', name);
   } catch (error) {
     session.signal.throwIfAborted();

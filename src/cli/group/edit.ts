@@ -49,13 +49,12 @@ async function write(
   body: GroupInput,
   { force, detach }: Pick<EditOptions, 'force' | 'detach'>,
 ): Promise<void> {
-  const { signal } = session;
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   const client = await session.client();
-  const options = { signal, ifMatch: group.revision, ...(force === true && { force }) };
+  const options = { ifMatch: group.revision, ...(force === true && { force }) };
   const changed = await writeOrAsk(session, detach, (asked) =>
     updateGroup(client, group, news, { ...options, ...asked }),
   );

@@ -101,7 +101,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   const made = await api.create(
     organization,
     { group_name: name, ...group },
-    { signal: session.signal, ...(options.force === true && { force: true }) },
+    { ...(options.force === true && { force: true }) },
   );
   return printChange(session, 'Created', made);
 }
@@ -153,7 +153,6 @@ export const updateGroup = (
   (user_id === undefined ? client.groups : client.userGroups).update(org_id, id, body, options);
 
 export async function remove(session: Session, text: string, options: { readonly detach?: boolean }): Promise<void> {
-  const { signal } = session;
   const client = await session.client();
   const groups = await allGroups(session);
   const found = pickGroup(groups, text);
@@ -167,7 +166,6 @@ export async function remove(session: Session, text: string, options: { readonly
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const api = found.user_id === undefined ? client.groups : client.userGroups;
   const group = await api.delete(found.org_id, found.id, {
-    signal,
     ifMatch: found.revision,
     ...(options.detach === true && { detach: true }),
   });
@@ -199,7 +197,6 @@ export async function changeRules(
   [text = '', directionWord, ...words]: readonly string[],
   options: RuleOptions = {},
 ): Promise<void> {
-  const { signal } = session;
   const direction = readDirection(directionWord);
   const names = await namesFor(session, words);
   const named =
@@ -207,14 +204,14 @@ export async function changeRules(
   if (named !== 'all' && way === 'allow') sayHostBits(session, named);
   const client = await session.client();
   const found = await findGroup(session, text);
-  const read = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id, { signal });
+  const read = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id);
   const changed = await changeSafely(found, read, async (newest) => {
     const now = rulesOf(newest, direction);
     const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
     if (after.length === now.length) return undefined;
     checkLimits(newest, direction, after);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
-    const how = { signal, ifMatch: newest.revision, ...(options.force === true && { force: true }) };
+    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }) };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);

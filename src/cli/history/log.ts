@@ -49,10 +49,7 @@ async function newest(session: Session, limit: number, all: boolean): Promise<re
   const organization = await session.organization();
   const found: AuditEntry[] = [];
   let read = 0;
-  for await (const entry of client.audit.each(organization, {
-    limit: Math.min(pageSize, limit),
-    signal: session.signal,
-  })) {
+  for await (const entry of client.audit.each(organization, { limit: Math.min(pageSize, limit) })) {
     if (all || isChange(entry)) found.push(entry);
     read += 1;
     if (found.length === limit || read === pageSize * mostPages) break;

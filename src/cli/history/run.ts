@@ -76,7 +76,7 @@ export async function groupHistory(session: Session, text: string, options: Hist
   const client = await session.client();
   const organization = await session.organization();
   // One more than is shown: the oldest is compared with it.
-  const page = { limit: limit + 1, signal: session.signal };
+  const page = { limit: limit + 1 };
   const [states, devices] = await Promise.all([
     groupId(session, text).then((id) => client.history.group(organization, id, page)),
     allDevices(session),
@@ -95,7 +95,7 @@ export async function deviceHistory(session: Session, text: string, options: His
     isUuid(text) ? text.toLowerCase() : findDevice(session, text).then((device) => device.id),
   ]);
   const nameOf = groupNames(groups);
-  const states = await client.history.device(organization, id, { limit: limit + 1, signal: session.signal });
+  const states = await client.history.device(organization, id, { limit: limit + 1 });
   const lines = (before: DevicePolicyState | undefined, after: DevicePolicyState): readonly Line[] =>
     // A change of the name alone makes no state: it must not be told of whoever made the next one.
     deviceChanges(standing(before), after.record, nameOf, ['hostname']);
@@ -113,11 +113,10 @@ export async function groupDiff(session: Session, text: string, from?: string, t
   const client = await session.client();
   const organization = await session.organization();
   const id = await groupId(session, text);
-  const { signal } = session;
   // A page begins below a revision: the state at N is the first of the page below N + 1.
   const stateAt = async (revision: number | undefined): Promise<GroupState | undefined> => {
     const after = revision === undefined ? {} : { after: String(revision + 1) };
-    return (await client.history.group(organization, id, { limit: 1, signal, ...after }))[0];
+    return (await client.history.group(organization, id, { limit: 1, ...after }))[0];
   };
   const last = await stateAt(newer);
   const first = older !== undefined ? await stateAt(older) : last && (await stateAt(last.revision - 1));
@@ -161,9 +160,8 @@ export async function restore(
   const client = await session.client();
   const organization = await session.organization();
   const id = await groupId(session, text);
-  const { signal } = session;
-  const [now] = await client.history.group(organization, id, { limit: 1, signal });
-  const [then] = await client.history.group(organization, id, { limit: 1, signal, after: String(revision + 1) });
+  const [now] = await client.history.group(organization, id, { limit: 1 });
+  const [then] = await client.history.group(organization, id, { limit: 1, after: String(revision + 1) });
   const lines = groupChanges(standing(now), standing(then), peerNames(await allDevices(session)));
   if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: standing(then) });
   const name = now?.record.group_name ?? text;
@@ -171,7 +169,6 @@ export async function restore(
   const question = `Make group ${printable(name)} what it was at revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const given = {
-    signal,
     ...(now !== undefined && { ifMatch: now.revision }),
     ...(options.force === true && { force: true }),
   };

@@ -23,7 +23,7 @@ const fieldsOf = (key: EnrollmentKey, layout: Layout): readonly (readonly [strin
 
 async function all(session: Session): Promise<readonly EnrollmentKey[]> {
   const client = await session.client();
-  return client.enrollmentKeys.list(await session.organization(), { signal: session.signal });
+  return client.enrollmentKeys.list(await session.organization());
 }
 
 const find = async (session: Session, text: string): Promise<EnrollmentKey> =>
@@ -60,7 +60,7 @@ export async function create(session: Session, name: string | undefined, options
     ...(security_groups.length > 0 && { security_groups }),
     ...(labels.length > 0 && { labels }),
   };
-  const key = await client.enrollmentKeys.create(organization, body, { signal: session.signal });
+  const key = await client.enrollmentKeys.create(organization, body);
   await session.printRecord(key, (layout) => [...fieldsOf(key, layout), ['key', key.key]], key.key);
   session.say(
     'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',
@@ -77,6 +77,6 @@ export async function remove(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
   const question = `Revoke enrollment key ${found.name || found.id}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const key = await client.enrollmentKeys.revoke(organization, found.id, { signal: session.signal });
+  const key = await client.enrollmentKeys.revoke(organization, found.id);
   return session.printRecord(key, `Revoked enrollment key ${key.name || key.id}.`);
 }

@@ -5,7 +5,7 @@ import type { Session } from '../session/session.ts';
 /** By the device's id. */
 export async function allStatuses(session: Session): Promise<ReadonlyMap<string, DeviceStatus>> {
   const client = await session.client();
-  const statuses = await client.statuses.list(await session.organization(), { signal: session.signal });
+  const statuses = await client.statuses.list(await session.organization());
   return new Map(statuses.map((status) => [status.device_id, status]));
 }
 

@@ -9,7 +9,7 @@ import { isPattern, matchesPattern } from './pattern.ts';
 
 export async function allDevices(session: Session): Promise<readonly Device[]> {
   const client = await session.client();
-  return client.devices.list(await session.organization(), { signal: session.signal });
+  return client.devices.list(await session.organization());
 }
 
 export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: Device): NamedThing => ({

@@ -8,7 +8,7 @@ import { printable } from '../../node/printable.ts';
 
 export async function allGroups(session: Session): Promise<readonly SecurityGroup[]> {
   const client = await session.client();
-  return client.groups.list(await session.organization(), { signal: session.signal });
+  return client.groups.list(await session.organization());
 }
 
 /** `default` also means the organization's default group: where another group is called so, the word is ambiguous. */

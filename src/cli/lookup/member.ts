@@ -7,7 +7,7 @@ export async function userNames(session: Session): Promise<(userId: string) => s
   if (!session.isForPeople) return (userId) => userId;
   const client = await session.client();
   try {
-    const members = await client.members.list(await session.organization(), { signal: session.signal });
+    const members = await client.members.list(await session.organization());
     const names = new Map<string, string>(members.map(({ user_id, username }) => [user_id, username]));
     return (userId) => names.get(userId) ?? userId;
   } catch (error) {

@@ -20,15 +20,14 @@ export async function sentenceNames(
   session: Session,
   { isWholeServer }: { readonly isWholeServer: boolean },
 ): Promise<SentenceNames> {
-  const { signal } = session;
   const client = await session.client();
   const named = (things: readonly { readonly id: string; readonly name: string }[]): Names =>
     things.map(({ id, name }) => [id, name]);
   const everywhere = [
-    client.organizations.list({ signal }).then(named),
-    client.tokens.list({ signal }).then(named),
+    client.organizations.list().then(named),
+    client.tokens.list().then(named),
     ...(isWholeServer
-      ? [client.users.list({ signal }).then((users): Names => users.map(({ id, username }) => [id, username]))]
+      ? [client.users.list().then((users): Names => users.map(({ id, username }) => [id, username]))]
       : []),
   ];
   const inside = isWholeServer ? undefined : await namesInside(session);
@@ -51,23 +50,14 @@ interface NamesInside {
 }
 
 async function namesInside(session: Session): Promise<NamesInside> {
-  const { signal } = session;
   const client = await session.client();
   const organization = await session.organization();
   return {
-    devices: [
-      client.devices.list(organization, { signal }).then((all): Names => all.map(({ id, hostname }) => [id, hostname])),
-    ],
-    groups: [
-      client.groups
-        .list(organization, { signal })
-        .then((all): Names => all.map(({ id, group_name }) => [id, group_name])),
-    ],
+    devices: [client.devices.list(organization).then((all): Names => all.map(({ id, hostname }) => [id, hostname]))],
+    groups: [client.groups.list(organization).then((all): Names => all.map(({ id, group_name }) => [id, group_name]))],
     others: [
-      client.members
-        .list(organization, { signal })
-        .then((all): Names => all.map(({ user_id, username }) => [user_id, username])),
-      client.enrollmentKeys.list(organization, { signal }).then((all): Names => all.map(({ id, name }) => [id, name])),
+      client.members.list(organization).then((all): Names => all.map(({ user_id, username }) => [user_id, username])),
+      client.enrollmentKeys.list(organization).then((all): Names => all.map(({ id, name }) => [id, name])),
     ],
   };
 }

@@ -20,7 +20,7 @@ const columns = (layout: Layout): readonly Column<Member>[] => [
 
 async function all(session: Session): Promise<readonly Member[]> {
   const client = await session.client();
-  return client.members.list(await session.organization(), { signal: session.signal });
+  return client.members.list(await session.organization());
 }
 
 const find = async (session: Session, text: string): Promise<Member> =>
@@ -44,7 +44,7 @@ export async function add(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const organization = await session.organization();
   const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
-  const member = await client.members.add(organization, body, { signal: session.signal });
+  const member = await client.members.add(organization, body);
   await session.printRecord(member, `Added ${member.username} to the organization.`, member.user_id);
 }
 
@@ -66,7 +66,7 @@ async function clearUsername(session: Session, text: string): Promise<string> {
 async function knownUsers(session: Session): Promise<readonly { readonly id: string; readonly username: string }[]> {
   const client = await session.client();
   try {
-    return await client.users.list({ signal: session.signal });
+    return await client.users.list();
   } catch (error) {
     if (!(error instanceof RingfenceError) || error.status !== 403) throw error;
     return (await all(session)).map(({ user_id, username }) => ({ id: user_id, username }));
@@ -79,7 +79,7 @@ export async function setRole(session: Session, text: string, role: string): Pro
   const client = await session.client();
   const organization = await session.organization();
   const { user_id } = await find(session, text);
-  const member = await client.members.update(organization, user_id, { role }, { signal: session.signal });
+  const member = await client.members.update(organization, user_id, { role });
   await session.printRecord(
     member,
     `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.`,
@@ -106,11 +106,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
       : `Remove ${username}, with all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const member = await writeOrAsk(session, detach, (asked) =>
-    client.members.remove(organization, user_id, {
-      ...(keepDevices === true && { keep: 'devices' }),
-      ...asked,
-      signal: session.signal,
-    }),
+    client.members.remove(organization, user_id, { ...(keepDevices === true && { keep: 'devices' }), ...asked }),
   );
   if (member.revision !== undefined) session.noteWritten(member.revision);
   const done = `Removed ${member.username} from the organization${alongText(member)}.`;

@@ -7,7 +7,7 @@ import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
-  const all = await (await session.client()).organizations.list({ signal: session.signal });
+  const all = await (await session.client()).organizations.list();
   const { profile } = await session.profile();
   await session.printList(all, {
     sortBy: 'name',
@@ -25,11 +25,10 @@ export async function list(session: Session): Promise<void> {
 export async function show(session: Session, text: string | undefined): Promise<void> {
   const client = await session.client();
   const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
-  const { signal } = session;
   const [organization, members, groups] = await Promise.all([
-    client.organizations.get(id, { signal }),
-    session.isForPeople ? client.members.list(id, { signal }) : [],
-    session.isForPeople ? client.groups.list(id, { signal }) : [],
+    client.organizations.get(id),
+    session.isForPeople ? client.members.list(id) : [],
+    session.isForPeople ? client.groups.list(id) : [],
   ]);
   const owners = members.filter(({ role }) => role === 'owner').map(({ username }) => username);
   await session.printRecord(organization, [
@@ -53,7 +52,7 @@ export async function create(
   { description }: { readonly description?: string },
 ): Promise<void> {
   const body = { name, ...(description !== undefined && { description }) };
-  const organization = await (await session.client()).organizations.create(body, { signal: session.signal });
+  const organization = await (await session.client()).organizations.create(body);
   await printChange(session, 'Created', organization);
   const { profile } = await session.profile();
   const isChosenHere = session.values.org !== undefined || session.values.server !== undefined;
@@ -70,10 +69,9 @@ export async function edit(
 ): Promise<void> {
   if (name === undefined && description === undefined)
     throw usageError('nothing to change: give --name or --description');
-  const { signal } = session;
   const { id } = await session.findOrganization(text);
   const body = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
-  const organization = await (await session.client()).organizations.update(id, body, { signal });
+  const organization = await (await session.client()).organizations.update(id, body);
   await printChange(session, 'Changed', organization);
 }
 
@@ -82,7 +80,7 @@ export async function remove(session: Session, text: string): Promise<void> {
   const { id, name } = await session.findOrganization(text);
   const question = `Delete organization ${name} with all its devices, groups and members?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const organization = await client.organizations.delete(id, { signal: session.signal });
+  const organization = await client.organizations.delete(id);
   return printChange(session, 'Deleted', organization);
 }
 

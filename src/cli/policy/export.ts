@@ -16,11 +16,7 @@ export interface ExportOptions {
 /** What `apply` would read as what is there: the organization's groups and mine, and the devices that have any. */
 export async function exportPolicy(session: Session, { namesOnly }: ExportOptions): Promise<void> {
   const client = await session.client();
-  const [groups, devices, me] = await Promise.all([
-    allGroups(session),
-    allDevices(session),
-    client.whoAmI({ signal: session.signal }),
-  ]);
+  const [groups, devices, me] = await Promise.all([allGroups(session), allDevices(session), client.whoAmI()]);
   const mine = groups.filter(({ user_id }) => user_id === undefined || user_id === me.id);
   const names = countBy(mine, ({ group_name }) => group_name);
   const wordFor = deviceWords(devices);

@@ -72,11 +72,10 @@ export async function movedNames(
 async function deviceBefore(session: Session, device: Device): Promise<DevicePolicyState | undefined> {
   const { organization_id, id, hostname } = device;
   const { history } = await session.client();
-  const { signal } = session;
   try {
-    const [before] = await history.namesakes(organization_id, id, { limit: 1, signal });
+    const [before] = await history.namesakes(organization_id, id, { limit: 1 });
     if (before === undefined) return undefined;
-    const own = await history.device(organization_id, id, { limit: 1_000, signal });
+    const own = await history.device(organization_id, id, { limit: 1_000 });
     const isKnown = own.some(
       (state, index) =>
         state.revision > before.revision && state.record.hostname === hostname && isLabelled(state, own[index + 1]),

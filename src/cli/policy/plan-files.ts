@@ -54,7 +54,7 @@ export async function planFiles(
   const [groups, devices, me] = await Promise.all([
     allGroups(session),
     desired.devices.length > 0 || desired.groups.length > 0 ? allDevices(session) : [],
-    client.whoAmI({ signal: session.signal }),
+    client.whoAmI(),
   ]);
   const steps = planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
   return { steps, moved: await movedNames(session, steps, { devices, named }) };

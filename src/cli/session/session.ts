@@ -167,11 +167,11 @@ export class Session {
     const { name, profile } = await this.profile();
     const server = await this.server();
     const token = await this.#token(tokenFile, server, profile);
-    if (profile?.sign_in === undefined || token !== profile.token)
-      return clientOf(server, token, { onWrite: this.noteWritten });
+    const hooks = { onWrite: this.noteWritten, signal: this.signal };
+    if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token, hooks);
     const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
     this.#settled = () => refresh.settled();
-    return clientOf(server, refresh.get, { renew: (rejected) => refresh.renew(rejected), onWrite: this.noteWritten });
+    return clientOf(server, refresh.get, { ...hooks, renew: (rejected) => refresh.renew(rejected) });
   }
 
   /** Resolves when nothing is left half done. */
@@ -205,7 +205,7 @@ export class Session {
     const stored = profile?.organization;
     const elsewhere = this.values.server !== undefined && !sameServer(this.values.server, profile?.server ?? '');
     if (stored !== undefined && !elsewhere) return stored;
-    const all = await client.organizations.list({ signal: this.signal });
+    const all = await client.organizations.list();
     const [only, second] = all;
     if (only !== undefined && second === undefined) return only.id;
     if (only === undefined)
@@ -219,8 +219,8 @@ export class Session {
   /** By name or id. An id is taken without asking: reading what is in it will tell. */
   async findOrganization(text: string): Promise<Pick<Organization, 'id' | 'name'>> {
     const client = await this.client();
-    if (isUuid(text)) return client.organizations.get(text.toLowerCase(), { signal: this.signal });
-    const all = await client.organizations.list({ signal: this.signal });
+    if (isUuid(text)) return client.organizations.get(text.toLowerCase());
+    const all = await client.organizations.list();
     return findOne('organization', text, all, ({ id, name }) => ({ id, names: [name] }));
   }
 }
@@ -245,13 +245,16 @@ export interface ClientHooks {
   readonly renew?: (rejected: string) => Promise<string>;
   /** Told of the revision of each record that was written. */
   readonly onWrite?: (revision: number) => void;
+  /** Ends every request. */
+  readonly signal: AbortSignal;
 }
 
-export const clientOf = (server: string, token: Credential, { renew, onWrite }: ClientHooks = {}): Client =>
+export const clientOf = (server: string, token: Credential, { renew, onWrite, signal }: ClientHooks): Client =>
   new Client({
     url: readServer(server),
     token,
     headers: { 'user-agent': `ringfence/${programVersion}` },
+    signal,
     fetch: async (url, init) => {
       const answer = await fetchRenewed(url, init, renew);
       const tag = init.method === 'GET' || answer.status >= 300 ? null : answer.headers.get('etag');

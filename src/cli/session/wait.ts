@@ -39,7 +39,7 @@ async function awaitedBy(session: Session): Promise<readonly AwaitedRevision[]> 
   const organization_id = await session.organization();
   if (session.writtenRevision !== undefined) return [{ organization_id, revision: session.writtenRevision }];
   const client = await session.client();
-  const { revision } = await client.statuses.convergence(organization_id, { limit: 1, signal: session.signal });
+  const { revision } = await client.statuses.convergence(organization_id, { limit: 1 });
   return [{ organization_id, revision }];
 }
 
@@ -100,7 +100,6 @@ export async function followInForce(
         revision,
         wait: Math.ceil(Math.min(heldBackMs, leftMs) / 1_000),
         limit: 1_000,
-        signal: session.signal,
       });
       if (isOver(answer) || performance.now() >= until) return answer;
       // Nobody who could still get there is left, and somebody has said that it does not work.
@@ -121,7 +120,7 @@ export async function followJoining(session: Session, wanted: number, until: num
   const { signal } = session;
   try {
     for (;;) {
-      const { devices } = await client.statuses.convergence(organization, { limit: 1, signal });
+      const { devices } = await client.statuses.convergence(organization, { limit: 1 });
       const leftMs = until - performance.now();
       if (devices >= wanted || leftMs <= 0) return;
       session.terminal.progress(`waiting for devices: ${devices} of ${wanted} joined`);

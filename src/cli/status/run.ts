@@ -32,9 +32,8 @@ export async function status(session: Session, options: StatusOptions): Promise<
   const revision = readRevision(options.revision);
   const client = await session.client();
   const organization = await session.organization();
-  const { signal } = session;
   const ask = (about: { readonly revision?: number }): Promise<Convergence> =>
-    client.statuses.convergence(organization, { ...about, signal });
+    client.statuses.convergence(organization, about);
   const about = revision === undefined ? {} : { revision };
   const { wait } = options;
   const wanted = readDevices(options);

@@ -19,12 +19,12 @@ const fieldsOf = (token: Token, layout: Layout): readonly (readonly [string, str
   columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(token)]);
 
 export async function list(session: Session): Promise<void> {
-  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  const tokens = await (await session.client()).tokens.list();
   await session.printList(tokens, { sortBy: 'name', columns });
 }
 
 async function find(session: Session, text: string): Promise<Token> {
-  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  const tokens = await (await session.client()).tokens.list();
   return findOne('token', text, tokens, ({ id, name }) => ({ id, names: [name] }));
 }
 
@@ -40,7 +40,6 @@ export interface NewToken {
 }
 
 export async function create(session: Session, name: string | undefined, options: NewToken): Promise<void> {
-  const { signal } = session;
   const client = await session.client();
   const body = {
     ...(name !== undefined && { name }),
@@ -49,8 +48,8 @@ export async function create(session: Session, name: string | undefined, options
   };
   const token =
     options.user === undefined
-      ? await client.tokens.create(body, { signal })
-      : await client.tokens.createFor(await userId(session, options.user), body, { signal });
+      ? await client.tokens.create(body)
+      : await client.tokens.createFor(await userId(session, options.user), body);
   await showSecret(session, token);
 }
 
@@ -63,17 +62,17 @@ export async function rotate(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
   const question = `Give token ${found.name || found.id} another secret? The old one stops at once.`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  return showSecret(session, await (await session.client()).tokens.rotate(found.id, { signal: session.signal }));
+  return showSecret(session, await (await session.client()).tokens.rotate(found.id));
 }
 
 async function userId(session: Session, text: string): Promise<string> {
-  const users = await (await session.client()).users.list({ signal: session.signal });
+  const users = await (await session.client()).users.list();
   return findOne('user', text, users, ({ id, username }) => ({ id, names: [username] })).id;
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
   if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
-  const token = await (await session.client()).tokens.revoke(found.id, { signal: session.signal });
+  const token = await (await session.client()).tokens.revoke(found.id);
   return session.printRecord(token, `Revoked token ${token.name || token.id}.`);
 }

@@ -6,7 +6,7 @@ import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
-  const users = await (await session.client()).users.list({ signal: session.signal });
+  const users = await (await session.client()).users.list();
   await session.printList(users, {
     sortBy: 'username',
     columns: (layout) => [
@@ -19,18 +19,17 @@ export async function list(session: Session): Promise<void> {
 }
 
 export async function create(session: Session, username: string): Promise<void> {
-  const user = await (await session.client()).users.create({ username }, { signal: session.signal });
+  const user = await (await session.client()).users.create({ username });
   await session.printRecord(user, `Created user ${user.username} (${user.id}).`);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
-  const { signal } = session;
   const client = await session.client();
-  const users = await client.users.list({ signal });
+  const users = await client.users.list();
   const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
   const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const user = await client.users.remove(found.id, { signal });
+  const user = await client.users.remove(found.id);
   session.noteChanged(user.organizations, user.other_organizations);
   return session.printRecord(user, `Deleted user ${user.username} (${user.id}).`);
 }

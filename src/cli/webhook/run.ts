@@ -37,7 +37,7 @@ const bodyOf = ({ event, name, offlineAfter }: WebhookOptions) => ({
 
 async function find(session: Session, text: string): Promise<Webhook> {
   const client = await session.client();
-  const all = await client.webhooks.list(await session.organization(), { signal: session.signal });
+  const all = await client.webhooks.list(await session.organization());
   return findOne('webhook', text, all, ({ id, name, url }) => ({ id, names: [name, url].filter((one) => one !== '') }));
 }
 
@@ -46,7 +46,7 @@ const titleOf = ({ name, url }: Webhook): string => name || url;
 export async function create(session: Session, url: string, options: WebhookOptions): Promise<void> {
   const client = await session.client();
   const body = { url, events: alertEvents, ...bodyOf(options) };
-  const made = await client.webhooks.create(await session.organization(), body, { signal: session.signal });
+  const made = await client.webhooks.create(await session.organization(), body);
   await session.printRecord(
     made,
     [
@@ -62,7 +62,7 @@ export async function create(session: Session, url: string, options: WebhookOpti
 
 export async function list(session: Session): Promise<void> {
   const client = await session.client();
-  const webhooks = await client.webhooks.list(await session.organization(), { signal: session.signal });
+  const webhooks = await client.webhooks.list(await session.organization());
   await session.printList(webhooks, {
     columns: () => [
       { head: 'NAME', text: ({ name }) => name },
@@ -84,14 +84,14 @@ export async function edit(
   const { url } = options;
   const body = { ...bodyOf(options), ...(url === undefined ? {} : { url }) };
   if (Object.keys(body).length === 0) throw usageError('nothing to change: give an option');
-  const changed = await client.webhooks.update(organization_id, id, body, { signal: session.signal });
+  const changed = await client.webhooks.update(organization_id, id, body);
   await session.printRecord(changed, `Changed webhook ${titleOf(changed)} (${id}).`);
 }
 
 export async function test(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const webhook = await find(session, text);
-  const sent = await client.webhooks.test(webhook.organization_id, webhook.id, { signal: session.signal });
+  const sent = await client.webhooks.test(webhook.organization_id, webhook.id);
   const table = `A test is on its way to ${titleOf(webhook)}; \`ringfence webhook deliveries\` shows what becomes of it.`;
   await session.printRecord(sent, table);
 }
@@ -100,10 +100,7 @@ export async function deliveries(session: Session, text: string, options: { read
   const limit = readNumber(options.limit, 'a number of deliveries');
   const client = await session.client();
   const { organization_id, id } = await find(session, text);
-  const all = await client.webhooks.deliveries(organization_id, id, {
-    limit: Math.min(limit, 1000),
-    signal: session.signal,
-  });
+  const all = await client.webhooks.deliveries(organization_id, id, { limit: Math.min(limit, 1000) });
   await session.print({
     data: all,
     ids: all.map((delivery) => delivery.id),
@@ -127,6 +124,6 @@ export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const webhook = await find(session, text);
   if (!(await session.confirm(`End webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
-  const gone = await client.webhooks.delete(webhook.organization_id, webhook.id, { signal: session.signal });
+  const gone = await client.webhooks.delete(webhook.organization_id, webhook.id);
   return session.printRecord(gone, `Deleted webhook ${titleOf(gone)} (${gone.id}).`);
 }
