@@ -297,7 +297,7 @@ describe('a failure', () => {
     abort.abort(reason);
     expect(await work).toBe(reason);
     expect(await unsignalled).toBe(reason);
-    expect(await Promise.race([signalled, 'still asking'])).toBe('still asking');
+    expect(await Promise.race([signalled, Promise.resolve('still asking')])).toBe('still asking');
     expect(await caught(own.client.whoAmI())).toBe(reason);
     expect(own.seen).toHaveLength(2);
   });

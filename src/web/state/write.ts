@@ -28,11 +28,12 @@ export function useWrite<Given = void>(work: (given: Given) => Promise<unknown>,
     networkMode: 'always',
     ...(failureTitle !== undefined && { onError: (cause: unknown) => failed(cause, failureTitle) }),
   });
+  const start = (given: Given): void => mutate(given);
   return {
-    start: (given) => mutate(given),
+    start,
     submit: (event) => {
       event.preventDefault();
-      mutate(undefined as Given);
+      start(undefined as Given);
     },
     busy: isPending,
     fault: error === null ? undefined : sentence(error),
