@@ -121,7 +121,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
 
 /** The tokens of these devices, which are the caller's by now. */
 async function tokensOf(session: Session, devices: readonly string[]): Promise<readonly Token[]> {
-  const tokens = await (await session.client()).tokens.list({ signal: session.signal });
+  const tokens = await (await session.client()).tokens.list();
   return tokens.filter(({ device_id }) => device_id !== undefined && devices.includes(device_id));
 }
 
@@ -136,7 +136,7 @@ async function rotateAll(
   const rotated: IssuedToken[] = [];
   let failure: unknown;
   try {
-    for (const { id } of tokens) rotated.push(await client.tokens.rotate(id, { signal: session.signal }));
+    for (const { id } of tokens) rotated.push(await client.tokens.rotate(id));
   } catch (error) {
     failure = error;
   }
