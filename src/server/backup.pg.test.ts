@@ -72,7 +72,7 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
     // What was seen after the backup is discarded: nobody resumes from it.
     const now = (await store.log.heads([world.org])).organizations.get(world.org)?.revision ?? 0;
     expect(now).toBeGreaterThan(head + 1_000_000);
-    expect(await store.log.gaps(world.org)).toEqual([{ kind: undefined, first: head + 1, last: now - 1 }]);
+    expect((await store.log.resumption(world.org)).gaps).toEqual([{ kind: undefined, first: head + 1, last: now - 1 }]);
     const next = await store.devices.create(world.org, world.owner, device(world.owner.user_id));
     expect(next.revision).toBe(now + 1);
     expect(await store.log.readChanges(world.org, now, 10)).toHaveLength(1);

@@ -146,7 +146,7 @@ describe('410 (reference 4.3 (13))', () => {
     await sleep(20);
     await forgetful.log.compact();
     await forgetful.close();
-    const stream = await watch(place, [{ kind: 'device', gt_revision: old.revision }]).answered();
+    const stream = await watch(place, [{ kind: 'device', gt_revision: gone.revision }]).answered();
     expect(stream.status).toBe(410);
     const edge = await watch(place, [{ kind: 'device', gt_revision: deleted.revision }]).tail();
     expect(edge.told).toEqual(['tail']);

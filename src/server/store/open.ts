@@ -16,6 +16,7 @@ import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { membersIn } from './accounts/members.ts';
 import { migrate } from './schema/migrate.ts';
+import { HistoryGuard } from './schema/history-guard.ts';
 import { organizationsIn } from './accounts/organizations.ts';
 import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
@@ -55,11 +56,15 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     listenAt: options.listenUrl === undefined ? undefined : new Primary(options.listenUrl),
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
+  const guard = new HistoryGuard({ reads, transactions, onWarning });
   const writer = new Writer({
     connections: writes,
     transactions,
-    committed: (org, entries) =>
-      hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) }),
+    guard,
+    committed: (org, entries) => {
+      guard.saw(org, entries?.at(-1)?.revision ?? 0);
+      hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
+    },
   });
   const context: Context = {
     phase: options.phase,
@@ -67,6 +72,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     reads,
     writes,
     transactions,
+    guard,
     writer,
     hints,
     clock,
@@ -74,6 +80,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   };
   const uses = new UseLog(context);
   await hints.start();
+  await guard.verify();
   const recording = setInterval(() => {
     uses.flush().catch((cause: unknown) => onWarning('the last use of tokens was not recorded', cause));
   }, recordUsesEveryMs).unref();

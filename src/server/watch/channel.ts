@@ -1,6 +1,6 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head, Projection, RevisionGap } from '../store/contract/change-log.ts';
+import type { Head, Projection, Resumption } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { writeDirect } from './connection/direct.ts';
 import { next, type Following, type StateRead, type View } from './cursor.ts';
@@ -34,7 +34,12 @@ export interface ChannelOptions {
   readonly onClosed: (stream: Stream) => void;
 }
 
-const noGaps = { version: 0, reading: Promise.resolve<readonly RevisionGap[]>([]) };
+interface KnownResumption {
+  readonly version: string | undefined;
+  readonly reading: Promise<Resumption>;
+}
+
+const nothingKnown: KnownResumption = { version: undefined, reading: Promise.resolve({ gaps: [], eras: [] }) };
 
 /** How much one stream may be sent in one go, so that a long listing leaves room for others. */
 const goBytes = 262_144;
@@ -64,7 +69,7 @@ export class Channel implements View, StreamOwner, Task {
   #behindSince = 0;
   /** Streams with equal cursors share the object. */
   #lastCursor: Following | undefined;
-  #gaps = noGaps;
+  #resumption = nothingKnown;
 
   constructor(head: number, options: ChannelOptions) {
     this.#o = options;
@@ -111,20 +116,20 @@ export class Channel implements View, StreamOwner, Task {
   async sync(reading: Promise<Head | undefined>): Promise<SyncedHead | undefined> {
     const head = await reading;
     if (head === undefined) return undefined;
-    const gaps = await this.#gapsOf(head);
-    return (await this.log.catchUp(head.revision)) ? { revision: head.revision, gaps } : undefined;
+    const resumption = await this.learn(head);
+    return (await this.log.catchUp(head.revision)) ? { revision: head.revision, ...resumption } : undefined;
   }
 
-  /** The gaps as of this head or later, read once for all that ask. */
-  #gapsOf({ gaps: version }: Head): Promise<readonly RevisionGap[]> {
-    if (this.#gaps.version !== version) {
-      const read = { version, reading: this.#o.source.gaps(this.org) };
-      this.#gaps = read;
+  /** From where readers can resume as of this head or later, read once for all that ask. */
+  learn({ version }: Head): Promise<Resumption> {
+    if (this.#resumption.version !== version) {
+      const read = { version, reading: this.#o.source.resumption(this.org) };
+      this.#resumption = read;
       read.reading.catch(() => {
-        if (this.#gaps === read) this.#gaps = noGaps;
+        if (this.#resumption === read) this.#resumption = nothingKnown;
       });
     }
-    return this.#gaps.reading;
+    return this.#resumption.reading;
   }
 
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
@@ -139,7 +144,7 @@ export class Channel implements View, StreamOwner, Task {
   /** The database is behind what was read from it: it was restored. What is in memory belongs to a history that is no more. */
   rewind(head: Head): void {
     this.#states.clear();
-    this.#gaps = noGaps;
+    this.#resumption = nothingKnown;
     this.ring.reset(head.revision);
     this.endAll('rewound');
   }

@@ -1,6 +1,6 @@
 /** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Entry, Head, RevisionGap } from '../store/contract/change-log.ts';
+import type { Entry, Head, Resumption } from '../store/contract/change-log.ts';
 import { framesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
 import type { Source } from './source.ts';
@@ -20,10 +20,9 @@ export interface LogReaderOptions {
   readonly onHole: () => void;
 }
 
-/** A head that the ring has reached, and from which revisions nothing can be resumed. */
-export interface SyncedHead {
+/** A head that the ring has reached, and from where readers can resume. */
+export interface SyncedHead extends Resumption {
   readonly revision: number;
-  readonly gaps: readonly RevisionGap[];
 }
 
 /** About what one read should weigh, as most: rows are few when records are large. */
@@ -69,6 +68,8 @@ export class LogReader {
     const { ring } = this.#o;
     if (ring.head < revision) await this.#reading;
     if (ring.head < revision) await this.wake();
+    // Every organization has leapt, and nothing was written since.
+    if (ring.head < revision) await this.#resync(ring.head);
     return ring.head >= revision;
   }
 

@@ -1,7 +1,7 @@
 /** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { EndedRight, Entry, Heads, Hint, RevisionGap, StateQuery } from '../store/contract/change-log.ts';
+import type { EndedRight, Entry, Heads, Hint, Resumption, StateQuery } from '../store/contract/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
@@ -123,7 +123,7 @@ export class ModelDatabase implements Source {
   async heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads> {
     this.reads.heads += 1;
     await this.#visit();
-    const head = { revision: this.head, gaps: this.purged };
+    const head = { revision: this.head, version: String(this.purged) };
     const organizations = new Map(orgs.filter((org) => this.exists && org === modelOrg).map((org) => [org, head]));
     const ended = this.ended.slice(Math.max(0, Number(endedSince ?? 0) - 1));
     const answer = { organizations, ended, endedThrough: String(this.ended.length) };
@@ -131,9 +131,9 @@ export class ModelDatabase implements Source {
     return answer;
   }
 
-  async gaps(): Promise<readonly RevisionGap[]> {
+  async resumption(): Promise<Resumption> {
     await this.#visit();
-    const answer = [{ kind: undefined, first: 0, last: this.purged - 1 }];
+    const answer = { gaps: [{ kind: undefined, first: 0, last: this.purged - 1 }], eras: [] };
     await this.#pause();
     return answer;
   }

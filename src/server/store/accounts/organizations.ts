@@ -58,6 +58,7 @@ const insertOrganization = statement<{ id: string }>(
      INSERT INTO organizations (id, name, description, owner_id, created_at, updated_at)
      SELECT $1, $2, $3, u.id, $5, $5 FROM users u WHERE u.id = $4 RETURNING id),
    head AS (INSERT INTO heads (org_id, revision, version, purged) SELECT id, 0, 0, 0 FROM new),
+   era AS (INSERT INTO era_starts (org_id, first, era) SELECT new.id, 1, e.id FROM new, (SELECT id FROM eras ORDER BY serial DESC LIMIT 1) e),
    owner AS (INSERT INTO members (org_id, user_id, created_at, role, owner_since) SELECT id, $4, $5, 'owner', $5 FROM new)
    SELECT id FROM new`,
 );

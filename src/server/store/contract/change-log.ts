@@ -29,8 +29,8 @@ export interface Entry {
 
 export interface Head {
   readonly revision: number;
-  /** Another number whenever `gaps` has another answer; 0 while there are none. */
-  readonly gaps: number;
+  /** Another text whenever `resumption` has another answer. */
+  readonly version: string;
 }
 
 /** Revisions from which no reader can resume, both ends included. */
@@ -40,6 +40,22 @@ export interface RevisionGap {
   readonly first: number;
   readonly last: number;
 }
+
+/** A stretch of history that one run of one database has written. After a cut, what follows is of another era. */
+export interface EraStart {
+  readonly era: string;
+  readonly first: number;
+}
+
+export interface Resumption {
+  readonly gaps: readonly RevisionGap[];
+  /** Ascending. */
+  readonly eras: readonly EraStart[];
+}
+
+/** The era of a revision; undefined where it is older than the first that is known. */
+export const eraOf = (eras: readonly EraStart[], revision: number): string | undefined =>
+  eras.findLast(({ first }) => first <= revision)?.era;
 
 export const isInGap = (gaps: readonly RevisionGap[], kind: WatchKind, revision: number): boolean =>
   gaps.some((gap) => (gap.kind ?? kind) === kind && gap.first <= revision && revision <= gap.last);
@@ -94,13 +110,16 @@ export interface StateQuery {
 }
 
 export interface ChangeLog {
-  /** Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. */
+  /**
+   * Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. No head is below one that this server has seen: where
+   * the database lost a part of its history, every organization has leapt before this answers.
+   */
   heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads>;
   /**
-   * From where nothing can be resumed. A gap holds no revision that a record has, so that a reader that just listed can resume. Gaps never
+   * From where readers can resume. A gap holds no revision that a record has, so that a reader that just listed can resume. Gaps never
    * go away: an answer holds for every later moment.
    */
-  gaps(org: OrganizationId): Promise<readonly RevisionGap[]>;
+  resumption(org: OrganizationId): Promise<Resumption>;
   /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded (reference 4.5 (5)). */
   checkListing(org: OrganizationId, revision: number | undefined): Promise<void>;
   /**

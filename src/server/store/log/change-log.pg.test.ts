@@ -44,7 +44,7 @@ test('the log holds every revision once, from any point on', async () => {
   expect(brief(await logOf(store, org))).toEqual(all);
   expect(brief((await store.log.readChanges(org, 4, 2)) ?? [])).toEqual(all.slice(4, 6));
   expect(await store.log.readChanges(org, 9, 10)).toEqual([]);
-  expect((await store.log.heads([org])).organizations.get(org)).toEqual({ revision: 9, gaps: 0 });
+  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 9 });
   const other = parseOrganizationId('00000000-0000-4000-8000-000000000000');
   expect((await store.log.heads([org, other])).organizations.size).toBe(1);
 });
@@ -94,7 +94,7 @@ test('compacting drops the exact log past its retention: a reader is told to res
   );
   const { revision } = await store.devices.create(org, owner, device(owner.user_id));
   expect(brief((await store.log.readChanges(org, revision - 1, 100)) ?? [])).toEqual(['10 device change']);
-  expect((await store.log.heads([org])).organizations.get(org)).toEqual({ revision: 10, gaps: 0 });
+  expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 10 });
 });
 
 test('deletions past their retention go, unless a record has a revision from which they are needed', async () => {
@@ -103,7 +103,7 @@ test('deletions past their retention go, unless a record has a revision from whi
   const { store, org } = world;
   await store.log.compact();
   // The group lived from 5 to 8, and a device has revision 6; the device lived from 3 to 7.
-  expect(await store.log.gaps(org)).toEqual([]);
+  expect((await store.log.resumption(org)).gaps).toEqual([]);
   expect(brief(await store.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true }))).toEqual([
     '1 security-groups change',
     '4 device change',
@@ -152,7 +152,7 @@ describe('whatever is written and forgotten', () => {
         : store.devices.delete(org, owner, id);
     };
     const check = async (): Promise<void> => {
-      const gaps = await store.log.gaps(org);
+      const { gaps } = await store.log.resumption(org);
       const listed = [...live.values()].filter(({ revision }) => kinds.some((kind) => isInGap(gaps, kind, revision)));
       expect(brief(listed)).toEqual([]);
       for (const kind of kinds) {
@@ -180,7 +180,7 @@ describe('whatever is written and forgotten', () => {
       await store.log.compact();
       await check();
     }
-    expect((await store.log.gaps(org)).length).toBeGreaterThan(0);
+    expect((await store.log.resumption(org)).gaps.length).toBeGreaterThan(0);
   });
 });
 

@@ -5,7 +5,7 @@ import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
 import type { ChangeLog, EndedRight, Head, Projection } from '../contract/change-log.ts';
-import { checkListing, forgetDeletions, readGaps } from './gaps.ts';
+import { checkListing, forgetDeletions, readResumption } from './gaps.ts';
 import { Durability } from './durability.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
@@ -13,9 +13,10 @@ import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 const revocationMinutes = 10;
 
 /** `purged` is the mark that servers of earlier versions set: they forget deletions of every kind below it. */
-const readHeads = statement<{ org_id: string; revision: number; gaps: number; has_standbys: boolean }>(
+const readHeads = statement<{ org_id: string; revision: number; version: string; has_standbys: boolean }>(
   'read_heads',
-  `SELECT org_id, revision, gaps + purged AS gaps, current_setting('synchronous_standby_names') <> '' AS has_standbys
+  `SELECT org_id, revision, current_setting('synchronous_standby_names') <> '' AS has_standbys,
+     concat_ws(' ', gaps, purged, (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) AS version
    FROM heads WHERE org_id = ANY ($1::uuid[])`,
 );
 interface EndedRow {
@@ -122,7 +123,7 @@ export interface Retention {
 }
 
 export function changeLogIn(context: Context, retention: Retention): ChangeLog {
-  const { reads, transactions, hints } = context;
+  const { reads, transactions, hints, guard } = context;
   const durability = new Durability(context.writes);
   let hasStandbys = false;
   hints.on(({ logged }) => {
@@ -137,17 +138,28 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     if (hasStandbys) await durability.check([[org, rows.at(-1)?.revision ?? 0]]);
     return rows;
   };
+  const readOnce = async (orgs: readonly OrganizationId[], endedSince: string | undefined) => {
+    const mark = guard.mark(orgs);
+    const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), endedRows(reads, endedSince)]);
+    return { heads, ended, follows: guard.follows(mark, heads, BigInt(ended[0]?.through ?? 0)) };
+  };
   return {
     async heads(orgs, endedSince) {
-      const [heads, ended] = await Promise.all([reads.run(readHeads, [orgs]), endedRows(reads, endedSince)]);
+      let read = await readOnce(orgs, endedSince);
+      if (!read.follows) {
+        await guard.verify();
+        read = await readOnce(orgs, endedSince);
+      }
+      const { heads, ended } = read;
       const organizations = new Map(
-        heads.map(({ org_id, revision, gaps }): [OrganizationId, Head] => [
+        heads.map(({ org_id, revision, version }): [OrganizationId, Head] => [
           parseOrganizationId(org_id),
-          { revision, gaps },
+          { revision, version },
         ]),
       );
       hasStandbys = heads[0]?.has_standbys ?? hasStandbys;
       if (hasStandbys) await durability.check([...organizations].map(([org, { revision }]) => [org, revision]));
+
       return {
         organizations,
         endedThrough: ended[0]?.through ?? '0',
@@ -160,7 +172,7 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
       };
     },
 
-    gaps: (org) => readGaps(reads, org),
+    resumption: (org) => readResumption(reads, org),
     checkListing: (org, revision) => checkListing(reads, org, revision),
 
     async readChanges(org, after, limit) {

@@ -7,7 +7,7 @@
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
-import type { RevisionGap } from '../contract/change-log.ts';
+import type { EraStart, Resumption } from '../contract/change-log.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
@@ -26,9 +26,15 @@ const selectGaps = statement<GapRow>(
    UNION ALL SELECT NULL, 0, purged - 1 FROM heads WHERE org_id = $1 AND purged > 0`,
 );
 
-export async function readGaps(reads: Runner, org: OrganizationId): Promise<readonly RevisionGap[]> {
-  const rows = await reads.run(selectGaps, [org]);
-  return rows.map(({ kind, first, last }) => ({ kind: kind ?? undefined, first, last }));
+/** Values: organization. */
+const selectEras = statement<EraStart>(
+  'read_eras',
+  'SELECT first, era FROM era_starts WHERE org_id = $1 ORDER BY first',
+);
+
+export async function readResumption(reads: Runner, org: OrganizationId): Promise<Resumption> {
+  const [gaps, eras] = await Promise.all([reads.run(selectGaps, [org]), reads.run(selectEras, [org])]);
+  return { gaps: gaps.map(({ kind, first, last }) => ({ kind: kind ?? undefined, first, last })), eras };
 }
 
 /** Values: organization, revision. Deletions do not matter to a listing, but discarded revisions do. */

@@ -15,9 +15,9 @@ export function sqlState(cause: unknown): string | undefined {
 /**
  * States that pass with time: connection trouble (08), resources used up or disk full (53), an operator's or a crash's
  * intervention (57), a standby or a full disk's read-only transaction (25006), locks held too long (55P03), I/O (58),
- * and transactions that PostgreSQL itself asks to repeat (40).
+ * transactions that PostgreSQL itself asks to repeat (40), and writes before the history is verified (RF001).
  */
-const passing = /^(08(?!P)|53|57|58|40|25006|25P03|55P03)/;
+const passing = /^(08(?!P)|53|57|58|40|25006|25P03|55P03|RF001)/;
 
 /** Texts beyond what can be kept: untranslatable characters (22021, 22P05), index entries (54000) or values past every limit. */
 const unkeepable = /^(22021|22P05|22001|54)/;
@@ -42,6 +42,10 @@ export function toStoreError(cause: unknown): StoreError {
   if (unkeepable.test(state)) return new StoreError({ code: 'invalid_text' }, { cause });
   return new StoreError({ code: 'unexpected' }, { cause });
 }
+
+/** Whether a write was refused because the history of the database is to be verified first. Nothing of it happened. */
+export const isUnverified = (cause: unknown): boolean =>
+  sqlState(cause instanceof StoreError ? cause.cause : cause) === 'RF001';
 
 /** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
 export function wasLost(cause: unknown): boolean {

@@ -3,7 +3,9 @@ import type { Client } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { Primary } from '../postgres/primary.ts';
-import { leapAll } from './leap.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { identityOf, replacedHistory, verifyHistory } from './eras.ts';
+import type { Statement, Value } from '../postgres/sql.ts';
 import { migrate } from './migrate.ts';
 
 async function connected<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
@@ -52,5 +54,14 @@ export async function leapAfterRestore(url: string, replaced: ReplacedHeads): Pr
   await migrate(url).catch((error: unknown) => {
     if (!(error instanceof StoreError) || error.code !== 'schema_too_new') throw error;
   });
-  await connected(url, (client) => leapAll(client, replaced));
+  await connected(url, async (client) => {
+    const runner: Runner = {
+      run: async <Row>({ text }: Statement<Row>, values: readonly Value[]) =>
+        (await client.query({ text, values: [...values] })).rows as readonly Row[],
+    };
+    const identity = await identityOf(runner);
+    await client.query('BEGIN');
+    await verifyHistory(runner, identity, replacedHistory(replaced));
+    await client.query('COMMIT');
+  });
 }

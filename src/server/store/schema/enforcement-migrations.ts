@@ -148,4 +148,34 @@ export const enforcementMigrations: readonly Migration[] = [
     title: 'secrets of TLS session tickets',
     sql: `CREATE TABLE tls_ticket_secrets (period bigint PRIMARY KEY, secret bytea NOT NULL);`,
   },
+  {
+    version: 25,
+    title: 'eras: which part of the history which run of which database has written',
+    sql: `
+      -- The newest row is the run of the database that writes now. A write is refused where it does not fit: then the database was started
+      -- again, or is another one, and what it holds is compared first with what servers have seen.
+      CREATE TABLE eras (
+        serial bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id uuid NOT NULL DEFAULT gen_random_uuid(),
+        started_at timestamptz NOT NULL,
+        heads_table oid NOT NULL,
+        -- System identifier, timeline, database and table.
+        place text NOT NULL,
+        -- Whether every organization leapt when it began.
+        leapt boolean NOT NULL,
+        begun_at timestamptz NOT NULL DEFAULT clock_timestamp()
+      );
+      CREATE TABLE era_starts (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        first bigint NOT NULL,
+        era uuid NOT NULL,
+        PRIMARY KEY (org_id, first)
+      );
+      CREATE FUNCTION refuse_unverified() RETURNS boolean LANGUAGE plpgsql AS $$
+        BEGIN
+          RAISE EXCEPTION 'the history of this database is not verified yet' USING ERRCODE = 'RF001';
+        END
+      $$;
+    `,
+  },
 ];

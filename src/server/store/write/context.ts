@@ -3,6 +3,7 @@ import type { Phase } from '../contract/phase.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
+import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Stamps } from './stamp.ts';
 import type { Writer } from './writer.ts';
 
@@ -14,6 +15,7 @@ export interface Context extends Stamps {
   /** For single statements that write, so that no long listing is in their way. */
   readonly writes: PipelinedConnections;
   readonly transactions: Transactions;
+  readonly guard: HistoryGuard;
   readonly writer: Writer;
   readonly hints: Hints;
 }

@@ -10,6 +10,14 @@ export interface Counter {
   readonly by: '+' | '-';
 }
 
+/**
+ * No write takes a revision in a database whose history nobody has compared with what was given before: it was started again, or tables were put in the
+ * place of others. The newest era says which run of which database was compared (`log/eras.ts`).
+ */
+const isVerified = `CASE WHEN (
+    SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1
+  ) THEN true ELSE refuse_unverified() END`;
+
 /** Moves the head by so many, unless it has moved since it was read under this version; gives the revision before the first. */
 const moveHead = (
   count: string,
@@ -18,7 +26,7 @@ const moveHead = (
 ): string => `
   UPDATE heads h SET revision = h.revision + ${count}, version = h.version + 1
     ${counter === undefined ? '' : `, ${counter.of} = h.${counter.of} ${counter.by} ${count}`} ${from}
-  WHERE h.org_id = $1 AND h.version = ${version} RETURNING h.revision - ${count} AS base`;
+  WHERE h.org_id = $1 AND h.version = ${version} AND ${isVerified} RETURNING h.revision - ${count} AS base`;
 
 /**
  * CTEs that end in `numbered`: each row of `rows` with a `revision` of its own, ascending in `order`. The rows carry the `version` of the head

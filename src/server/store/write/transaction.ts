@@ -57,10 +57,11 @@ export function outsideOrganizations<T>(
   work: (tx: Runner) => Promise<T>,
   subject: (result: T) => AuditSubject,
 ): Promise<T> {
-  return context.transactions.run(async (tx) => {
+  const write = async (tx: Runner): Promise<T> => {
     await holdRight(tx, right, now(context));
     const result = await work(tx);
     if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(result))]);
     return result;
-  });
+  };
+  return context.guard.whenVerified(() => context.transactions.run(write));
 }

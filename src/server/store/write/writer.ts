@@ -22,6 +22,7 @@ import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
+import type { HistoryGuard } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
 import { openingOf, refusedRight, type OpenedHead, type Opening } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
@@ -125,6 +126,7 @@ const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organi
 export class Writer {
   readonly #connections: PipelinedConnections;
   readonly #transactions: Transactions;
+  readonly #guard: HistoryGuard;
   readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
@@ -133,10 +135,12 @@ export class Writer {
   constructor(parts: {
     connections: PipelinedConnections;
     transactions: Transactions;
+    guard: HistoryGuard;
     committed: (org: OrganizationId, logged: LogEntries) => void;
   }) {
     this.#connections = parts.connections;
     this.#transactions = parts.transactions;
+    this.#guard = parts.guard;
     this.#committed = parts.committed;
   }
 
@@ -206,7 +210,7 @@ export class Writer {
   async #attempt(org: OrganizationId, connection: PipelinedConnection, batch: readonly Pending[]): Promise<Attempt> {
     const writes = batch.map(({ write }) => write);
     try {
-      const together = await this.#together(org, connection, writes);
+      const together = await this.#guard.whenVerified(() => this.#together(org, connection, writes));
       if (together !== undefined) {
         const { outcomes, logged } = together;
         return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), logged };
@@ -223,22 +227,26 @@ export class Writer {
   /** Never rejects either. A single statement is sent before this returns. */
   async #alone(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
     try {
-      if (write.kind === 'single-statement') {
-        const [row] = await connection.run(
-          oneOf(write.operation, write.item),
-          oneValues(org, write.operation, write.item),
-        );
-        // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
-        if (row !== undefined) {
-          const entry = loggedBy(row);
-          return { outcomes: [decoded(write, row)], logged: entry === undefined ? [] : [entry] };
-        }
-      }
-      const outcomes = await this.#interleaved(org, [write]);
-      return { outcomes: [outcomes?.get(write) ?? unforeseen()] };
+      return await this.#guard.whenVerified(() => this.#onItsOwn(org, connection, write));
     } catch (cause) {
       return { outcomes: [{ ok: false, cause }] };
     }
+  }
+
+  async #onItsOwn(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
+    if (write.kind === 'single-statement') {
+      const [row] = await connection.run(
+        oneOf(write.operation, write.item),
+        oneValues(org, write.operation, write.item),
+      );
+      // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
+      if (row !== undefined) {
+        const entry = loggedBy(row);
+        return { outcomes: [decoded(write, row)], logged: entry === undefined ? [] : [entry] };
+      }
+    }
+    const outcomes = await this.#interleaved(org, [write]);
+    return { outcomes: [outcomes?.get(write) ?? unforeseen()] };
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */

@@ -1,0 +1,171 @@
+/**
+ * Owns eras, and the leap that ends one whose history was cut.
+ *
+ * An era is what one run of one database has written. Wherever a history can be cut (a standby takes over, a snapshot or a dump is put back), the database is
+ * started again or its tables are new, so no write succeeds before it was verified here. That begins an era at the next revision of every
+ * organization. So the part of a history that was lost and the part that replaces it are never of the same era.
+ */
+import type { Runner } from '../postgres/connection.ts';
+import { StoreError } from '../contract/errors.ts';
+import { statement } from '../postgres/sql.ts';
+
+export interface DatabaseIdentity {
+  readonly started_at: string;
+  /** Another text where the system, the timeline, the database or the tables are others. */
+  readonly place: string;
+}
+
+interface IdentityRow extends DatabaseIdentity {
+  readonly standby: boolean;
+}
+
+const identityWith = (system: string, timeline: string): string =>
+  `SELECT pg_is_in_recovery() AS standby, pg_postmaster_start_time()::text AS started_at,
+     concat_ws(' ', ${system}, ${timeline}, (SELECT oid FROM pg_database WHERE datname = current_database()), 'heads'::regclass::oid) AS place`;
+/** The timeline of what is written now: that of the last checkpoint is the old one for a while after a promotion. */
+const readIdentity = statement<IdentityRow>(
+  'read_identity',
+  identityWith(
+    '(SELECT system_identifier FROM pg_control_system())',
+    `CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`,
+  ),
+);
+/** Where the operator of the database does not let our role know more. */
+const readLittleIdentity = statement<IdentityRow>('read_little_identity', identityWith(`'-'`, `'-'`));
+
+/** Which database this is. Fails with `unavailable` on a standby. */
+export async function identityOf(reads: Runner): Promise<DatabaseIdentity> {
+  const [row] = await reads.run(readIdentity, []).catch((error: unknown) => {
+    if (error instanceof StoreError && error.code === 'unavailable') throw error;
+    return reads.run(readLittleIdentity, []);
+  });
+  if (row === undefined || row.standby) {
+    throw new StoreError({ code: 'unavailable' }, { message: 'the database is a standby' });
+  }
+  return row;
+}
+
+/** What a server knows of a history, to find out whether it was cut. */
+export interface KnownHistory {
+  /** The greatest revision of organizations that it has seen. */
+  readonly heads: ReadonlyMap<string, number>;
+  /** A transaction that had ended before: the counter of a database that went back is below it. */
+  readonly transaction: bigint;
+  /** The eras that it knows. */
+  readonly eras: ReadonlySet<string>;
+}
+
+/** Of whoever has put a backup in the place of a database, and knows nothing but the heads of that. */
+export const replacedHistory = (heads: ReadonlyMap<string, number>): KnownHistory => ({
+  heads,
+  transaction: 1n << 64n,
+  eras: new Set(),
+});
+
+interface EraRow {
+  readonly id: string;
+  readonly place: string;
+  readonly leapt: boolean;
+  readonly is_running: boolean;
+}
+
+const lock = statement<{ started_at: string; transaction: string }>(
+  'lock_eras',
+  `SELECT pg_advisory_xact_lock(7264651003), pg_postmaster_start_time()::text AS started_at,
+     pg_snapshot_xmin(pg_current_snapshot())::text AS transaction`,
+);
+const readAllEras = statement<EraRow>(
+  'read_all_eras',
+  `SELECT id, place, leapt, started_at = pg_postmaster_start_time() AS is_running FROM eras ORDER BY serial`,
+);
+/** Values: organizations, revisions. */
+const readIsBelow = statement<{ below: boolean }>(
+  'read_is_below',
+  `SELECT EXISTS (
+     SELECT FROM unnest($1::uuid[], $2::bigint[]) AS s (org_id, revision) JOIN heads h ON h.org_id = s.org_id WHERE h.revision < s.revision) AS below`,
+);
+/** Values: eras. */
+const dropStarts = statement<{ org_id: string; first: number }>(
+  'drop_era_starts',
+  'DELETE FROM era_starts WHERE era = ANY ($1::uuid[]) RETURNING org_id, first',
+);
+/** Values: place, whether everything leaps. */
+const beginEra = statement<{ id: string }>(
+  'begin_era',
+  `INSERT INTO eras (started_at, heads_table, place, leapt) VALUES (pg_postmaster_start_time(), 'heads'::regclass, $1, $2) RETURNING id`,
+);
+/** Values: era, organizations, and where it begins for each; for others it begins behind the head. */
+const startEra = statement<never>(
+  'start_era',
+  `INSERT INTO era_starts (org_id, first, era)
+   SELECT h.org_id, coalesce(f.first, h.revision + 1), $1 FROM heads h LEFT JOIN unnest($2::uuid[], $3::bigint[]) AS f (org_id, first) ON f.org_id = h.org_id
+   ON CONFLICT (org_id, first) DO UPDATE SET era = excluded.era`,
+);
+
+/** Far more than is given while a leap is on its way. */
+const margin = 1_000_000;
+
+/**
+ * Values: organizations, and the revisions that readers are known to have seen of each; organizations, and from where the history of each is discarded,
+ * which is behind the head for others. Every head leaps past what was seen and past the milliseconds since 1970: an organization changes less
+ * than a thousand times a second, so that this exceeds also what databases gave that nothing is left of. What devices
+ * said about themselves may be about what is discarded: they are asked anew.
+ */
+const leap = statement<never>(
+  'leap',
+  `WITH seen AS (SELECT org_id, max(revision) AS revision FROM unnest($1::uuid[], $2::bigint[]) AS s (org_id, revision) GROUP BY org_id),
+   moved AS (
+     SELECT h.org_id, coalesce(f.first, h.revision + 1) AS first,
+       greatest(h.revision + ${margin}, seen.revision + ${margin}, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS new
+     FROM heads h LEFT JOIN seen ON seen.org_id = h.org_id LEFT JOIN unnest($3::uuid[], $4::bigint[]) AS f (org_id, first) ON f.org_id = h.org_id),
+   discarded AS (INSERT INTO revision_gaps (org_id, kind, first, last) SELECT org_id, NULL, first, new - 1 FROM moved),
+   forgotten AS (DELETE FROM device_status)
+   UPDATE heads h SET revision = moved.new, version = h.version + ${margin}, gaps = h.gaps + 1 FROM moved WHERE h.org_id = moved.org_id`,
+);
+
+const columns = (map: ReadonlyMap<string, number>): [readonly string[], readonly string[]] => [
+  [...map.keys()],
+  [...map.values()].map(String),
+];
+
+export interface VerifiedHistory {
+  /** All that the database knows. */
+  readonly eras: readonly string[];
+  /** Whether every organization leapt just now. */
+  readonly leapt: boolean;
+}
+
+/**
+ * Compares the database with what is known of its history. Begins an era where the database was started again or is another one. Lets every
+ * organization leap where a part of the history is lost; however many servers find that out, once.
+ */
+export async function verifyHistory(
+  tx: Runner,
+  identity: DatabaseIdentity,
+  { heads, transaction, eras: known }: KnownHistory,
+): Promise<VerifiedHistory> {
+  const [now] = await tx.run(lock, []);
+  if (now?.started_at !== identity.started_at) {
+    throw new StoreError({ code: 'unavailable' }, { message: 'another database answers than a moment ago' });
+  }
+  const isBack = BigInt(now.transaction) < transaction;
+  const eras = await tx.run(readAllEras, []);
+  const newest = eras.at(-1);
+  // What began after the last era that this server knows too: others have verified the database before.
+  const since = known.size === 0 ? [] : eras.slice(eras.findLastIndex(({ id }) => known.has(id)) + 1);
+  const [answer] = await tx.run(readIsBelow, columns(heads));
+  const isElsewhere = newest !== undefined && newest.place !== identity.place;
+  const leapt = isElsewhere || (isBack && !since.some((one) => one.leapt)) || answer?.below === true;
+  const ids = eras.map(({ id }) => id);
+  if (!leapt && newest?.is_running === true) return { eras: ids, leapt };
+
+  // Who verified before knew of no cut. What was written since is of the same era as the first of them, and all of it is discarded.
+  const began = leapt ? await tx.run(dropStarts, [since.map(({ id }) => id)]) : [];
+  const forks = new Map<string, number>();
+  for (const { org_id, first } of began) forks.set(org_id, Math.min(first, forks.get(org_id) ?? first));
+  const [begun] = await tx.run(beginEra, [identity.place, leapt]);
+  if (begun === undefined) throw new StoreError({ code: 'unexpected' });
+  await tx.run(startEra, [begun.id, ...columns(forks)]);
+  if (leapt) await tx.run(leap, [...columns(heads), ...columns(forks)]);
+  return { eras: [...ids, begun.id], leapt };
+}

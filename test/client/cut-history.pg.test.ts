@@ -1,0 +1,225 @@
+/**
+ * Proves that a database that loses a part of its history under a running server misleads no reader: an informer, the policy source of an agent and a reader
+ * that sends nothing but `gt_revision` end equal to the database, without a ghost and without a missed change (reference 4.3 (27)).
+ */
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Client as Database } from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { InformerSource } from '../../src/agent/source/informer-policy-source.ts';
+import { RingfenceError } from '../../src/client/error.ts';
+import { Client } from '../../src/client/http.ts';
+import { createInformer } from '../../src/client/informer.ts';
+import { watch } from '../../src/client/watch.ts';
+import { dumpDatabase, restoreDump } from '../../src/server/database/dump.ts';
+import { openDatabase, type Database as Supervised } from '../../src/server/database/supervise.ts';
+import { temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { newPlace, startTestServer, type Place, type TestServer } from '../lib/server.ts';
+import { EventStream } from '../lib/stream.ts';
+
+const run = promisify(execFile);
+const settings = { fsync: 'off', full_page_writes: 'off' };
+
+let dir: string;
+let snapshots: string;
+let database: Supervised;
+beforeAll(async () => {
+  dir = await temporaryDirectory();
+  snapshots = await mkdtemp(`${dir}-snapshots-`);
+  database = await openDatabase({ dir, settings });
+});
+afterAll(async () => {
+  await database?.stop();
+  await rm(dir, { recursive: true, force: true });
+  await rm(snapshots, { recursive: true, force: true });
+});
+
+const files = (): string => join(dir, 'postgres');
+const snapshot = (): string => join(snapshots, 'postgres');
+
+const copyFiles = async (from: string, to: string): Promise<void> => {
+  await rm(to, { recursive: true, force: true });
+  // With owner and mode, which PostgreSQL insists on.
+  await run('cp', ['-a', from, to]);
+};
+
+/** Ways to take a copy of the database at one moment, and to put it back under a running server. */
+const ways: readonly (readonly [
+  title: string,
+  way: { readonly take: () => Promise<void>; readonly putBack: () => Promise<void> },
+])[] = [
+  [
+    'a snapshot of its files is put back',
+    {
+      take: async () => {
+        await database.stop();
+        await copyFiles(files(), snapshot());
+        database = await openDatabase({ dir, settings });
+      },
+      putBack: async () => {
+        await database.stop();
+        await copyFiles(snapshot(), files());
+        database = await openDatabase({ dir, settings });
+      },
+    },
+  ],
+  [
+    'a standby takes over that lacks the last commits',
+    {
+      take: async () => {
+        await rm(snapshot(), { recursive: true, force: true });
+        await database.stop();
+        await copyFiles(files(), snapshot());
+        await writeFile(join(snapshot(), 'standby.signal'), '');
+        database = await openDatabase({ dir, settings });
+      },
+      putBack: async () => {
+        await database.stop();
+        await copyFiles(snapshot(), files());
+        database = await openDatabase({ dir, settings });
+        const client = new Database({ connectionString: database.url });
+        await client.connect();
+        await client.query('SELECT pg_promote()');
+        await client.end();
+      },
+    },
+  ],
+  [
+    'pg_restore puts a dump back',
+    {
+      take: async () => {
+        await rm(join(snapshots, 'dump'), { force: true });
+        await dumpDatabase({ ...database, file: join(snapshots, 'dump') });
+      },
+      putBack: () => restoreDump({ ...database, file: join(snapshots, 'dump') }),
+    },
+  ],
+];
+
+/** A reader of the specification alone: the last revision that it received is all that it knows. */
+class PlainReader {
+  readonly held = new Map<string, { readonly public_key: string }>();
+  #after = 0;
+
+  async follow(client: Client, org: string, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      let listed: Set<string> | undefined = this.#after === 0 ? new Set() : undefined;
+      try {
+        const item = { kind: 'device', ...(this.#after > 0 && { gt_revision: this.#after }) } as const;
+        for await (const event of watch(client, org, [item], { signal, silence: 2_000 })) {
+          if (event.type === 'tail') {
+            for (const id of this.held.keys()) if (listed?.has(id) === false) this.held.delete(id);
+            listed = undefined;
+            continue;
+          }
+          this.#after = Math.max(this.#after, event.revision);
+          if (event.type === 'delete') this.held.delete(event.id);
+          else this.held.set(event.id, event.value);
+          listed?.add(event.id);
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!(error instanceof RingfenceError)) throw error;
+        if (error.code === 'revision_gone' || listed !== undefined) this.#after = 0;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+  }
+}
+
+/** Asks until the server takes it: the database may be away for a moment. */
+async function persist<T>(ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (tries === 600) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+const write = async (place: Place, name: string): Promise<number[]> => {
+  const revisions: number[] = [];
+  for (let n = 0; n < 15; n += 1) {
+    const body = { public_key: `${name} ${n}` };
+    revisions.push((await persist(() => place.member.api.expect(201, 'POST', `${place.base}/devices`, body))).revision);
+  }
+  return revisions;
+};
+
+const keysOf = (records: Iterable<{ readonly public_key: string }>): string[] =>
+  [...records].map(({ public_key }) => public_key).toSorted();
+
+test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, { take, putBack }) => {
+  const postgres = { freshUrl: () => Promise.resolve(database.url) } as unknown as TestPostgres;
+  const server: TestServer = await startTestServer(postgres, { answerTimeout: 10 });
+  const stop = new AbortController();
+  try {
+    const place = await newPlace(server);
+    const setPolicy = (port: number): Promise<unknown> =>
+      persist(() =>
+        place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${place.defaultGroup}`, {
+          inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+        }),
+      );
+    await setPolicy(22);
+    const mine = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'mine' });
+    const kept = await write(place, 'kept');
+    await take();
+    await persist(() => place.member.api.expect(200, 'GET', `${place.base}/devices`));
+
+    const client = new Client({ url: server.url, token: place.member.token });
+    const organization = place.org;
+    const patience = { silence: 2_000, backoff: { first: 20, longest: 200 } };
+    const informer = createInformer({ client, organization, kinds: ['device', 'security-groups'], ...patience });
+    const onFault = (fault: unknown): never => {
+      throw fault;
+    };
+    const source = new InformerSource({ client, organization, device: mine.id, onFault });
+    const plain = new PlainReader();
+    const { signal } = stop;
+    const runs = [informer.run({ signal }), source.run({ signal }), plain.follow(client, organization, signal)];
+    const port = (): number | undefined => {
+      const known = source.read();
+      return known.kind === 'known' ? known.policy.groups[0]?.inbound[0]?.from_port : undefined;
+    };
+    const followed = async (expected: readonly string[], open: number): Promise<void> => {
+      await expect.poll(() => keysOf(informer.view('device'))).toEqual(expected);
+      await expect.poll(() => keysOf(plain.held.values())).toEqual(expected);
+      await expect.poll(port).toBe(open);
+    };
+    const own = [...kept.map((_, n) => `kept ${n}`), 'mine'];
+    const lost = await write(place, 'lost');
+    await setPolicy(80);
+    await followed([...own, ...lost.map((_, n) => `lost ${n}`)].toSorted(), 80);
+
+    await putBack();
+    // At once, before anybody has looked whether the database is the same.
+    const later = await write(place, 'later');
+    const listed = keysOf(await place.member.api.expect(200, 'GET', `${place.base}/devices`));
+    expect(listed).toEqual([...own, ...later.map((_, n) => `later ${n}`)].toSorted());
+    await followed(listed, 22);
+    expect(new Set([...kept, ...lost, ...later]).size).toBe(45);
+
+    for (const gt_revision of lost) {
+      const { status } = await place.member.api.post(`${place.base}/events`, [{ kind: 'device', gt_revision }]);
+      expect(status, `from ${gt_revision}`).toBe(410);
+    }
+    // What the copy holds is one history with what came after it.
+    const items = [{ kind: 'device', gt_revision: kept.at(-1) }];
+    const stream = await new EventStream(server.url, place.member.token, place.org, items).tail();
+    expect(stream.told).toEqual([...later.map((revision) => `change ${revision}`), 'tail']);
+    stream.close();
+    // Once, whoever noticed it.
+    const head = (await place.member.api.expect(200, 'GET', place.base)).revision;
+    expect(head).toBe(later.at(-1));
+    stop.abort();
+    await Promise.allSettled(runs);
+  } finally {
+    stop.abort();
+    await server.close();
+  }
+});
