@@ -53,10 +53,6 @@ export interface Resumption {
   readonly eras: readonly EraStart[];
 }
 
-/** The era of a revision; undefined where it is older than the first that is known. */
-export const eraOf = (eras: readonly EraStart[], revision: number): string | undefined =>
-  eras.findLast(({ first }) => first <= revision)?.era;
-
 export const isInGap = (gaps: readonly RevisionGap[], kind: WatchKind, revision: number): boolean =>
   gaps.some((gap) => (gap.kind ?? kind) === kind && gap.first <= revision && revision <= gap.last);
 

@@ -1,5 +1,4 @@
 /** Owns what this process has seen of the history, and the verification of the database against it. */
-import type { OrganizationId } from '../../../policy/ids.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import { isUnverified } from '../postgres/failure.ts';
 import { identityOf, verifyHistory } from './eras.ts';
@@ -27,7 +26,7 @@ export class HistoryGuard {
     this.#o = options;
   }
 
-  mark(orgs: readonly OrganizationId[]): HistoryMark {
+  mark(orgs: readonly string[]): HistoryMark {
     return {
       heads: new Map(orgs.map((org) => [org, this.#heads.get(org) ?? 0])),
       transaction: this.#transaction,
