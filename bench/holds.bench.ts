@@ -17,7 +17,7 @@ import { createLog } from '../src/server/http/observe/log.ts';
 import { serverConfig } from '../src/server/options/config.ts';
 import { startServer, type RunningServer } from '../src/server/serve.ts';
 import { device } from '../src/server/store/store.fixture.ts';
-import { processSlices } from '../src/server/time-slices.ts';
+import { processSlices } from '../src/server/scheduling/time-slices.ts';
 import { startWebhooks } from '../src/server/webhooks/service.ts';
 import type { DeviceId } from '../src/policy/ids.ts';
 import { parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';

@@ -16,12 +16,8 @@ import {
 } from './lib/layers.ts';
 import { agentRooms, ruleset } from './lib/agent-rooms.ts';
 import { enforcementRooms } from './lib/enforcement-rooms.ts';
+import { httpRooms, service } from './lib/http-rooms.ts';
 import { storeRooms } from './lib/store-rooms.ts';
-
-const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
-
-/** What all rooms of HTTP may know of each other. */
-const httpBasics = ['server/http/observe', 'server/http/request', 'server/http'];
 
 /** A room of client commands: how they are declared, and what each does when it runs. */
 const noun = (more: readonly string[], why: string): Room => ({
@@ -66,7 +62,7 @@ const rooms: Rooms = {
     why: 'what programs on Node share: their way to the server, their command line, files that are never half written',
   },
   'server/database': {
-    may: ['server'],
+    may: ['server/options'],
     npm: [],
     node: true,
     processes: true,
@@ -74,119 +70,66 @@ const rooms: Rooms = {
   },
   ...storeRooms,
   'server/identity': {
-    may: ['node', 'server/store/contract', 'server', 'api', 'policy'],
+    may: ['server/options', 'node', 'server/store/contract', 'api', 'policy'],
     npm: [...service, 'jose', 'oauth4webapi'],
     node: true,
     why: 'who is asking; knows nothing of routes',
   },
   'server/watch': {
-    may: ['server/store/contract', 'server/identity', 'server', 'api', 'policy'],
-    npm: service,
-    node: true,
-    why: 'streams read the store and are opened by a route',
-  },
-  ...enforcementRooms,
-  'server/http/listener': { may: ['server'], npm: [], node: true, why: 'the port; it knows nothing of what is served' },
-  'server/http': {
-    may: ['node', 'server/store/contract', 'server/convergence', 'server/identity', 'server', 'api', 'policy'],
-    npm: service,
-    node: true,
-    why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',
-  },
-  'server/http/request': {
-    may: ['server/http', 'server', 'api', 'policy'],
-    npm: service,
-    node: true,
-    why: 'reads one part of a request each, and decides nothing',
-  },
-  'server/http/observe': {
-    may: ['server/http/request', 'server/http', 'server/identity', 'server/store/contract', 'server', 'api'],
-    npm: service,
-    node: true,
-    why: 'what is recorded of requests: log, metrics, audit entries',
-  },
-  'server/http/guard': {
-    may: [...httpBasics, 'server', 'server/identity', 'server/store/contract', 'api', 'policy'],
-    npm: service,
-    node: true,
-    why: 'who may do what; it decides before any handler runs',
-  },
-  'server/http/pages': {
-    may: [...httpBasics, 'api'],
-    npm: service,
-    node: true,
-    why: 'what is read without an operation: UI, docs, health',
-  },
-  'server/http/handlers': {
     may: [
-      'server/http/guard',
-      'server/http/observe',
-      'server/http/pages',
-      'server/http/request',
-      'server/http',
-      'server/identity',
+      'server/http/listener',
+      'server/limits',
+      'server/options',
+      'server/scheduling',
       'server/store/contract',
-      'server/convergence',
-      'server/watch',
-      'server',
+      'server/identity',
       'api',
       'policy',
     ],
     npm: service,
     node: true,
-    why: 'one function an operation; each runs after the guard',
+    why: 'streams read the store and are opened by a route',
   },
-  'server/http/routes.ts': {
-    may: ['server/http/guard', 'server/http/handlers', ...httpBasics, 'server/identity', 'api'],
-    npm: service,
-    node: true,
-    why: 'leads every path through guard, body and handler',
-  },
-  'server/http/app.ts': {
-    may: [
-      'server/http/routes.ts',
-      'server/http/guard',
-      'server/http/handlers',
-      'server/http/listener',
-      'server/http/observe',
-      'server/http/pages',
-      'server/http/request',
-      'server/http',
-      'server/identity',
-      'api',
-      'server',
-    ],
-    npm: service,
-    node: true,
-    why: 'the application: hooks, the one error edge, every route',
-  },
+  ...enforcementRooms,
+  ...httpRooms,
   'server/workers': {
-    may: ['server/http/listener', 'server/http/observe', 'server'],
+    may: ['server/lifecycle', 'server/limits', 'server/http/listener', 'server/http/observe'],
     npm: [],
     node: true,
     processes: true,
     why: 'further processes of the same server; it knows nothing of what they serve',
   },
   'server/demo': {
-    may: ['server'],
+    may: [],
     npm: ['oidc-provider', 'jose'],
     node: true,
     why: 'an identity provider to try things out with; its package is loaded when asked for, and not installed',
   },
   'server/main.ts': {
-    may: ['server/serve.ts', 'server/workers', 'server/demo', 'server/http/observe', 'server'],
+    may: [
+      'server/lifecycle',
+      'server/options',
+      'server/serve.ts',
+      'server/workers',
+      'server/demo',
+      'server/http/observe',
+    ],
     npm: service,
     node: true,
     why: 'the command: one process or several',
   },
   'server/listen.ts': {
-    may: ['server/http/listener', 'server/http/observe', 'server/http/pages', 'server'],
+    may: ['server/lifecycle', 'server/options', 'server/http/listener', 'server/http/observe', 'server/http/pages'],
     npm: service,
     node: true,
     why: 'how a process takes connections, and ends them',
   },
   'server/serve.ts': {
     may: [
+      'server/lifecycle',
+      'server/limits',
+      'server/options',
+      'server/scheduling',
       'server/listen.ts',
       'server/http/app.ts',
       'server/http/guard',
@@ -203,7 +146,6 @@ const rooms: Rooms = {
       'server/convergence',
       'server/watch',
       'server/webhooks',
-      'server',
       'api',
       'policy',
     ],
@@ -212,16 +154,19 @@ const rooms: Rooms = {
     why: 'puts the parts of the server together',
   },
   'server/backup.ts': {
-    may: ['server/store/schema', 'server/store/contract', 'server/database', 'server'],
+    may: ['server/options', 'server/store/schema', 'server/store/contract', 'server/database'],
     npm: [],
     node: true,
     why: 'takes a database out and puts it back, beside a server or without one',
   },
-  server: {
-    may: ['node', 'api', 'policy'],
+  'server/scheduling': { may: [], npm: [], node: true, why: 'when shared work runs; it does not know which work' },
+  'server/limits': { may: [], npm: [], node: true, why: 'what the operator allows; it serves nothing' },
+  'server/lifecycle': { may: [], npm: [], node: true, why: 'how a start fails, and how what it started ends' },
+  'server/options': {
+    may: ['server/limits', 'node', 'api', 'policy'],
     npm: service,
     node: true,
-    why: 'what all parts of the server share; it knows none of them',
+    why: 'the options of the server; it knows none of its parts',
   },
   ...agentRooms,
   'cli/terminal': {
@@ -288,7 +233,7 @@ const rooms: Rooms = {
     why: 'starts the agent and shows its status',
   },
   'cli/server': {
-    may: ['cli/command-line', 'server', 'server/main.ts', 'server/backup.ts', 'node'],
+    may: ['server/options', 'cli/command-line', 'server/main.ts', 'server/backup.ts', 'node'],
     npm: ['commander'],
     node: true,
     why: 'starts the server, and takes its database out and puts it back',
@@ -544,7 +489,7 @@ describe('the check of the house', () => {
   it('puts a file into the innermost room', () => {
     expect(roomOf(rooms, 'src/server/store/postgres/deep/x.ts')).toBe('server/store/postgres');
     expect(roomOf(rooms, 'src/server/main.ts')).toBe('server/main.ts');
-    expect(roomOf(rooms, 'src/server/log.ts')).toBe('server');
+    expect(roomOf(rooms, 'src/server/options/values.ts')).toBe('server/options');
     expect(roomOf(rooms, 'src/servers/x.ts')).toBeUndefined();
   });
 

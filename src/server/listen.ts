@@ -12,7 +12,7 @@ import { fittingConnections } from './http/listener/descriptors.ts';
 import { acceptQueue } from './http/listener/shared-listener.ts';
 import { keepRenewed, readPair, secureContextOf, ticketPeriodMs, type TicketSecret } from './http/listener/tls.ts';
 import type { ServerConfig } from './options/config.ts';
-import { innermost, isSystemError, StartError } from './start-error.ts';
+import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 
 /** Gives the secret of the current period. */
 type TicketSecrets = { ticketSecret(periodMs: number): Promise<TicketSecret> };

@@ -5,8 +5,8 @@ import { serverConfig, type ServerConfig } from './options/config.ts';
 import { describeConfig } from './options/describe.ts';
 import type { ServerValues } from './options/server-options.ts';
 import { prepare, startServer, streamLimitsOf, type RunningServer, type Surroundings } from './serve.ts';
-import { StartError } from './start-error.ts';
-import { Undo } from './undo.ts';
+import { StartError } from './lifecycle/start-error.ts';
+import { Cleanup } from './lifecycle/cleanup.ts';
 import { WorkerPool } from './workers/pool.ts';
 import { notifyReady } from './workers/systemd-notify.ts';
 import { WorkerProcess } from './workers/worker.ts';
@@ -52,7 +52,7 @@ function exitWithin(ms: number, code: number): void {
 /** Prepares the database here, serves in workers. The first is started before that: loading the program takes as long as starting PostgreSQL. */
 async function startWorkers(config: ServerConfig, around: Surroundings, version: string): Promise<Running> {
   const { log } = around;
-  const undo = new Undo();
+  const cleanup = new Cleanup();
   const pool = new WorkerPool({
     count: config.workers,
     log,
@@ -61,10 +61,10 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
   });
   const close = async (): Promise<void> => {
     await pool.stop();
-    await undo.all(graceMs);
+    await cleanup.run(graceMs);
   };
   try {
-    const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, undo);
+    const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, cleanup);
     const url = await pool.serve({ databaseUrl, version });
     await store.close();
     return { url, firstAdmin, close };

@@ -33,15 +33,15 @@ import {
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
-import type { WorkerPeers } from './worker-peers.ts';
-import { innermost, isSystemError, StartError } from './start-error.ts';
+import type { WorkerPeers } from './store/contract/worker-peers.ts';
+import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
-import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './stream-quota.ts';
-import { processSlices } from './time-slices.ts';
-import { Undo } from './undo.ts';
+import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
+import { processSlices } from './scheduling/time-slices.ts';
+import { Cleanup } from './lifecycle/cleanup.ts';
 import { startWatch } from './watch/service.ts';
 import { mostDeliveries, startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
@@ -199,12 +199,12 @@ export interface Prepared {
 }
 
 /** What comes before serving, once, however many processes serve: the database, its schema, the first administrator. */
-export async function prepare(config: ServerConfig, around: Surroundings, undo: Undo): Promise<Prepared> {
+export async function prepare(config: ServerConfig, around: Surroundings, cleanup: Cleanup): Promise<Prepared> {
   const database = await openDatabaseOf(config, around);
-  if (database !== undefined) undo.push(() => database.stop(), { isEssential: true });
+  if (database !== undefined) cleanup.push(() => database.stop(), { isEssential: true });
   const databaseUrl = database?.url ?? config.databaseUrl ?? '';
   const store = await openStoreOf(config, databaseUrl, around);
-  undo.push(() => store.close());
+  cleanup.push(() => store.close());
   await refusePhase(store, config);
   const { random = fillRandom } = around;
   const firstAdmin = await makeFirstAdmin({ store, data: config.data, chosen: config.adminToken, random });
@@ -214,9 +214,9 @@ export async function prepare(config: ServerConfig, around: Surroundings, undo: 
 /** Starts everything in this process, or undoes what it started and throws. */
 export async function startServer(config: ServerConfig, around: Surroundings): Promise<RunningServer> {
   const { log, clock = Date.now, random = fillRandom } = around;
-  const undo = new Undo();
+  const cleanup = new Cleanup();
   try {
-    const { store, firstAdmin } = await prepare(config, around, undo);
+    const { store, firstAdmin } = await prepare(config, around, cleanup);
     const compacting = setInterval(() => {
       const forget = (what: string, work: Promise<unknown>): void =>
         void work.catch((error: unknown) => log.warn({ err: error }, `old ${what} not forgotten`));
@@ -227,25 +227,25 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('sessions were', store.sessions.forget());
       forget('presence was', store.presence.forget());
     }, compactEveryMs).unref();
-    undo.push(() => clearInterval(compacting));
+    cleanup.push(() => clearInterval(compacting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const health = new Health(databaseChecks(store));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };
     const devices = keepPresence(store.presence, watchSettings, onWarning);
-    undo.push(() => devices.close());
+    cleanup.push(() => devices.close());
     const slices = processSlices();
     const convergence = startConvergence({ store, monotonic: () => performance.now(), slices });
-    undo.push(() => convergence.close());
+    cleanup.push(() => convergence.close());
     const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
-    undo.push(() => fleetCounts.close());
+    cleanup.push(() => fleetCounts.close());
     metrics.countDevices(() => fleetCounts.read());
     const streamQuota = around.streams
       ? new SharedStreamQuota(around.streams, streamLimitsOf(config))
       : new LocalStreamQuota(streamLimitsOf(config));
     const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
-    undo.push(endSampler);
+    cleanup.push(endSampler);
     const watch = startWatch({
       source: store.log,
       settings: watchSettings,
@@ -255,7 +255,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       registry: metrics.registry,
       onWarning,
     });
-    undo.push(() => watch.close());
+    cleanup.push(() => watch.close());
     if (config.webhookHosts.length > 0) {
       const webhooks = startWebhooks({
         store,
@@ -268,11 +268,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         onWarning: (message, cause) => log.warn({ err: cause }, message),
         settings: around.webhooks,
       });
-      undo.push(() => webhooks.close());
+      cleanup.push(() => webhooks.close());
     }
     const tls = await openTls(config, log, store, around.tls ?? {});
     const connections = await openConnections(config, metrics, descriptorsOf(config, around));
-    undo.push(() => connections.close());
+    cleanup.push(() => connections.close());
     /** As far as it is known before the server listens: all that counts is whether people come by HTTPS. */
     const reachedAt = config.publicUrl ?? (tls === undefined ? undefined : 'https:');
     const identity = { clock, random, onWarning, settings: around.issuer };
@@ -319,20 +319,20 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),
     });
     const shutdownMs = config.shutdownTimeout * 1000;
-    undo.push(() => stopServing({ app, connections, health, watch, convergence }, requestTimeoutMs(shutdownMs)));
+    cleanup.push(() => stopServing({ app, connections, health, watch, convergence }, requestTimeoutMs(shutdownMs)));
     if (tls !== undefined) {
-      undo.push(() => tls.stop());
+      cleanup.push(() => tls.stop());
       tls.start(app.server as unknown as TlsServer);
     }
     const at = { ...config.listen, host: await oneAddress(config.listen.host) };
     const url = await listen(app, { ...config, listen: at });
     listensAt = url;
     const listener = new SharedListener(app.server, at, onWarning);
-    undo.push(() => listener.close());
+    cleanup.push(() => listener.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
-    return { url, store, firstAdmin, listener, measure, close: () => undo.all(shutdownMs) };
+    return { url, store, firstAdmin, listener, measure, close: () => cleanup.run(shutdownMs) };
   } catch (error) {
-    await undo.all();
+    await cleanup.run();
     throw error;
   }
 }

@@ -9,7 +9,7 @@ import { operations } from '../../src/api/operations.ts';
 import { pathFor } from '../../src/api/paths.ts';
 import { parseTokenId, parseUserId } from '../../src/policy/ids.ts';
 import { digestOf } from '../../src/server/identity/secret.ts';
-import { readWebhookHost } from '../../src/server/webhook-hosts.ts';
+import { readWebhookHost } from '../../src/server/limits/webhook-hosts.ts';
 import { eventually } from '../lib/eventually.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';

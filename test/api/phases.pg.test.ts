@@ -1,6 +1,6 @@
 /** Proves the three phases: limits, rights, and the refusal to lower the phase below what the data uses. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { StartError } from '../../src/server/start-error.ts';
+import { StartError } from '../../src/server/lifecycle/start-error.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres } from '../lib/server.ts';
 

@@ -1,7 +1,7 @@
 /** Proves the table of rights: every role × every operation that the server describes, each on a target of its own. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { OperationId } from '../../src/api/paths.ts';
-import { readWebhookHost } from '../../src/server/webhook-hosts.ts';
+import { readWebhookHost } from '../../src/server/limits/webhook-hosts.ts';
 import type { Api } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';

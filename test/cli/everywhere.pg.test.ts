@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { useProgram, useServer } from '../lib/stage.ts';
-import { readWebhookHost } from '../../src/server/webhook-hosts.ts';
+import { readWebhookHost } from '../../src/server/limits/webhook-hosts.ts';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
 import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { flatten } from '../../src/cli/command-line/tree.ts';

@@ -9,13 +9,19 @@ export const enforcementRooms: Rooms = {
     why: 'which devices hold a stream of this process; the streams report to it',
   },
   'server/convergence': {
-    may: ['server/store/contract', 'server', 'api', 'policy'],
+    may: ['server/scheduling', 'server/store/contract', 'api', 'policy'],
     npm: [],
     node: true,
     why: 'whether the policy is in force: receipts held against the log; it knows no route and no stream',
   },
+  'server/explain': {
+    may: ['server/store/contract', 'server/convergence', 'api', 'policy'],
+    npm: [],
+    node: true,
+    why: 'whether a connection is allowed, and why; it reads the policy and the receipts, and knows no route',
+  },
   'server/webhooks': {
-    may: ['node', 'server/store/contract', 'server/convergence', 'server', 'api', 'policy'],
+    may: ['server/limits', 'server/scheduling', 'node', 'server/store/contract', 'server/convergence', 'api', 'policy'],
     npm: ['prom-client'],
     node: true,
     why: 'looks for what is to be told and sends it; knows nothing of routes',

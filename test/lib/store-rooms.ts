@@ -3,13 +3,13 @@ import type { Rooms } from './layers.ts';
 
 export const storeRooms: Rooms = {
   'server/store/contract': {
-    may: ['server', 'api', 'policy'],
+    may: ['api', 'policy'],
     npm: [],
     node: false,
     why: 'what may be asked of the store, and what is promised; the rest of the server knows nothing else of it',
   },
   'server/store/postgres': {
-    may: ['server/store/contract', 'server', 'policy'],
+    may: ['server/options', 'server/store/contract', 'policy'],
     npm: ['pg'],
     node: true,
     sql: true,
@@ -43,11 +43,11 @@ export const storeRooms: Rooms = {
   },
   'server/store/devices': {
     may: [
+      'server/scheduling',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
       'server/store/contract',
-      'server',
       'policy',
     ],
     npm: [],
@@ -82,13 +82,13 @@ export const storeRooms: Rooms = {
   },
   'server/store/accounts': {
     may: [
+      'server/scheduling',
       'server/store/groups',
       'server/store/devices',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
       'server/store/contract',
-      'server',
       'policy',
     ],
     npm: [],

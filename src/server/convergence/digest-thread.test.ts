@@ -1,7 +1,7 @@
 /** Proves that a thread of digests answers more than once, and that one that ends is replaced. */
 import { Worker } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
-import { processSlices } from '../time-slices.ts';
+import { processSlices } from '../scheduling/time-slices.ts';
 import { DigestThread, type DigestTask } from './digest-thread.ts';
 
 /** Answers with how many questions it had; ends at a question about a group of this text. */

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { digestOf, type DigestGroup } from './digest-job.ts';
 import type { FromThread, ToThread } from './digest-thread-entry.ts';
 

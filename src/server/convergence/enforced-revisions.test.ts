@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
-import { TimeSlices } from '../time-slices.ts';
+import { TimeSlices } from '../scheduling/time-slices.ts';
 import { EnforcedRevisions, type EnforcedRevisionsOptions } from './enforced-revisions.ts';
 import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';

@@ -1,6 +1,6 @@
 /** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
 import type { DeviceId } from '../../policy/ids.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { JudgedDevice, OrganizationState } from './organization-state.ts';
 import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
-import { processSlices } from '../time-slices.ts';
+import { processSlices } from '../scheduling/time-slices.ts';
 import { DigestThread } from './digest-thread.ts';
 import { ExpectedDigests } from './expected-digests.ts';
 import { groupContent } from './group-content.ts';

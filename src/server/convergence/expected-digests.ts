@@ -2,7 +2,7 @@
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DigestGroup } from './digest-job.ts';
 import type { Digester } from './digest-thread.ts';
 import type { Effect } from './policy-model.ts';

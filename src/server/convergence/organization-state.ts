@@ -3,7 +3,7 @@ import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/
 import type { Entry, Projection } from '../store/contract/change-log.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';

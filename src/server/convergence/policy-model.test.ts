@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
-import { processSlices, TimeSlices } from '../time-slices.ts';
+import { processSlices, TimeSlices } from '../scheduling/time-slices.ts';
 import { PolicyModel } from './policy-model.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;

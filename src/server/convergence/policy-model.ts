@@ -7,7 +7,7 @@ import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../
 import { isObject } from '../../policy/json.ts';
 import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
 import type { PolicyChange } from './verdict.ts';

@@ -1,12 +1,12 @@
 /** Owns the answers about enforcement: states of organizations while somebody asks, and those who wait for one. */
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
-import { Coalescer } from '../coalesce.ts';
+import { Coalescer } from '../scheduling/coalescer.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Hint } from '../store/contract/change-log.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { TimeSlices } from '../time-slices.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { Converged, Convergence, ConvergenceQuery, EnforcementStatuses, Survey } from './contract.ts';
 import { DigestThread } from './digest-thread.ts';
 import { EnforcedRevisions } from './enforced-revisions.ts';

@@ -19,7 +19,7 @@ import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
 import { problemResponse } from './observe/problem-response.ts';
 import { logRequest } from './observe/request-log.ts';
-import { subscriberOf } from '../subscriber.ts';
+import { subscriberOf } from '../limits/subscriber.ts';
 import { addressOf } from './request/address.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';

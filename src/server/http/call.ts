@@ -19,8 +19,8 @@ import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { StreamQuota } from '../stream-quota.ts';
-import type { WebhookHost } from '../webhook-hosts.ts';
+import type { StreamQuota } from '../limits/stream-quota.ts';
+import type { WebhookHost } from '../limits/webhook-hosts.ts';
 
 /** Every variable that a path may have, each parsed. */
 export interface PathVariables {

@@ -1,10 +1,12 @@
 /** Owns the options of the service itself: where it listens, where its data lies, how it runs. */
 import { availableParallelism } from 'node:os';
-import { logLevels } from '../log-level.ts';
 import { readDatabaseUrl, readListen, readNetworks, readPublicUrl } from './addresses.ts';
 import type { ServerOption } from './option.ts';
 import { between, oneOf, readList, readPath, whole } from './values.ts';
-import { readWebhookHost, type WebhookHost } from '../webhook-hosts.ts';
+import { readWebhookHost, type WebhookHost } from '../limits/webhook-hosts.ts';
+
+const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
 
 /** Each serves tens of thousands of streams, and each takes memory and connections of the database: many more gain nothing. */
 const mostWorkers = 64;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseTokenId } from '../../policy/ids.ts';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
-import { LocalStreamQuota } from '../stream-quota.ts';
+import { LocalStreamQuota } from '../limits/stream-quota.ts';
 import { modelOrg, userOf } from './model.fixture.ts';
 import { FakeSink } from './sink.fixture.ts';
 

@@ -2,7 +2,7 @@
 import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
-import type { StreamQuota } from '../stream-quota.ts';
+import type { StreamQuota } from '../limits/stream-quota.ts';
 import { Hub, type DevicePresence, type Refusal } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';

@@ -2,8 +2,8 @@
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
 import { isInGap, type Head, type Heads, type Hint } from '../store/contract/change-log.ts';
-import { Coalescer } from '../coalesce.ts';
-import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../stream-quota.ts';
+import { Coalescer } from '../scheduling/coalescer.ts';
+import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../limits/stream-quota.ts';
 import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';

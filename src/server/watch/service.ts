@@ -1,6 +1,6 @@
 /** Owns a running hub: its clock in real time, and its end. */
 import type { Registry } from 'prom-client';
-import type { StreamQuota } from '../stream-quota.ts';
+import type { StreamQuota } from '../limits/stream-quota.ts';
 import { Hub, type HubOptions } from './hub.ts';
 import { tellMetrics } from './metrics.ts';
 import type { WatchSettings } from './settings.ts';

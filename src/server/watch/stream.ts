@@ -1,6 +1,6 @@
 /** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
-import type { StreamReservation } from '../stream-quota.ts';
+import type { StreamReservation } from '../limits/stream-quota.ts';
 import { sharedSelection, type Selection } from './batch.ts';
 import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { readWebhookHost } from '../webhook-hosts.ts';
+import { readWebhookHost } from '../limits/webhook-hosts.ts';
 import type { Address } from './resolve.ts';
 import { send } from './send.ts';
 

@@ -7,7 +7,7 @@ import { request as secureRequest } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { request as plainRequest } from '../../node/http.ts';
 import { programVersion } from '../../node/version.ts';
-import { reachOf, type WebhookHost } from '../webhook-hosts.ts';
+import { reachOf, type WebhookHost } from '../limits/webhook-hosts.ts';
 import { isPublicAddress } from './public-address.ts';
 import { addressFinder, type Address } from './resolve.ts';
 

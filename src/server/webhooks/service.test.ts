@@ -1,6 +1,6 @@
 /** Proves when the work behind webhooks looks at devices: not before they had time to come back, after a start and after an outage. */
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { processSlices } from '../time-slices.ts';
+import { processSlices } from '../scheduling/time-slices.ts';
 import { startWebhooks, type WebhookServiceOptions } from './service.ts';
 
 test('nothing is looked at in the first minute, nor in the first after the database was away', async () => {

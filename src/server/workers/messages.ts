@@ -1,6 +1,6 @@
 /** Owns the messages between a server's primary process and its workers. */
 import type { Measures } from '../http/observe/metrics.ts';
-import type { StreamBound, StreamClaim } from '../stream-quota.ts';
+import type { StreamBound, StreamClaim } from '../limits/stream-quota.ts';
 
 /** What a worker needs to know besides the options, which it reads itself. */
 export interface Task {

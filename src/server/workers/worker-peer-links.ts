@@ -1,11 +1,10 @@
 /** Owns a worker's connections to the others: messages are lines of JSON, and little waits for one that does not read. */
 import type { Socket } from 'node:net';
-import type { WorkerPeers } from '../worker-peers.ts';
 
 /** Bytes that may wait for a worker that does not read; what it is told beyond that is lost. */
 const mostUnread = 1024 * 1024;
 
-export class WorkerPeerLinks implements WorkerPeers {
+export class WorkerPeerLinks {
   readonly #links = new Set<Socket>();
   #listener: (message: unknown) => void = () => {};
 

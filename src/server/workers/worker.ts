@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import type { SharedListener } from '../http/listener/shared-listener.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
-import type { StreamBound, StreamClaim, StreamCounter } from '../stream-quota.ts';
+import type { StreamBound, StreamClaim, StreamCounter } from '../limits/stream-quota.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
 import { WorkerPeerLinks } from './worker-peer-links.ts';
 

@@ -1,6 +1,6 @@
 /** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
-import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { Authenticate, Caller, Presented } from '../../identity/authenticate.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import type { CallerLookups } from '../../store/contract/caller-lookups.ts';

@@ -9,7 +9,7 @@ import type { AdmittedRequest } from '../call.ts';
 import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
 import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
 import { acceptsJson } from '../request/accept.ts';
-import { subscriberOf } from '../../subscriber.ts';
+import { subscriberOf } from '../../limits/subscriber.ts';
 import { addressOf, type RequestOrigin } from '../request/address.ts';
 import { sessionCookie } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';

@@ -6,7 +6,7 @@ import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
 import type { Converged, EnforcementStatus } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
-import type { StreamReservation, StreamQuota } from '../../stream-quota.ts';
+import type { StreamReservation, StreamQuota } from '../../limits/stream-quota.ts';
 import { record, type Handler } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';

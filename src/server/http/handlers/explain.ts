@@ -3,7 +3,7 @@ import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
 import { parseAddress } from '../../../policy/address.ts';
 import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
 import type { Transport } from '../../../policy/packet.ts';
-import { explain, type ExplainedEndpoint, type Unexplained } from '../../convergence/explain.ts';
+import { explain, type ExplainedEndpoint, type Unexplained } from '../../explain/explain.ts';
 import { record, type Handler } from '../call.ts';
 import { invalid } from '../errors.ts';
 

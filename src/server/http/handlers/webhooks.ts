@@ -1,7 +1,7 @@
 /** Owns the webhook operations (reference 4.9): owners say where alerts go, within what the operator allows. */
 import { pathFor } from '../../../api/paths.ts';
 import { mintWebhookSecret } from '../../identity/secret.ts';
-import { reachOf } from '../../webhook-hosts.ts';
+import { reachOf } from '../../limits/webhook-hosts.ts';
 import type { DeliveryRecord, WebhookRecord } from '../../store/contract/webhooks.ts';
 import { record, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';

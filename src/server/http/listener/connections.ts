@@ -5,8 +5,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BlockList, isIP, type Server, type Socket } from 'node:net';
 import { Server as TlsServer, type TLSSocket } from 'node:tls';
-import { keptOnTakeOver } from '../../kept-listener.ts';
-import { subscriberOf } from '../../subscriber.ts';
+import { subscriberOf } from '../../limits/subscriber.ts';
+
+/** A listener of `close` with this property stays on a socket that becomes a stream's, unlike those of the HTTP server. */
+export const keptOnTakeOver = Symbol('kept on take-over');
 
 export interface ConnectionLimits {
   /** Connections of the process. */

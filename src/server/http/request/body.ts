@@ -6,7 +6,7 @@ import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
-import { subscriberOf } from '../../subscriber.ts';
+import { subscriberOf } from '../../limits/subscriber.ts';
 import { addressOf } from './address.ts';
 import type { BodyClaim, BodyMemory } from './body-memory.ts';
 import { JsonScan, parseJson, type JsonBounds } from './json.ts';

@@ -7,7 +7,7 @@ import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
-import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { MemberRecord, MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';

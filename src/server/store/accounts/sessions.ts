@@ -3,7 +3,7 @@ import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts'
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
-import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { drainWrites } from './drain-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';

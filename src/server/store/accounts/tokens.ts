@@ -8,7 +8,7 @@ import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { pageValues, statement, type Statement } from '../postgres/sql.ts';

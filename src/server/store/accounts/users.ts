@@ -14,7 +14,7 @@ import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
-import { Coalescer, type CoalescedRead } from '../../coalesce.ts';
+import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
 import { endUserSessions } from './sessions.ts';

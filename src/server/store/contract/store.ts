@@ -28,7 +28,7 @@ import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
 import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
-import type { WorkerPeers } from '../../worker-peers.ts';
+import type { WorkerPeers } from './worker-peers.ts';
 import type { Receipts } from './receipts.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';

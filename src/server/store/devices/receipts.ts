@@ -1,6 +1,6 @@
 /** Owns the statuses of devices as the database keeps them: written together, read by what is new, told of while somebody waits. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
-import { Coalescer } from '../../coalesce.ts';
+import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
 import { StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { Receipts } from '../contract/receipts.ts';

@@ -14,8 +14,8 @@ import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Groups } from '../store/contract/groups.ts';
-import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from './contract.ts';
-import { contentHash } from './group-content.ts';
+import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from '../convergence/contract.ts';
+import { contentHash } from '../convergence/group-content.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
 export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly address: Address };

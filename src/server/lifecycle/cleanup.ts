@@ -1,17 +1,17 @@
-/** Owns the undoing of what was started: last first, and within a time. */
+/** Owns the steps that end what a server started: the last one first, within a time limit. */
 
 type Step = () => Promise<void> | void;
 
-export class Undo {
+export class Cleanup {
   readonly #steps: { readonly step: Step; readonly isEssential: boolean }[] = [];
 
-  /** An essential step is waited for, however long it takes. */
+  /** The server waits for an essential step however long it takes. */
   push(step: Step, { isEssential = false }: { readonly isEssential?: boolean } = {}): void {
     this.#steps.push({ step, isEssential });
   }
 
-  /** When the time is over, the steps that are left are begun and not waited for, but for essential ones. Rejects with the first failure, after all steps. */
-  async all(withinMs?: number): Promise<void> {
+  /** After the time limit it starts the remaining steps and waits for the essential ones only. Rejects with the first failure, after all steps. */
+  async run(withinMs?: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const over =
       withinMs === undefined ? undefined : new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));

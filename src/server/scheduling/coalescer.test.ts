@@ -1,6 +1,6 @@
 /** Proves that questions asked together share one read, and that no answer is older than its question. */
 import { expect, test } from 'vitest';
-import { Coalescer, batchDelayMs, type CoalescerOptions } from './coalesce.ts';
+import { Coalescer, batchDelayMs, type CoalescerOptions } from './coalescer.ts';
 
 /** A database that answers when it is told to, and a clock that goes when it is told to. */
 function stage(options: Partial<CoalescerOptions<string, string>> = {}) {

@@ -1,4 +1,4 @@
-/** Owns the coalescing of reads: questions that many ask at about the same time are answered by one read. */
+/** Owns the coalescing of reads: one read answers the calls that come at about the same time. */
 
 /** One way to ask. */
 export interface CoalescedRead<Key, Value> {

@@ -1,4 +1,4 @@
-/** Owns whom an address stands for, where requests, bodies and connections are counted. */
+/** Owns the key by which the server counts the requests, bodies and connections of an address. */
 import { isIP } from 'node:net';
 
 /** The eight groups of an IPv6 address, a trailing IPv4 address included. */

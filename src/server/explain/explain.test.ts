@@ -5,9 +5,9 @@ import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { GroupRecord } from '../store/contract/records.ts';
-import type { Survey } from './contract.ts';
+import type { Survey } from '../convergence/contract.ts';
 import { explain } from './explain.ts';
-import { contentHash } from './group-content.ts';
+import { contentHash } from '../convergence/group-content.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const org = parseOrganizationId(idOf(1));
