@@ -301,6 +301,12 @@ describe('devices', () => {
     await page.getByRole('menuitem', { name: 'Add labels…' }).click();
     await page.getByRole('dialog').getByLabel('Labels').first().fill('app');
     await page.keyboard.press('Enter');
+    // Users choose names, so the dialog says whose devices they are, and by which ids they are known.
+    const named = page.getByRole('dialog').getByRole('list', { name: 'Devices' }).getByRole('listitem');
+    const [one, two] = await stored();
+    expect(await named.allInnerTexts()).toEqual(
+      [one, two].map((device) => expect.stringMatching(new RegExp(`${device?.hostname}\\s.*(you).*, ${device?.id}`))),
+    );
     await page.getByRole('button', { name: 'Add to 2 devices' }).click();
     await expectShown(page.getByText('The labels are added to 2 devices.'));
     expect((await stored()).map(({ labels }) => labels)).toEqual([['app'], ['app'], undefined, undefined]);
