@@ -1,5 +1,5 @@
 /**
- * Measures how long a person waits for the command line: help, and first answers of a local server, with the runtime that the packages bring along, by which goals are judged, and with this machine's;
+ * Measures how long a person waits for the command line: help, and first answers of a local server over TLS, with the runtime that the packages bring along, by which goals are judged, and with this machine's;
  * each beside that runtime starting for nothing, and asking the server once and writing nothing.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -11,6 +11,7 @@ import { runtimeVersion } from '../scripts/packaging/runtime.mjs';
 import { median, showGoals } from './lib/goals.ts';
 import { shippedRuntime } from './lib/shipped-runtime.ts';
 import { figure, table } from './lib/table.ts';
+import { makeCertificate } from './lib/tls.ts';
 import { buildOurs, root } from './watch/tools.ts';
 
 const rounds = 15;
@@ -40,7 +41,7 @@ async function installOurs(): Promise<string> {
 
 /** The least that an answer can take on Node: one request, its body read as JSON. */
 const ask = `const { RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token } = process.env;
-require('node:http').get(url + '/api/users/me', { headers: { authorization: 'Bearer ' + token } }, (answer) => {
+require('node:https').get(url + '/api/users/me', { headers: { authorization: 'Bearer ' + token } }, (answer) => {
   let text = '';
   answer.setEncoding('utf8').on('data', (part) => (text += part)).on('end', () => JSON.parse(text));
 });`;
@@ -56,13 +57,15 @@ let server: ChildProcess | undefined;
 try {
   const program = await installOurs();
   const data = join(folder, 'data');
-  const running = spawn(process.execPath, [program, 'server', '--listen', '127.0.0.1:0', '--data', data]);
+  const tls = makeCertificate(folder);
+  const args = ['server', '--listen', '127.0.0.1:0', '--data', data, ...tls.serverArguments];
+  const running = spawn(process.execPath, [program, ...args]);
   server = running;
   let said = '';
   const url = await new Promise<string>((resolve, reject) => {
     const read = (chunk: Buffer): void => {
       said += chunk.toString();
-      const found = /(http:\/\/127\.0\.0\.1:\d+)\/api/.exec(said)?.[1];
+      const found = /(https:\/\/127\.0\.0\.1:\d+)\/api/.exec(said)?.[1];
       if (found !== undefined) resolve(found);
     };
     running.stdout.on('data', read);
@@ -70,7 +73,7 @@ try {
     running.once('exit', () => reject(new Error(`the server ended: ${said}`)));
   });
   const token = (await readFile(join(data, 'admin-token'), 'utf8')).trim();
-  const env = { HOME: home, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token };
+  const env = { HOME: home, RINGFENCE_SERVER: url, RINGFENCE_TOKEN: token, ...tls.environment };
   // A list of one has nothing to put in order.
   await time(process.execPath, [program, 'group', 'create', 'web', '--in', 'https'], env);
   const packaged = shippedRuntime(folder);
@@ -81,7 +84,7 @@ try {
   });
   const jobs: readonly Job[] = [
     { name: 'node -e 0 (floor)', args: ['-e', '0'] },
-    { name: 'one request by node:http (floor)', args: ['-e', ask] },
+    { name: 'one request by node:https (floor)', args: ['-e', ask] },
     ours('--help', 80),
     ours('group allow --help', 80),
     ours('whoami', 120),
@@ -130,7 +133,7 @@ try {
                   goal,
                   measured: median(times),
                   unit: 'ms',
-                  beside: `node -e 0: ${figure(floorOf(timed))} ms; one request by node:http: ${figure(floorOf(timed, 1))}`,
+                  beside: `node -e 0: ${figure(floorOf(timed))} ms; one request by node:https: ${figure(floorOf(timed, 1))}`,
                 },
               ],
         ),

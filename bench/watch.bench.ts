@@ -2,13 +2,13 @@
  * Measures the change stream end to end: from a write's acknowledgement by the API to its arrival at the last of thousands of
  * streams, beside etcd and NATS doing the same job and a C program that only writes the bytes. Not the speed of the API itself.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { first } from '../test/lib/certificates.ts';
 import type { Goal } from './lib/goals.ts';
 import { measureParts } from './lib/parts.ts';
 import { table } from './lib/table.ts';
+import { makeCertificate } from './lib/tls.ts';
 import type { Bench, Part } from './watch/bench.ts';
 import { fanOut } from './watch/fanout.ts';
 import { fanOuts } from './watch/fanout-goals.ts';
@@ -18,9 +18,7 @@ import { buildOurs, compile } from './watch/tools.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'rf-bench-'));
 const database = await BenchDatabase.start(folder);
-const tls = { cert: join(folder, 'tls.crt'), key: join(folder, 'tls.key') };
-writeFileSync(tls.cert, first.cert);
-writeFileSync(tls.key, first.key);
+const tls = makeCertificate(folder);
 try {
   const bench: Bench = {
     folder,

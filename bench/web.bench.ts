@@ -1,10 +1,11 @@
 /**
- * Measures the web UI as a person meets it, in Debian's Chromium against a real server process: how much script the first page loads, how
+ * Measures the web UI as a person meets it, in Debian's Chromium against a real server process over TLS: how much script the first page loads, how
  * soon a change made by the API is on an open page, and how an organization of 10,000 devices opens and scrolls, its list and its overview.
  * Floors in the same run: a bare script in the same browser that reads the same stream, and one that fetches and parses the same list.
  * Not measured: networks, other browsers, and painting on a graphics card.
  */
 import { rm } from 'node:fs/promises';
+import { globalAgent } from 'node:https';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, visit } from '../test/lib/browser.ts';
@@ -13,6 +14,7 @@ import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';
 import { at, median, showGoals } from './lib/goals.ts';
 import { table } from './lib/table.ts';
+import { makeCertificate } from './lib/tls.ts';
 
 const token = `rf_user_${'w'.repeat(43)}`;
 const fleet = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 10_000);
@@ -366,12 +368,14 @@ async function measure(browser: Browser, place: Place): Promise<void> {
 
 const program = await Program.build({ web: true });
 const data = await temporaryDirectory();
-const browser = await launchBrowser();
+const browser = await launchBrowser('--ignore-certificate-errors');
 try {
   const args = ['--listen', '127.0.0.1:0', '--data', join(data, 'server'), '--log-level', 'warn', '--rate-limit', '0'];
-  const server = program.run(['server', ...args], { RINGFENCE_ADMIN_TOKEN: token });
+  const server = program.run(['server', ...args, ...makeCertificate(data).serverArguments], {
+    RINGFENCE_ADMIN_TOKEN: token,
+  });
   const url = await server.url();
-  const api = new Api(url, token);
+  const api = new Api(url, token, globalAgent);
   await measure(browser, { url, api });
   api.close();
   await server.stop();

@@ -3,10 +3,11 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { unusedExports } from './lib/exports.ts';
-import { circlesBetween, crowdedFolders, medianLines, tooLong } from './lib/house.ts';
+import { circlesBetween, crowdedFolders, medianLines, privateUses, tooLong } from './lib/house.ts';
 import {
   cycleIn,
   importsOf,
+  isTest,
   roomOf,
   withoutOpening,
   wrongArrows,
@@ -311,6 +312,12 @@ describe('the house', () => {
     const isLoadedByOthers = (name: string): boolean => name.startsWith('src/client/public.ts: ');
     const unused = unusedExports(everything).filter((name) => name.startsWith('src/') && !isLoadedByOthers(name));
     expect(unused).toEqual([]);
+  });
+
+  it('uses no private part of Node or of a package, but for the direct write to a socket', () => {
+    const product = [...src, ...sourcesIn('scripts'), ...sourcesIn('bin')].filter(({ path }) => !isTest(path));
+    const files = new Set(privateUses(product).map((use) => use.split(': ')[0]));
+    expect([...files]).toEqual(['src/server/watch/connection/direct.ts']);
   });
 
   it('has no folder with more than 25 source files', () => {

@@ -15,6 +15,7 @@ import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
 import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
 import { Operator, type ChangeTimes } from './operator.ts';
+import type { BenchTls } from '../lib/tls.ts';
 import { now } from './witness.ts';
 
 const rounds = 30;
@@ -50,17 +51,22 @@ export interface Floors {
   readonly filter: readonly number[];
 }
 
-/** Answers every request with its own body, in a process of its own. */
-const bareServer = `require('node:http').createServer((request, response) => {
+/** Answers every request with its own body, over TLS, in a process of its own. */
+const bareServer = `const { readFileSync } = require('node:fs');
+const [cert, key] = process.argv.slice(1).map((file) => readFileSync(file));
+require('node:https').createServer({ cert, key }, (request, response) => {
   const chunks = [];
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', () => response.setHeader('content-type', 'application/json').end(Buffer.concat(chunks)));
 }).listen(0, '127.0.0.1', function () { console.log(this.address().port); })`;
 
-async function startBareServer(): Promise<{ readonly operator: Operator; readonly end: () => Promise<void> }> {
-  const child = spawn(process.execPath, ['-e', bareServer], { stdio: ['ignore', 'pipe', 'inherit'] });
+async function startBareServer({
+  cert,
+  key,
+}: BenchTls): Promise<{ readonly operator: Operator; readonly end: () => Promise<void> }> {
+  const child = spawn(process.execPath, ['-e', bareServer, cert, key], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [port] = (await once(child.stdout, 'data')) as [Buffer];
-  const operator = new Operator(`http://127.0.0.1:${port.toString().trim()}`, 'nobody');
+  const operator = new Operator(`https://127.0.0.1:${port.toString().trim()}`, 'nobody');
   const end = async (): Promise<void> => {
     await operator.end();
     child.kill('SIGKILL');
@@ -92,13 +98,17 @@ function bareStatement(postgres: Postgres, { organization, group, user }: Elsewh
   };
 }
 
-export async function measureFloors(lab: Lab, elsewhere: Elsewhere, pause: number): Promise<Floors> {
+export async function measureFloors(
+  lab: Lab,
+  elsewhere: Elsewhere,
+  { pause, tls }: { readonly pause: number; readonly tls: BenchTls },
+): Promise<Floors> {
   const { namespace } = lab.device(1);
   const database = await runningUrl(join(lab.folder, 'server'));
   if (database === undefined) throw new Error('the database of the lab does not run');
   const file = await open(join(lab.folder, 'floor'), 'w');
   const session = new NftSession({ clock: systemClock, prefix: namespace.inside([]), program: 'nft' });
-  const bare = await startBareServer();
+  const bare = await startBareServer(tls);
   const postgres = new Postgres({ connectionString: database.url });
   await postgres.connect();
   const change = bareStatement(postgres, elsewhere);

@@ -1,12 +1,14 @@
-/** Owns what is measured on a real agent that follows a real server, both on the packaged runtime: from the API's answer to the kernel, drift, memory, idle time. */
+/** Owns what is measured on a real agent that follows a real server over TLS, both on the packaged runtime: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lab } from '../../src/cli/lab/lab.ts';
+import { relayAddress } from '../../src/cli/lab/topology.ts';
 import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
 import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
 import { shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
+import { makeCertificate, type BenchTls } from '../lib/tls.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
 import { measureFloors, warmUp } from './floors.ts';
@@ -30,18 +32,25 @@ export interface LiveOptions {
 }
 
 export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
-  const lab = await Lab.open({ devices: 1, tunnel: 'veth', program: [shippedRuntime(folder), installedDoor(program)] });
+  const tls = makeCertificate(folder);
+  const lab = await Lab.open({
+    devices: 1,
+    tunnel: 'veth',
+    program: [shippedRuntime(folder), installedDoor(program)],
+    serverArguments: tls.serverArguments,
+    agentArguments: ['--server', `https://${relayAddress.address}:${relayAddress.port}`, '--tls-ca', tls.cert],
+  });
   const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
   try {
     await startAsUnit(lab);
     await sleep(1_500); // The monitor needs a moment before it sees everything.
-    return [...(await latency(lab, witness)), ...(await drift(lab, witness)), ...(await footprint(lab))];
+    return [...(await latency(lab, witness, tls)), ...(await drift(lab, witness)), ...(await footprint(lab))];
   } finally {
     await lab.close();
   }
 }
 
-async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
+async function latency(lab: Lab, witness: Witness, tls: BenchTls): Promise<readonly Goal[]> {
   const { organization, token } = lab.place;
   const client = lab.client(token);
   const operator = new Operator(lab.url, token);
@@ -70,7 +79,7 @@ async function latency(lab: Lab, witness: Witness): Promise<readonly Goal[]> {
     const { asked, answered } = await operator.changeGroup(organization, group.id, { group_description: `${n}` });
     hot.push(answered - asked);
   }
-  const floors = await measureFloors(lab, elsewhere, pause);
+  const floors = await measureFloors(lab, elsewhere, { pause, tls });
   await operator.end();
   console.log(
     `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,

@@ -90,12 +90,6 @@ class Reporter {
   }
 }
 
-/** A sign of life on a stream, again and again, for as long as it is open. */
-function showSigns(socket: Socket, everyMs: number): void {
-  const signing = setInterval(() => socket.write('\n'), everyMs);
-  socket.on('close', () => clearInterval(signing));
-}
-
 export class Fleet {
   readonly url: URL;
   readonly org: string;
@@ -109,6 +103,10 @@ export class Fleet {
   /** What each device says once it is asked. */
   status: object = { state: 'starting' };
   asked = 0;
+  /** Whether streams that carry signs of life show them. */
+  showsSigns = true;
+  /** The TLS session that streams resume, which spares the generator some work. */
+  #session: Buffer | undefined;
 
   constructor(url: string, org: string, devices: readonly BenchDevice[]) {
     this.url = new URL(url);
@@ -152,6 +150,23 @@ export class Fleet {
     this.#sockets.clear();
   }
 
+  /** A sign of life on a stream, again and again, for as long as it is open. */
+  #sign(socket: Socket, everyMs: number): void {
+    const signing = setInterval(() => this.showsSigns && socket.write('\n'), everyMs);
+    socket.on('close', () => clearInterval(signing));
+  }
+
+  #connect(): Socket {
+    const to = { host: this.url.hostname, port: Number(this.url.port) };
+    if (this.url.protocol !== 'https:') return connect(to);
+    // The certificate is the benchmark's own.
+    const session = this.#session && { session: this.#session };
+    return connectSecurely({ ...to, rejectUnauthorized: false, ...session }).once(
+      'session',
+      (fresh) => (this.#session = fresh),
+    );
+  }
+
   #open(device: BenchDevice, token: string, signEveryMs: number | undefined): Promise<void> {
     const twoWay = signEveryMs !== undefined;
     // Nothing is listed: what an agent listed before does not belong to what is measured here.
@@ -166,10 +181,7 @@ export class Fleet {
       `Content-Length: ${body.length}`,
     ];
     return new Promise((resolve, reject) => {
-      const to = { host: this.url.hostname, port: Number(this.url.port) };
-      // The certificate is the benchmark's own.
-      const socket =
-        this.url.protocol === 'https:' ? connectSecurely({ ...to, rejectUnauthorized: false }) : connect(to);
+      const socket = this.#connect();
       this.#sockets.add(socket);
       let seen = '';
       socket.on('error', reject);
@@ -178,7 +190,7 @@ export class Fleet {
           seen += chunk.toString('latin1');
           if (!seen.includes('"tail"')) return;
           seen = 'open';
-          if (twoWay) showSigns(socket, signEveryMs);
+          if (twoWay) this.#sign(socket, signEveryMs);
           resolve();
         } else if (chunk.includes('"report"')) {
           this.asked += 1;

@@ -260,7 +260,7 @@ export interface Wanted {
 }
 
 /** How often streams open where that is judged. */
-const openingTimes = 5;
+const openingTimes = Number(process.env['RINGFENCE_BENCH_OPENINGS'] ?? 5);
 
 export const costOf = ({ user, system }: Rounds): number => user + system;
 export const costInTurn = (turns: readonly Turns[], whose: keyof Turns): number =>

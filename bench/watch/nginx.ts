@@ -26,13 +26,15 @@ export async function startNginx(
     events { worker_connections 60000; }
     http {
       access_log off; ${temporary.join(' ')}
+      map $http_upgrade $ringfence_connection { default upgrade; '' ''; }
       upstream ringfence { server 127.0.0.1:${to}; keepalive 16; }
       server {
         listen 127.0.0.1:${port} ssl backlog=4096;
         ssl_certificate ${cert}; ssl_certificate_key ${key}; ssl_session_cache shared:bench:10m;
         client_max_body_size 4m;
         location / {
-          proxy_pass http://ringfence; proxy_http_version 1.1; proxy_set_header Connection "";
+          proxy_pass http://ringfence; proxy_http_version 1.1;
+          proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $ringfence_connection;
           proxy_set_header Host $http_host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
           proxy_buffering off; proxy_read_timeout 90s;
         }

@@ -23,7 +23,8 @@ export async function startBrowser(): Promise<Browser> {
 }
 
 /** The browser alone, for whoever built the pages elsewhere. */
-export const launchBrowser = (): Promise<Browser> => chromium.launch({ executablePath: program, args: flags });
+export const launchBrowser = (...more: readonly string[]): Promise<Browser> =>
+  chromium.launch({ executablePath: program, args: [...flags, ...more] });
 
 export interface VisitOptions {
   readonly token?: string;

@@ -1,6 +1,6 @@
 /** Proves the measures of the house: a circle, a crowded folder and a long file are found, and only those. */
 import { describe, expect, it } from 'vitest';
-import { circlesBetween, crowdedFolders, medianLines, tooLong } from './house.ts';
+import { circlesBetween, crowdedFolders, medianLines, privateUses, tooLong } from './house.ts';
 import type { Source } from './layers.ts';
 
 const file = (path: string, ...imports: string[]): Source => ({
@@ -60,5 +60,24 @@ describe('sizes', () => {
     const sources = [lines('a.ts', 10), lines('b.ts', 30), lines('c.ts', 20), lines('d.test.ts', 500)];
     expect(tooLong(sources, 20)).toEqual(['b.ts', 'd.test.ts']);
     expect(medianLines(sources)).toBe(20);
+  });
+});
+
+describe('private parts of Node and of packages', () => {
+  it.each([
+    'socket._handle.fd',
+    'client?._send(text)',
+    'const { _handle: handle } = socket;',
+    'type Private = Socket & { _handle?: object };',
+    "socket['_events']",
+    'Object.assign(lines, { _writeToOutput: () => undefined });',
+    "process.binding('tcp_wrap')",
+  ])('are found: %s', (text) => {
+    expect(privateUses([{ path: 'src/a.ts', text }])).toHaveLength(1);
+  });
+
+  it('are not seen in parameters that are not used, nor in names of ours', () => {
+    const text = "const f = (_org: string, _n = 1) => a_b.c_d + snake_case.x; const target = '_blank';";
+    expect(privateUses([{ path: 'src/a.ts', text }])).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Owns the measures of the house: circles between files, folders that hold too much, files that are too long. */
+/** Owns the measures of the house: circles between files, folders that hold too much, files that are too long, private parts of others. */
 import { posix } from 'node:path';
 import { importsOf, isTest, type Source } from './layers.ts';
 
@@ -66,3 +66,17 @@ export function medianLines(sources: readonly Source[]): number {
   const lengths = sources.filter((source) => !isTest(source.path)).map(linesOf);
   return lengths.toSorted((a, b) => a - b)[Math.floor(lengths.length / 2)] ?? 0;
 }
+
+/** How code reaches for what a library or Node keeps to itself: a member that begins with an underscore, however it is read or written, and Node's own bindings. */
+const privateParts = [
+  /\.\s*_[A-Za-z]\w*/g,
+  /\{\s*_[A-Za-z]\w*\s*\??:/g,
+  /\[\s*['"`]_[A-Za-z]\w*/g,
+  /\bprocess\s*\.\s*binding\b/g,
+];
+
+/** Uses of private parts, as `path: text`; comments count too. */
+export const privateUses = (sources: readonly Source[]): readonly string[] =>
+  sources.flatMap(({ path, text }) =>
+    privateParts.flatMap((part) => [...text.matchAll(part)].map(([found]) => `${path}: ${found.replace(/\s+/g, ' ')}`)),
+  );

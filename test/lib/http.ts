@@ -58,8 +58,16 @@ export class Api {
       ...headers,
       ...(bytes === undefined ? {} : { 'content-length': String(Buffer.byteLength(bytes)) }),
     };
-    const { hostname, port } = this.#base;
-    const target = { hostname: hostname.replace(/[[\]]/g, ''), port, method, path, headers: all, agent: this.#agent };
+    const { protocol, hostname, port } = this.#base;
+    const target = {
+      protocol,
+      hostname: hostname.replace(/[[\]]/g, ''),
+      port,
+      method,
+      path,
+      headers: all,
+      agent: this.#agent,
+    };
     return send(target, answered).end(bytes);
   }
 

@@ -150,7 +150,7 @@ export class Lab {
       join(this.folder, 'server.log'),
     );
     try {
-      const [, url = ''] = await child.waitFor(/^ {2}API +(http:\S+)\/api/m);
+      const [, url = ''] = await child.waitFor(/^ {2}API +(https?:\S+)\/api/m);
       const { hostname, port } = new URL(url);
       this.#relay.target = { host: hostname, port: Number(port) };
       this.#server = { child, url };

@@ -91,7 +91,10 @@ export class Terminal {
         return;
       }
       const { createInterface } = process.getBuiltinModule('node:readline');
-      const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true });
+      const { Writable } = process.getBuiltinModule('node:stream');
+      // What readline would draw of a secret is the secret itself.
+      const output = echo ? process.stderr : new Writable({ write: (_bytes, _encoding, written) => written() });
+      const lines = createInterface({ input: process.stdin, output, terminal: true });
       const done = (): void => {
         signal.removeEventListener('abort', onAbort);
         lines.close();
@@ -110,10 +113,6 @@ export class Terminal {
       });
       const shown = printable(question);
       process.stderr.write(shown);
-      if (!echo) {
-        // What readline would draw is the secret itself.
-        Object.assign(lines, { _writeToOutput: () => undefined });
-      }
       lines.question(echo ? shown : '', (answer) => {
         if (!echo) process.stderr.write('\n');
         resolve(answer);
