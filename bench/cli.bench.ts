@@ -58,8 +58,10 @@ try {
   const program = await installOurs();
   const data = join(folder, 'data');
   const tls = makeCertificate(folder);
-  const args = ['server', '--listen', '127.0.0.1:0', '--data', data, ...tls.serverArguments];
-  const running = spawn(process.execPath, [program, ...args]);
+  const running = spawn(process.execPath, [
+    ...[program, 'server', '--listen', '127.0.0.1:0', '--data', data],
+    ...tls.serverArguments,
+  ]);
   server = running;
   let said = '';
   const url = await new Promise<string>((resolve, reject) => {

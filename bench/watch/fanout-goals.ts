@@ -102,7 +102,7 @@ export const fanOuts = {
     resumes: true,
     ours: 'tls-ours',
     goals: (of) => [
-      ...ratios('4k with TLS', of, { 'tls-node': 1.2, 'tls-nats': 1.3 }, 'tls-ours'),
+      ...ratios('all streams with TLS', of, { 'tls-node': 1.2, 'tls-nats': 1.3 }, 'tls-ours'),
       ...tlsOpenings(of),
       atMost('resident memory of an idle stream with TLS', 32, of('tls-ours').kbPerStream, 'KB'),
     ],
