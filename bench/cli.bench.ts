@@ -58,10 +58,8 @@ try {
   const program = await installOurs();
   const data = join(folder, 'data');
   const tls = makeCertificate(folder);
-  const running = spawn(process.execPath, [
-    ...[program, 'server', '--listen', '127.0.0.1:0', '--data', data],
-    ...tls.serverArguments,
-  ]);
+  const serverArguments = ['--listen', '127.0.0.1:0', '--data', data, ...tls.serverArguments];
+  const running = spawn(process.execPath, [program, 'server', ...serverArguments]);
   server = running;
   let said = '';
   const url = await new Promise<string>((resolve, reject) => {
