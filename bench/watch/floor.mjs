@@ -26,7 +26,8 @@ const now = () => process.hrtime.bigint();
 /** What Node makes for each write, learned from one that goes nowhere. */
 const requestClass = await new Promise((resolve) => {
   const mute = {
-    writeBuffer: (/** @type {WriteRequest} */ request) => (resolve(request.constructor), 0),
+    writeBuffer: (/** @type {WriteRequest} */ request) =>
+      (resolve(request.constructor), 0),
     readStart: () => 0,
     readStop: () => 0,
     close: (/** @type {(() => void) | undefined} */ closed) => closed && setImmediate(closed),
