@@ -1,6 +1,7 @@
 /** Owns what is in force: the groups that apply to a device, and the devices that a group applies to. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { groupFromRecord } from '../../client/policy.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
@@ -8,15 +9,6 @@ import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
-
-const policyGroup = (group: SecurityGroup): PolicyGroup => ({
-  id: group.id,
-  name: group.group_name,
-  inbound: group.inbound_rules ?? [],
-  outbound: group.outbound_rules ?? [],
-  ...(group.applies_to && { appliesTo: group.applies_to }),
-  ...(group.guardrail && { guardrail: group.guardrail }),
-});
 
 /** Stands for the driver interface, which every device names for itself. */
 export const exampleInterface = 'wg0';
@@ -49,13 +41,13 @@ export function policyOf(
 ): EffectivePolicy | MissingGroups {
   const policy = effectivePolicy({
     labels: device.labels ?? [],
-    byLabel: byLabelIn(groups).map(policyGroup),
+    byLabel: byLabelIn(groups).map(groupFromRecord),
     list: device.security_groups ?? [],
     find: (id) => {
       const group = groupById.get(id);
-      return group === undefined ? undefined : policyGroup(group);
+      return group === undefined ? undefined : groupFromRecord(group);
     },
-    defaultGroup: defaultGroup === undefined ? undefined : policyGroup(defaultGroup),
+    defaultGroup: defaultGroup === undefined ? undefined : groupFromRecord(defaultGroup),
   });
   return 'missing' in policy ? policy : resolvePolicy(policy, fleet);
 }
