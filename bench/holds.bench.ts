@@ -144,7 +144,12 @@ const statusOf = (revision: number) => ({
 });
 
 const fresh = ({ server: { store } }: Scene): ConvergenceService =>
-  startConvergence({ store, monotonic: () => performance.now(), slices: processSlices() });
+  startConvergence({
+    store,
+    receipts: { ask: () => {}, onReported: () => () => {} },
+    monotonic: () => performance.now(),
+    slices: processSlices(),
+  });
 const onWarning = (message: string, cause: unknown): void => console.error(message, cause);
 
 /** Each is done `rounds` times by somebody who knows nothing of the organization yet. */

@@ -33,7 +33,7 @@ import {
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
-import type { WorkerPeers } from './store/contract/worker-peers.ts';
+import type { WorkerPeers } from './store/contract/broadcast.ts';
 import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -235,19 +235,12 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };
     const devices = keepPresence(store.presence, watchSettings, onWarning);
     cleanup.push(() => devices.close());
-    const slices = processSlices();
-    const convergence = startConvergence({ store, monotonic: () => performance.now(), slices });
-    cleanup.push(() => convergence.close());
-    const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
-    cleanup.push(() => fleetCounts.close());
-    metrics.countDevices(() => fleetCounts.read());
     const streamQuota = around.streams
       ? new SharedStreamQuota(around.streams, streamLimitsOf(config))
       : new LocalStreamQuota(streamLimitsOf(config));
-    const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
-    cleanup.push(endSampler);
     const watch = startWatch({
       source: store.log,
+      broadcast: store.broadcast,
       settings: watchSettings,
       clock,
       streamQuota,
@@ -256,6 +249,15 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onWarning,
     });
     cleanup.push(() => watch.close());
+    const slices = processSlices();
+    const { receipts } = watch.hub;
+    const convergence = startConvergence({ store, receipts, monotonic: () => performance.now(), slices });
+    cleanup.push(() => convergence.close());
+    const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
+    cleanup.push(() => fleetCounts.close());
+    metrics.countDevices(() => fleetCounts.read());
+    const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
+    cleanup.push(endSampler);
     if (config.webhookHosts.length > 0) {
       const webhooks = startWebhooks({
         store,
@@ -291,6 +293,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         convergence,
         streamQuota,
         sampler,
+        receipts,
         clock,
         random,
         webhookHosts: config.webhookHosts,

@@ -3,7 +3,6 @@ import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
 import { StoreError } from '../store/contract/errors.ts';
-import type { Hint } from '../store/contract/change-log.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
@@ -15,9 +14,17 @@ import { OrganizationWaits } from './waits.ts';
 
 export interface ConvergenceOptions {
   readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'presence'>;
+  readonly receipts: ReceiptRequester;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
   readonly slices: TimeSlices;
+}
+
+/** What asks devices for receipts, and knows when they report. */
+export interface ReceiptRequester {
+  ask(org: OrganizationId, revision: number, devices?: readonly DeviceId[]): void;
+  /** Returns what ends it. */
+  onReported(listener: (org: OrganizationId) => void): () => void;
 }
 
 export interface ConvergenceService extends Convergence {
@@ -40,7 +47,7 @@ interface TrackedOrganization {
   asking: number;
 }
 
-export function startConvergence({ store, monotonic, slices }: ConvergenceOptions): ConvergenceService {
+export function startConvergence({ store, receipts, monotonic, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, TrackedOrganization>();
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, DevicePresence>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
@@ -49,9 +56,11 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
   const options = { store, slices, monotonic, digester };
   let closed = false;
 
-  const stopHints = store.log.onHint(({ receipts, organizations: changed }: Hint) => {
-    for (const org of new Set([...receipts, ...changed])) organizations.get(org)?.waits.wake();
-  });
+  const wake = (org: OrganizationId): void => organizations.get(org)?.waits.wake();
+  const stopListening = [
+    store.log.onHint(({ organizations: changed }) => changed.forEach((org) => wake(org))),
+    receipts.onReported(wake),
+  ];
   const forgetting = setInterval(() => {
     for (const [org, kept] of organizations) {
       if (kept.asking === 0 && monotonic() - kept.usedAt > lingerMs) organizations.delete(org);
@@ -101,7 +110,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
       refresh: () => state.refresh(),
       enforced,
       monotonic,
-      ask: (awaited) => store.receipts.ask(org, awaited),
+      ask: (revision, devices) => receipts.ask(org, revision, devices),
     });
     const answers = new Coalescer<number, Converged>({
       read: (revisions) => revisions.map((revision) => convergedOf(kept, revision)),
@@ -159,7 +168,7 @@ export function startConvergence({ store, monotonic, slices }: ConvergenceOption
 
     close() {
       closed = true;
-      stopHints();
+      for (const stop of stopListening) stop();
       clearInterval(forgetting);
       digester.close();
       for (const { waits } of organizations.values()) waits.close();

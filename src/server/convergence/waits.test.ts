@@ -2,7 +2,6 @@
 import { expect, test, vi } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
 import { StoreError } from '../store/contract/errors.ts';
-import type { AwaitedRevision } from '../store/contract/receipts.ts';
 import { OrganizationWaits } from './waits.ts';
 
 const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);
@@ -10,11 +9,11 @@ const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-800
 /** An organization of so many devices, each in force up to a revision that the test sets. */
 function organization(devices: number) {
   const upTo = new Map(Array.from({ length: devices }, (_, index) => [idOf(index), 0]));
-  const asked: AwaitedRevision[] = [];
+  const asked: { revision: number; devices: readonly DeviceId[] | undefined }[] = [];
   let looks = 0;
   const waits = new OrganizationWaits({
     monotonic: () => Date.now(),
-    ask: (awaited) => asked.push(awaited),
+    ask: (revision, named) => asked.push({ revision, devices: named }),
     refresh: () => Promise.resolve(),
     enforced: {
       look: () => {

@@ -1,14 +1,14 @@
 /** Owns those who wait until a revision is in force on every device: all of an organization share one look at its devices. */
 import { StoreError } from '../store/contract/errors.ts';
-import type { AwaitedRevision } from '../store/contract/receipts.ts';
+import type { DeviceId } from '../../policy/ids.ts';
 import type { EnforcedRevisions } from './enforced-revisions.ts';
 
 export interface WaitsOptions {
   /** Takes in everything that was written before. */
   readonly refresh: () => Promise<void>;
   readonly enforced: Pick<EnforcedRevisions, 'look'>;
-  /** Asks devices for their word. */
-  readonly ask: (awaited: AwaitedRevision) => void;
+  /** Asks these devices, or all of the organization, for a receipt of the revision. */
+  readonly ask: (revision: number, devices: readonly DeviceId[] | undefined) => void;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
 }
@@ -143,7 +143,7 @@ export class OrganizationWaits {
       if (highest >= 0 && (isNew || (isDue && !areComing))) {
         asked = { revision: highest, at: began };
         lacked = { devices, at: began };
-        this.#o.ask({ revision: highest, devices: devices <= mostNamed ? [...below(upTo, highest)] : undefined });
+        this.#o.ask(highest, devices <= mostNamed ? [...below(upTo, highest)] : undefined);
       } else if (areComing) lacked = { devices, at: began };
       const took = monotonic() - began;
       await this.#changed();

@@ -105,6 +105,7 @@ export interface Services {
   /** For answers that are held back. */
   readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;
+  readonly receipts: { reported(org: OrganizationId): void };
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

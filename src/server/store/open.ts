@@ -120,6 +120,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       deletionsMs: options.deletionRetentionMs ?? 90 * day,
     }),
 
+    broadcast: {
+      send: (messages) => hints.tell({ messages }),
+      listen: (listener) => hints.on(({ messages }) => messages.forEach((message) => listener(message))),
+    },
+
     batched: { users: users.batched, tokens: tokens.batched, sessions: sessions.batched, members: members.batched },
 
     async ping() {

@@ -31,6 +31,10 @@ export class TestHub {
     this.db = options.db ?? new ModelDatabase();
     this.hub = new Hub({
       source: this.db,
+      broadcast: {
+        send: (messages) => this.db.hint({ messages }),
+        listen: (listener) => this.db.onHint(({ messages }) => messages.forEach((message) => listener(message))),
+      },
       settings: options.settings ?? {},
       clock: { now: () => this.now },
       random: () => 0.5,

@@ -8,6 +8,7 @@ import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { resumedIn, start } from './cursor.ts';
+import { ReceiptExchange, type ReceiptExchangeOptions } from './receipts/receipt-exchange.ts';
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
 import type { Pool } from './segment.ts';
@@ -22,6 +23,7 @@ import { formatOf } from './wire.ts';
 
 export interface HubOptions {
   readonly source: Source;
+  readonly broadcast: ReceiptExchangeOptions['broadcast'];
   readonly settings?: Partial<WatchSettings>;
   readonly clock: { readonly now: () => number };
   /** Between 0 and 1, for the spread of ages. */
@@ -86,6 +88,7 @@ const endingMs = 5_000;
 export class Hub {
   readonly stats = new WatchStats();
   readonly settings: WatchSettings;
+  readonly receipts: ReceiptExchange;
   readonly #o: HubOptions;
   readonly #channels = new Map<OrganizationId, Channel>();
   readonly #heads: Coalescer<OrganizationId, Head | undefined>;
@@ -93,7 +96,6 @@ export class Hub {
   readonly #rights = new Rights();
   readonly #byToken = new StreamIndex<TokenId>();
   readonly #byDevice = new StreamIndex<DeviceId>();
-  readonly #receiptRequests: ReceiptRequests;
   readonly #streamQuota: StreamQuota;
   readonly #pool: Pool = { bytes: 0, uses: 0 };
   readonly #stopHints: () => void;
@@ -109,7 +111,13 @@ export class Hub {
     this.settings = { ...defaultWatchSettings, ...options.settings };
     this.#streamQuota = options.streamQuota ?? new LocalStreamQuota();
     const { clock, defer, later } = options;
-    this.#receiptRequests = new ReceiptRequests({ now: clock.now, later });
+    const requests = new ReceiptRequests({ now: clock.now, later });
+    this.receipts = new ReceiptExchange({
+      ...options,
+      now: clock.now,
+      askOrganization: (org, revision) => requests.ask(this.#channels.get(org)?.streams ?? [], revision),
+      askDevice: (device, revision) => requests.ask(this.#byDevice.get(device), revision),
+    });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
     this.#heads = new Coalescer({
       read: (orgs) => this.#readHeads(orgs),
@@ -283,13 +291,6 @@ export class Hub {
     }
     for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
     this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
-    for (const { device_id, revision } of hint.prompted_devices) {
-      for (const stream of this.#byDevice.get(device_id)) this.#receiptRequests.ask(stream, revision);
-    }
-    for (const { organization_id, revision } of hint.prompted_organizations) {
-      const channel = this.#channels.get(organization_id);
-      for (const stream of channel?.streams ?? []) this.#receiptRequests.ask(stream, revision);
-    }
   }
 
   #follow(reading: Promise<unknown> | undefined): void {
@@ -386,6 +387,7 @@ export class Hub {
 
   close(): void {
     this.#stopHints();
+    this.receipts.close();
     for (const channel of this.#channels.values()) for (const stream of channel.streams) stream.sink.destroy();
     for (const channel of this.#channels.values()) this.#forget(channel);
   }

@@ -15,6 +15,7 @@ export interface WatchService {
 
 export interface WatchServiceOptions {
   readonly source: Source;
+  readonly broadcast: HubOptions['broadcast'];
   readonly settings?: Partial<WatchSettings>;
   readonly clock?: () => number;
   readonly random?: () => number;
@@ -30,6 +31,7 @@ export const sweepMs = 500;
 export function startWatch(options: WatchServiceOptions): WatchService {
   const hub = new Hub({
     source: options.source,
+    broadcast: options.broadcast,
     settings: options.settings ?? {},
     clock: { now: options.clock ?? Date.now },
     random: options.random ?? Math.random,

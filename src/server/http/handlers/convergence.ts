@@ -11,11 +11,12 @@ import { record, type Handler } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
-const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler }) => {
+const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler, receipts }) => {
   const { org_id, device_id } = call.params;
   // Packets are the fleet's, not the device's state: they are added up and not kept with it.
   const { packets, ...status } = call.body;
   await store.receipts.report(org_id, device_id, status, call.by);
+  receipts.reported(org_id);
   sampler.see(org_id, packets);
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
 };

@@ -3,7 +3,7 @@
  * Revisions become visible in order: whoever sees N+1 in any of these answers can read N in every later one.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
-import type { DeviceId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+import type { OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
 
 /** One state of one resource, at one revision. */
 export interface Entry {
@@ -86,13 +86,8 @@ export interface Hint {
   readonly credentials: readonly TokenId[];
   readonly removed_members: readonly { readonly organization_id: OrganizationId; readonly user_id: UserId }[];
   readonly deleted_organizations: readonly OrganizationId[];
-  /** Organizations whose devices have reported; told while somebody waits for it. */
-  readonly receipts: readonly OrganizationId[];
-  /** Organizations whose devices somebody waits for. */
-  readonly awaited_organizations: readonly OrganizationId[];
-  /** Devices, or all of an organization, that are to say at once when what they enforce reflects a revision. */
-  readonly prompted_organizations: readonly { readonly organization_id: OrganizationId; readonly revision: number }[];
-  readonly prompted_devices: readonly { readonly device_id: DeviceId; readonly revision: number }[];
+  /** Messages of other rooms (`broadcast.ts`). */
+  readonly messages: readonly string[];
 }
 
 /** What a stream may show: the records of a kind, or devices by identity. */

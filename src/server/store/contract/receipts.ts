@@ -1,4 +1,4 @@
-/** Owns the interface of receipts in the store: what devices say that they have in force, and who waits for them to say it. */
+/** Owns the interface of receipts in the store: what devices report to enforce. */
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { Authority } from './actor.ts';
 import type { DeviceStatus } from './records.ts';
@@ -12,13 +12,6 @@ export interface NewReceipts {
   readonly next?: string;
 }
 
-/** Somebody waits until devices have said that what they enforce reflects a revision. */
-export interface AwaitedRevision {
-  readonly revision: number;
-  /** Whose word is missing; absent: most of the organization. */
-  readonly devices?: readonly DeviceId[] | undefined;
-}
-
 export interface Receipts {
   /**
    * Keeps what a device says about itself; no revision, no event. Reports that come together are one write. The right is checked in the statement
@@ -30,9 +23,4 @@ export interface Receipts {
    * counts. A device that reports meanwhile is met again, here or with the next `through`.
    */
   since(org: OrganizationId, through?: string, next?: string): Promise<NewReceipts>;
-  /**
-   * Asks all servers to ask these devices for their word at once, and to tell by a hint when devices of this organization report. Lasts
-   * some seconds.
-   */
-  ask(org: OrganizationId, awaited: AwaitedRevision): void;
 }

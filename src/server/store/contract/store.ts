@@ -16,6 +16,7 @@
  */
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
+import type { Broadcast, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { Devices } from './devices.ts';
@@ -28,7 +29,6 @@ import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
 import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
-import type { WorkerPeers } from './worker-peers.ts';
 import type { Receipts } from './receipts.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
@@ -49,6 +49,7 @@ export interface Store {
   readonly samples: FleetSamples;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
+  readonly broadcast: Broadcast;
   readonly history: History;
   readonly webhooks: Webhooks;
   readonly audit: Audit;

@@ -3,8 +3,7 @@ import { asServer } from '../contract/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
-import type { Hint } from '../contract/change-log.ts';
-import { device, makeWorld, openTestStore, problemOf } from '../store.fixture.ts';
+import { device, makeWorld, problemOf } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -88,27 +87,6 @@ test('a fleet is read in parts, each device once, also those that report meanwhi
   }
   expect(new Set(found.map(({ device_id }) => device_id))).toEqual(new Set(devices));
   expect(found.findLast(({ device_id }) => device_id === again)?.status).toEqual({ state: 'failed' });
-});
-
-test('other servers are told of receipts while somebody waits, and of whom to ask', async () => {
-  const { store, org, url, devices } = await setUp(1);
-  const [id] = devices;
-  if (id === undefined) throw new Error('no device');
-  const other = await openTestStore(url);
-  const hints: Hint[] = [];
-  other.log.onHint((hint) => hints.push(hint));
-  const told = async (check: (hint: Hint) => boolean): Promise<void> => {
-    await expect.poll(() => hints.some(check)).toBe(true);
-  };
-  await store.receipts.report(org, id, { state: 'applied' }, asServer);
-  store.receipts.ask(org, { revision: 7, devices: [id] });
-  await told(({ prompted_devices }) => prompted_devices.some((one) => one.device_id === id && one.revision === 7));
-  expect(hints.flatMap(({ receipts }) => receipts)).toEqual([]);
-  await other.receipts.report(org, id, { state: 'applied' }, asServer);
-  await store.receipts.report(org, id, { state: 'applied' }, asServer);
-  await told(({ receipts }) => receipts.includes(org));
-  store.receipts.ask(org, { revision: 8 });
-  await told(({ prompted_organizations }) => prompted_organizations.some((one) => one.revision === 8));
 });
 
 test('packets beyond what numbers hold end at the largest, and fail no other organization with whom they are written', async () => {

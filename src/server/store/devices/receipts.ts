@@ -1,4 +1,4 @@
-/** Owns the statuses of devices as the database keeps them: written together, read by what is new, told of while somebody waits. */
+/** Owns the statuses of devices as the database keeps them: written together, read by what is new. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
@@ -15,9 +15,6 @@ interface Report {
   readonly status: string;
   readonly right: Right;
 }
-
-/** For so long after it was asked for, receipts of an organization are told of. */
-const awaitedMs = 15_000;
 
 /** Reports with the rights that they come by, as rows `n`. Values: organizations, devices in their order, statuses, now, roles, tokens, sessions, users. */
 const reports = `(SELECT *, $4::timestamptz AS at FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::integer[], $6::bytea[], $7::uuid[], $8::uuid[])
@@ -105,17 +102,7 @@ function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
 }
 
 export function receiptsIn(context: Context): Receipts {
-  const { reads, writes, hints, clock } = context;
-  /** Until when each organization's receipts are awaited, by this process or another. */
-  const awaited = new Map<OrganizationId, number>();
-  hints.on(({ awaited_organizations }) => {
-    for (const org of awaited_organizations) awaited.set(org, clock() + awaitedMs);
-  });
-  const isAwaited = (org: OrganizationId): boolean => {
-    const until = awaited.get(org);
-    if (until !== undefined && until < clock()) awaited.delete(org);
-    return awaited.has(org);
-  };
+  const { reads, writes } = context;
   const write = async (statementOf: typeof updateStatuses, asked: readonly Report[]): Promise<Set<string>> => {
     const rows = await writes.run(statementOf, valuesOf(asked, now(context)));
     return new Set(rows.map(({ device_id }) => device_id));
@@ -145,8 +132,6 @@ export function receiptsIn(context: Context): Receipts {
       const problems = new Map<Report, StoreProblem>();
       for (const turn of inTurns(all))
         for (const [report, problem] of await writeOnce(turn)) problems.set(report, problem);
-      const told = new Set(all.filter(({ org }) => isAwaited(org)).map(({ org }) => org));
-      if (told.size > 0) hints.tell({ receipts: [...told] });
       return all.map((report) => problems.get(report));
     },
   });
@@ -174,15 +159,6 @@ export function receiptsIn(context: Context): Receipts {
             : [{ device_id: parseDeviceId(device_id), reported_at, status: JSON.parse(status) as unknown }],
         ),
       };
-    },
-
-    ask(org, { revision, devices }) {
-      hints.tell({
-        awaited_organizations: [org],
-        ...(devices === undefined
-          ? { prompted_organizations: [{ organization_id: org, revision }] }
-          : { prompted_devices: devices.map((device_id) => ({ device_id, revision })) }),
-      });
     },
   };
 }

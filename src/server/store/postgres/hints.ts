@@ -6,7 +6,7 @@
  * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import type { WorkerPeers } from '../contract/worker-peers.ts';
+import type { WorkerPeers } from '../contract/broadcast.ts';
 import type { Hint } from '../contract/change-log.ts';
 import type { DatabaseConnection } from './database-connection.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';

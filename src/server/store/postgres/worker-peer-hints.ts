@@ -5,7 +5,7 @@
  * Every hint has a number. A NOTIFY says which hints it holds, so that whoever has received those here passes it over; what was lost here is
  * received there. What waits to be sent is bounded: entries are left out first, for they can be read, and then all of it.
  */
-import type { WorkerPeers } from '../contract/worker-peers.ts';
+import type { WorkerPeers } from '../contract/broadcast.ts';
 import type { Hint } from '../contract/change-log.ts';
 import { readMessage, type EncodedHint, type WorkerPeerMessage } from './worker-peer-message.ts';
 

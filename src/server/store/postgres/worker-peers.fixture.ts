@@ -1,5 +1,5 @@
 /** Owns a way between the processes of one server in memory: what goes over it is copied as JSON, late, or lost. */
-import type { WorkerPeers } from '../contract/worker-peers.ts';
+import type { WorkerPeers } from '../contract/broadcast.ts';
 
 export class MemoryWorkerPeers implements WorkerPeers {
   readonly #others: MemoryWorkerPeers[] = [];

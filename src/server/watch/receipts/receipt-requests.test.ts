@@ -15,7 +15,7 @@ test.each(ways)('a stream that follows, written to %s, is asked once it was sent
   const sink = await t.watch(both, { bare, takesReceiptRequests: true });
   t.db.create('device');
   const revision = t.db.head;
-  t.db.hint({ prompted_organizations: [{ organization_id: modelOrg, revision }] });
+  t.hub.receipts.ask(modelOrg, revision);
   await loopTurns(5);
   expect(sink.body()).not.toContain('"report"');
   await t.hint();
@@ -30,7 +30,7 @@ test('a reader that did not say that it understands is never asked', async () =>
   const sink = await t.watch(both);
   t.db.create('device');
   await t.hint();
-  t.db.hint({ prompted_organizations: [{ organization_id: modelOrg, revision: t.db.head }] });
+  t.hub.receipts.ask(modelOrg, t.db.head);
   await loopTurns();
   expect(sink.body()).toContain('"change"');
   expect(sink.body()).not.toContain('"report"');

@@ -36,11 +36,13 @@ export class ReceiptRequests {
     return this.#pending.size;
   }
 
-  ask(stream: Stream, revision: number): void {
-    if (!stream.takesReceiptRequests) return;
-    const known = this.#pending.get(stream);
-    if (known === undefined || known.revision < revision) this.#pending.set(stream, { revision, looks: 0 });
-    this.#schedule(0);
+  ask(streams: Iterable<Stream>, revision: number): void {
+    for (const stream of streams) {
+      if (!stream.takesReceiptRequests) continue;
+      const known = this.#pending.get(stream);
+      if (known === undefined || known.revision < revision) this.#pending.set(stream, { revision, looks: 0 });
+      this.#schedule(0);
+    }
   }
 
   #schedule(ms: number): void {
