@@ -13,6 +13,10 @@ import { RingfenceError } from '../../src/client/error.ts';
 import { Client } from '../../src/client/http.ts';
 import { createInformer } from '../../src/client/informer.ts';
 import { watch } from '../../src/client/watch.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { parseGroupId } from '../../src/policy/ids.ts';
 import { dumpDatabase, restoreDump } from '../../src/server/database/dump.ts';
 import { openDatabase, type Database as Supervised } from '../../src/server/database/supervise.ts';
 import { temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
@@ -193,6 +197,26 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     };
     const own = [...kept.map((_, n) => `kept ${n}`), 'mine'];
     const lost = await write(place, 'lost');
+    const {
+      id: groupId,
+      group_name,
+      inbound_rules,
+    } = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
+    const policy = { id: parseGroupId(groupId), name: group_name, inbound: inbound_rules, outbound: [] };
+    const receipt = {
+      state: 'applied',
+      revision: lost.at(-1),
+      policy_digest: policyDigest(canonicalize({ source: 'default', groups: [policy] })),
+      policy_digest_form: digestForm,
+    };
+    const inForce = async (): Promise<string> => {
+      const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+      return statuses.find(({ device_id }: { device_id: string }) => device_id === mine.id)?.in_force;
+    };
+    const report = (): Promise<unknown> =>
+      server.nobody.as(mine.device_token).expect(200, 'PUT', `${place.base}/devices/${mine.id}/status`, receipt);
+    await report();
+    expect(await inForce()).toBe('yes');
     await setPolicy(80);
     await followed([...own, ...lost.map((_, n) => `lost ${n}`)].toSorted(), 80);
 
@@ -203,6 +227,14 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     expect(listed).toEqual([...own, ...later.map((_, n) => `later ${n}`)].toSorted());
     await followed(listed, 22);
     expect(new Set([...kept, ...lost, ...later]).size).toBe(45);
+
+    // What a device proved is about a history that is no more, whether it said so before or says it again. The same digest with a revision of this one counts.
+    expect(await inForce()).not.toBe('yes');
+    await report();
+    expect(await inForce()).not.toBe('yes');
+    receipt.revision = later.at(-1);
+    await report();
+    expect(await inForce()).toBe('yes');
 
     for (const gt_revision of lost) {
       const { status } = await place.member.api.post(`${place.base}/events`, [{ kind: 'device', gt_revision }]);

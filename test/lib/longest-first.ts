@@ -28,6 +28,7 @@ const seconds: Readonly<Record<string, number>> = {
   'rights.pg.test.ts': 26,
   'ended-rights.pg.test.ts': 40,
   'held-back.pg.test.ts': 10,
+  'cut-history.pg.test.ts': 13,
   'concurrency.pg.test.ts': 25,
   'workers.pg.test.ts': 24,
   'credentials.browser.test.ts': 23,

@@ -50,6 +50,7 @@ export class OrganizationState {
   #changed: Set<DeviceId> | undefined;
   #isApplying = false;
   #through: string | undefined;
+  #history: string | undefined;
   #refreshing: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
@@ -197,8 +198,16 @@ export class OrganizationState {
 
   /** Receipts first: the log that is read after them holds every revision that they name. They count when the log has been followed. */
   async #read(): Promise<void> {
-    const { statuses, through } = await this.#readReceipts();
-    const model = this.#model ?? (await this.#load());
+    let { statuses, through, history } = await this.#readReceipts();
+    // A part of the history may be discarded, and what is known here be of that part.
+    const isOther = this.#history !== undefined && this.#history !== history;
+    if (isOther) {
+      this.#receipts.clear();
+      this.#through = undefined;
+      ({ statuses, through, history } = await this.#readReceipts());
+    }
+    const model = isOther || this.#model === undefined ? await this.#load() : this.#model;
+    this.#history = history;
     if (!(await this.#follow(model))) await this.#follow(await this.#load());
     await this.#slices.each(statuses, (status) => {
       if (!this.devices.has(status.device_id)) return;
@@ -216,7 +225,7 @@ export class OrganizationState {
       statuses.push(...part.statuses);
       ({ next } = part);
     }
-    return { statuses, through: first.through };
+    return { statuses, through: first.through, history: first.history };
   }
 
   /** False when the log no longer reaches back to where the model stands. */

@@ -8,6 +8,8 @@ export interface NewReceipts {
   readonly statuses: readonly DeviceStatus[];
   /** To be given to the next call, so that it neither misses a status nor reads all of them again. */
   readonly through: string;
+  /** Another text where a part of the history may have been discarded: then what earlier answers gave proves nothing. */
+  readonly history: string;
   /** There are more, from here on. */
   readonly next?: string;
 }

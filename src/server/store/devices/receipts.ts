@@ -1,5 +1,6 @@
 /** Owns the statuses of devices as the database keeps them: written together, read by what is new. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
+import { isObject } from '../../../policy/json.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
 import { StoreError, type StoreProblem } from '../contract/errors.ts';
@@ -49,6 +50,9 @@ const statusesAtOnce = 250;
 
 interface StatusRow {
   readonly through: string;
+  readonly history: string;
+  /** Pairs of revisions: what lies between was discarded, both ends included. */
+  readonly discarded: readonly (readonly [number, number])[] | null;
   readonly transaction_id: string;
   /** Null in the one row that there is when nothing is new. */
   readonly device_id: string | null;
@@ -62,12 +66,23 @@ interface StatusRow {
  */
 const readStatuses = statement<StatusRow>(
   'read_statuses',
-  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through, s.transaction_id::text AS transaction_id, s.device_id, s.status, s.reported_at
+  `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through,
+     concat_ws(' ', (SELECT gaps FROM heads WHERE org_id = $1), (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) AS history,
+     (SELECT json_agg(json_build_array(first, last)) FROM revision_gaps WHERE org_id = $1 AND kind IS NULL) AS discarded, s.transaction_id::text AS transaction_id, s.device_id, s.status, s.reported_at
    FROM (SELECT 1) AS always LEFT JOIN
      (SELECT transaction_id, device_id, status, reported_at FROM device_status
       WHERE org_id = $1 AND (transaction_id, device_id) > ($2::text::xid8, $3::uuid)
       ORDER BY transaction_id, device_id LIMIT ${statusesAtOnce}) AS s ON true ORDER BY s.transaction_id, s.device_id`,
 );
+
+/** A status that is about a discarded part of the history proves nothing: it is kept without its revision. */
+function provenIn(status: unknown, discarded: StatusRow['discarded']): unknown {
+  if (!isObject(status) || discarded === null) return status;
+  const { revision, ...rest } = status;
+  const isDiscarded =
+    typeof revision === 'number' && discarded.some(([first, last]) => first <= revision && revision <= last);
+  return isDiscarded ? rest : status;
+}
 
 const firstDevice = '00000000-0000-0000-0000-000000000000';
 
@@ -152,11 +167,18 @@ export function receiptsIn(context: Context): Receipts {
       const last = rows.length < statusesAtOnce ? undefined : rows.at(-1);
       return {
         through: rows[0]?.through ?? '0',
+        history: rows[0]?.history ?? '',
         ...(last && { next: `${last.transaction_id} ${last.device_id}` }),
-        statuses: rows.flatMap(({ device_id, status, reported_at }) =>
+        statuses: rows.flatMap(({ device_id, status, reported_at, discarded }) =>
           device_id === null
             ? []
-            : [{ device_id: parseDeviceId(device_id), reported_at, status: JSON.parse(status) as unknown }],
+            : [
+                {
+                  device_id: parseDeviceId(device_id),
+                  reported_at,
+                  status: provenIn(JSON.parse(status) as unknown, discarded),
+                },
+              ],
         ),
       };
     },
