@@ -1,4 +1,5 @@
 /** Owns the command `ringfence agent`: runs the agent, or takes its rules away, and says in one line why it cannot. */
+import { readFile } from 'node:fs/promises';
 import { systemClock } from '../client/clock.ts';
 import { printable } from '../node/printable.ts';
 import { agentConfig, WrongOptions } from './config.ts';
@@ -31,6 +32,7 @@ export async function runAgentCommand(values: AgentValues, { version }: { readon
   const around: OptionSurroundings = { env: process.env, isRoot: process.geteuid?.() === 0 };
   const stop = stopSignal();
   try {
+    await checkDescriptors();
     if (values.remove === true) await removeTable(stateOf(values, around));
     else await runAgent(agentConfig(values, around), { version, signal: stop.signal });
     return done;
@@ -41,6 +43,18 @@ export async function runAgentCommand(values: AgentValues, { version }: { readon
   } finally {
     stop.forget();
   }
+}
+
+/** Helper programs, the stream, locks and files need some descriptors each. With too few, whatever comes first fails in a way of its own. */
+const leastDescriptors = 64;
+
+async function checkDescriptors(): Promise<void> {
+  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '');
+  const soft = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? leastDescriptors);
+  if (soft >= leastDescriptors) return;
+  throw new CannotStart(
+    `the limit of open files is ${soft}: the agent needs ${leastDescriptors} (ulimit -n, or LimitNOFILE= of its unit)`,
+  );
 }
 
 async function removeTable(state: string): Promise<void> {

@@ -33,6 +33,7 @@ export const errors = {
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong'],
   unavailable: [503, 'Not available right now'],
+  storage_full: [503, 'The disk of the database is full'],
   outcome_unknown: [503, 'It is unknown whether the change was made'],
 } as const satisfies Record<string, readonly [number, string]>;
 

@@ -58,7 +58,7 @@ const headers = {
   'WWW-Authenticate': header('How to authenticate.'),
 };
 
-const retried: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'unavailable', 'outcome_unknown']);
+const retried: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'unavailable', 'storage_full', 'outcome_unknown']);
 
 function failure(status: number, components: Components): JsonObject {
   const codes = (Object.keys(errors) as ErrorCode[]).filter((code) => errors[code][0] === status);

@@ -52,9 +52,13 @@ async function withDatabase<T>(
 const webhookTables = ['webhooks', 'webhook_conditions', 'webhook_deliveries'] as const;
 
 /** Writes the backup; the server may go on running. Gives its size in bytes. */
-export const backup = (where: BackupConfig, file: string, { webhooks = true } = {}): Promise<number> =>
+export const backup = (
+  where: BackupConfig,
+  file: string,
+  { webhooks = true, signal }: { readonly webhooks?: boolean; readonly signal?: AbortSignal } = {},
+): Promise<number> =>
   withDatabase(where, true, ({ url, programs }) =>
-    dumpDatabase({ url, programs, file: resolve(file), without: webhooks ? [] : webhookTables }),
+    dumpDatabase({ url, programs, signal, file: resolve(file), without: webhooks ? [] : webhookTables }),
   );
 
 const contentsOf = (webhooks: boolean): string =>
@@ -63,7 +67,11 @@ const contentsOf = (webhooks: boolean): string =>
     : 'It holds names and rules: keep it private. Webhooks are left out, and have to be created again after a restore.';
 
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
-export function restore(where: BackupConfig, file: string, options: { readonly replace: boolean }): Promise<void> {
+export function restore(
+  where: BackupConfig,
+  file: string,
+  options: { readonly replace: boolean; readonly signal?: AbortSignal },
+): Promise<void> {
   return withDatabase(where, false, async ({ url, programs }) => {
     const { empty, inUse, heads } = await inspect(url);
     if (inUse) throw new DatabaseError('in_use', 'servers are using the database: stop them first');
@@ -73,7 +81,7 @@ export function restore(where: BackupConfig, file: string, options: { readonly r
         'the database is not empty: give --replace to put the backup in the place of what is there',
       );
     }
-    await restoreDump({ url, programs, file: resolve(file) });
+    await restoreDump({ url, programs, signal: options.signal, file: resolve(file) });
     await leapAfterRestore(url, heads);
   });
 }
@@ -89,15 +97,19 @@ export async function runBackup(
   values: ServerValues,
 ): Promise<number> {
   const { file, webhooks = true } = command;
+  const stop = new AbortController();
+  const { signal } = stop;
+  const end = (): void => stop.abort();
+  process.on('SIGTERM', end).on('SIGINT', end);
   try {
     const where = serverConfig(values, { env: process.env, isRoot: process.geteuid?.() === 0 });
     if (command.name === 'backup') {
-      const bytes = await backup(where, file, { webhooks });
+      const bytes = await backup(where, file, { webhooks, signal });
       process.stdout.write(
         `${webhooks ? 'Everything' : 'Everything but webhooks'} is in ${file} (${bytes} bytes). ${contentsOf(webhooks)} Tokens and keys are in it as digests only.\n`,
       );
     } else {
-      await restore(where, file, { replace: command.replace === true });
+      await restore(where, file, { replace: command.replace === true, signal });
       process.stdout.write(
         `${file} is in place. When the server runs again, agents and other readers that saw later changes start afresh.\n`,
       );
@@ -110,5 +122,7 @@ export async function runBackup(
     const reason = error instanceof StoreError ? 'the database cannot be reached' : error.message;
     process.stderr.write(`ringfence: ${reason}\n`);
     return 1;
+  } finally {
+    process.off('SIGTERM', end).off('SIGINT', end);
   }
 }

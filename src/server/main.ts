@@ -114,7 +114,15 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
       throw new StartError([`version ${version} was installed while version ${task.version} runs: restart the server`]);
     }
     const { streams, workerPeers } = worker;
-    const around = { log, processes: config.workers, others: () => worker.measureOthers(), streams, workerPeers };
+    const databaseDirectory = config.databaseUrl === undefined ? config.data : undefined;
+    const around = {
+      log,
+      databaseDirectory,
+      processes: config.workers,
+      others: () => worker.measureOthers(),
+      streams,
+      workerPeers,
+    };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();
     const endBalance = worker.balance(server.listener);
@@ -151,6 +159,11 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     return 0;
   }
   const worker = WorkerProcess.current();
+  // The server was killed while this process started: there is nothing to serve.
+  if (worker === 'orphan') {
+    if (process.connected) process.disconnect();
+    return 1;
+  }
   if (worker !== undefined) return runWorker(config, worker, version);
   const signals = stopSignals();
   const log = createLog(config.logLevel);

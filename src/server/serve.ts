@@ -60,6 +60,8 @@ export interface Surroundings {
   readonly tls?: TlsTimes;
   /** When the keys of identity providers are fetched. */
   readonly issuer?: Partial<IssuerSettings>;
+  /** Where the server's own database lies, if another process of it runs that. */
+  readonly databaseDirectory?: string | undefined;
   /** How many processes of this server there are, to share what it may ask of the database. */
   readonly processes?: number;
   /** What the server's other processes measure. */
@@ -190,6 +192,10 @@ async function browserOf(...[config, around, where]: Parameters<typeof browserSi
   }
 }
 
+/** Where its own database lies, if it has one. */
+const ownDirectory = ({ databaseUrl, data }: ServerConfig): string | undefined =>
+  databaseUrl === undefined ? data : undefined;
+
 const fillRandom = (bytes: Uint8Array): void => void randomFillSync(bytes);
 
 export interface Prepared {
@@ -230,7 +236,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     cleanup.push(() => clearInterval(compacting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
-    const health = new Health(databaseChecks(store));
+    const health = new Health(databaseChecks(store, around.databaseDirectory ?? ownDirectory(config)));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };
     const devices = keepPresence(store.presence, watchSettings, onWarning);

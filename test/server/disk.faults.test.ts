@@ -65,16 +65,24 @@ test('a full disk is 503 with Retry-After; with room again, the same server goes
 
   await fill(join(disk, 'filler'));
   const refused: number[] = [];
+  const codes = new Set<string>();
   // Pages and log that were allocated before take some writes still.
   for (let i = 0; i < 20_000 && refused.length < 5; i += 1) {
     const answer = await write();
     if (answer.status === 201) continue;
-    expect([answer.status, answer.json.code], answer.text).toEqual([503, 'unavailable']);
+    expect([answer.status, answer.json.code], answer.text).toEqual([
+      503,
+      expect.stringMatching(/^(storage_full|unavailable|outcome_unknown)$/),
+    ]);
+    codes.add(answer.json.code);
     expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
     refused.push(answer.status);
   }
   expect(refused).toHaveLength(5);
   expect((await statfs(disk)).bavail).toBeLessThan(1024);
+  expect([...codes]).toContain('storage_full');
+  const ready = await api.get('/readyz');
+  expect([ready.status, ready.json.detail]).toEqual([503, 'Not ready: the disk of the database is full.']);
 
   await rm(join(disk, 'filler'));
   let recovered = false;

@@ -13,6 +13,8 @@ export interface DumpOptions {
   readonly programs: Programs;
   readonly url: string;
   readonly file: string;
+  /** Ends the program, and leaves nothing behind. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** All of it in the environment: everybody on the machine can read a program's arguments, and there may be a password. */
@@ -39,7 +41,7 @@ function environmentOf(url: string): NodeJS.ProcessEnv {
 const databaseOf = (url: string): string =>
   `--dbname=dbname='${(parseDatabaseUrl(url).database ?? '').replaceAll(/['\\]/g, String.raw`\$&`)}'`;
 
-async function tool(name: string, { programs, url }: DumpOptions, args: readonly string[]): Promise<void> {
+async function tool(name: string, { programs, url, signal }: DumpOptions, args: readonly string[]): Promise<void> {
   try {
     await run(join(programs.bin, name), [databaseOf(url), ...args], {
       env: environmentOf(url),
@@ -47,6 +49,7 @@ async function tool(name: string, { programs, url }: DumpOptions, args: readonly
       maxBuffer: 1 << 24,
     });
   } catch (cause) {
+    if (signal?.aborted === true) throw new DatabaseError('failed', 'stopped before the end', { cause });
     const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n') : [];
     const detail = said.find((line) => /error/i.test(line)) ?? said.at(-1) ?? String(cause);
     throw new DatabaseError('failed', `${name} failed: ${detail.replace(/^pg_\w+: (error: )?/, '')}`, { cause });

@@ -321,7 +321,7 @@ test('a database that cannot be reached is unavailable, not a fault', async () =
   expect(await problemOf(openStore({ url, phase: 3 }))).toEqual({ code: 'unavailable' });
 });
 
-test('a full disk is unavailable, and passes', async () => {
+test('a full disk is told as such, and passes', async () => {
   // A filesystem of its own, small enough to fill.
   const disk = join(dir, 'disk');
   await mkdir(disk, { mode: 0o711 });
@@ -346,7 +346,7 @@ test('a full disk is unavailable, and passes', async () => {
         for (let index = 0; index < 20_000; index += 1) await write(`${index}`.padEnd(2000, 'x'));
       })(),
     );
-    expect(problem).toEqual({ code: 'unavailable' });
+    expect(problem).toEqual({ code: 'storage_full' });
     await rm(join(disk, 'filler'));
     await vi.waitFor(() => write('there is room again'), { timeout: 60_000, interval: 100 });
     expect((await store.organizations.get(org)).description).toBe('there is room again');

@@ -6,7 +6,7 @@ import { takeBodies, type BodyLimits } from './request/body.ts';
 import { BodyMemory, type BodyMemoryLimits } from './request/body-memory.ts';
 import type { Services } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
-import { HttpError } from './errors.ts';
+import { HttpError, toHttpError } from './errors.ts';
 import { headersAt, type Headers } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';
@@ -161,7 +161,10 @@ export function buildApp(options: AppOptions): FastifyInstance {
     // Bodies are read by our own schemas, and answers written by JSON.stringify. Its compilers would only be loaded.
     schemaController: { compilersFactory: { buildValidator: noSchema, buildSerializer: noSchema } },
   });
-  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, log));
+  app.setErrorHandler((error, request, reply) => {
+    if (toHttpError(error).code === 'storage_full') options.health.noteFullStorage();
+    return answerError(error, request, reply, log);
+  });
   // Never reached: such requests are refused before their bodies would be read.
   app.setNotFoundHandler((request) => {
     throw unknownRoute(request.method, pathOf(request.url), pages);

@@ -281,6 +281,15 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         ...later(2),
         cause,
       });
+    case 'storage_full':
+      return new HttpError(
+        'storage_full',
+        'The disk of the database is full, and nothing was written. Try again later.',
+        {
+          ...later(10),
+          cause,
+        },
+      );
     case 'outcome_unknown':
       return outcomeUnknown(cause);
     case 'schema_too_new':

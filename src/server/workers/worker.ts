@@ -25,11 +25,11 @@ export class WorkerProcess {
   #lastRequest = 0;
   #pause: () => void = () => {};
 
-  /** This process, if it is a worker of the one that started it. */
-  static current(): WorkerProcess | undefined {
+  /** This process, if it is a worker of the one that started it; `orphan` if that one has ended already. */
+  static current(): WorkerProcess | 'orphan' | undefined {
     const [parent, number] = process.env[workerVariable]?.split(' ') ?? [];
-    if (!cluster.isWorker || parent !== String(process.ppid)) return undefined;
-    return new WorkerProcess(Number(number));
+    if (!cluster.isWorker || parent === undefined) return undefined;
+    return parent === String(process.ppid) ? new WorkerProcess(Number(number)) : 'orphan';
   }
 
   private constructor(number: number) {

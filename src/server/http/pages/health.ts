@@ -1,4 +1,5 @@
 /** Owns what a supervisor asks: does the process live, can it serve, what does it measure. */
+import { statfs } from 'node:fs/promises';
 import type { FastifyInstance } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { within } from '../request/deadline.ts';
@@ -10,13 +11,20 @@ export interface ReadyCheck {
   readonly check: () => Promise<void>;
 }
 
+const fullStorage = 'the disk of the database is full';
+
 /** What is asked of the database: that it answers, and that it has the schema of this program. */
 interface AskedDatabase {
   ping(): Promise<void>;
   checkSchema(): Promise<void>;
 }
 
-export const databaseChecks = (store: AskedDatabase): readonly ReadyCheck[] => [
+/** PostgreSQL needs room for a file of its log to go on. */
+const leastBytes = 16 * 1024 ** 2;
+
+/** `directory` holds the data of the server's own database. */
+export const databaseChecks = (store: AskedDatabase, directory?: string): readonly ReadyCheck[] => [
+  ...(directory === undefined ? [] : [{ name: fullStorage, check: () => checkRoom(directory) }]),
   { name: 'the database cannot be reached', check: () => store.ping() },
   {
     // What this server writes lacks what the later version keeps: requests belong to a server of that version.
@@ -25,13 +33,27 @@ export const databaseChecks = (store: AskedDatabase): readonly ReadyCheck[] => [
   },
 ];
 
+async function checkRoom(directory: string): Promise<void> {
+  const { bavail, bsize } = await statfs(directory);
+  if (bavail * bsize < leastBytes) throw new Error(fullStorage);
+}
+
+/** How long a write that found no room counts. */
+const fullMs = 10_000;
+
 /** How the server stands. The first check that fails is told; a draining server is never ready. */
 export class Health {
   readonly #checks: readonly ReadyCheck[];
   #draining = false;
+  #fullUntil = 0;
 
   constructor(checks: readonly ReadyCheck[]) {
     this.#checks = checks;
+  }
+
+  /** A write failed because the disk is full. */
+  noteFullStorage(): void {
+    this.#fullUntil = performance.now() + fullMs;
   }
 
   drain(): void {
@@ -45,6 +67,7 @@ export class Health {
   /** The name of what is not ready, or undefined. */
   async lacking(timeoutMs: number): Promise<string | undefined> {
     if (this.#draining) return 'the server is shutting down';
+    if (performance.now() < this.#fullUntil) return fullStorage;
     const results = await Promise.all(
       this.#checks.map(({ name, check }) =>
         within(check(), timeoutMs).then(

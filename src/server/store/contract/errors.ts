@@ -91,8 +91,10 @@ export type StoreProblem =
   | { readonly code: 'enrollment_key_spent' }
   /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */
   | { readonly code: 'invalid_text' }
-  /** The database cannot be reached, is starting, full or read-only. Nothing was written; try again. */
+  /** The database cannot be reached, is starting or read-only. Nothing was written; try again. */
   | { readonly code: 'unavailable' }
+  /** The disk of the database is full. Nothing was written. */
+  | { readonly code: 'storage_full' }
   /** The write may or may not have happened, or may be lost with the primary: its commit was sent, and not confirmed as durable. */
   | { readonly code: 'outcome_unknown' }
   /** The database was migrated by a later version of this program. */

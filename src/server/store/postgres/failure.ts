@@ -37,6 +37,7 @@ export function toStoreError(cause: unknown): StoreError {
     const ours = cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError;
     return new StoreError({ code: ours ? 'unexpected' : 'unavailable' }, { cause });
   }
+  if (state === '53100') return new StoreError({ code: 'storage_full' }, { cause });
   if (passing.test(state) || (endsConnection(cause) && !refusesLogin.test(state)))
     return new StoreError({ code: 'unavailable' }, { cause });
   if (unkeepable.test(state)) return new StoreError({ code: 'invalid_text' }, { cause });
@@ -46,6 +47,12 @@ export function toStoreError(cause: unknown): StoreError {
 /** Whether a write was refused because the history of the database is to be verified first. Nothing of it happened. */
 export const isUnverified = (cause: unknown): boolean =>
   sqlState(cause instanceof StoreError ? cause.cause : cause) === 'RF001';
+
+/** Whether it is no fault of the statement, so that it makes no difference whether it comes alone. */
+export const isPassing = (cause: unknown): boolean => {
+  const { code } = toStoreError(cause);
+  return code === 'unavailable' || code === 'storage_full' || code === 'outcome_unknown';
+};
 
 /** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
 export function wasLost(cause: unknown): boolean {

@@ -20,7 +20,7 @@ import type { PipelinedConnection, PipelinedConnections, Runner, Transactions } 
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
-import { toStoreError } from '../postgres/failure.ts';
+import { isPassing, toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
@@ -272,9 +272,7 @@ export class Writer {
     const { rows, committed } = await connection.batch([{ statement: lockHead, values: [org] }, ...statements]);
     const failed = rows.find((answer) => answer.status === 'rejected');
     if (!committed || failed?.status === 'rejected') {
-      const passing = rows.find(
-        (answer) => answer.status === 'rejected' && toStoreError(answer.reason).code === 'unavailable',
-      );
+      const passing = rows.find((answer) => answer.status === 'rejected' && isPassing(answer.reason));
       if (passing?.status === 'rejected') throw passing.reason;
       return undefined;
     }
@@ -311,7 +309,7 @@ export class Writer {
       });
     } catch (cause) {
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
-      if (broken !== cause || toStoreError(cause).code === 'unavailable') throw cause;
+      if (broken !== cause || isPassing(cause)) throw cause;
       return writes.length === 1 ? new Map(writes.map((write) => [write, { ok: false, cause }])) : undefined;
     }
   }
@@ -381,7 +379,7 @@ async function contained(tx: Runner, org: OrganizationId, write: TransactionWrit
     await tx.run(release, []);
     return { ok: true, value };
   } catch (cause) {
-    if (toStoreError(cause).code === 'unavailable') throw cause;
+    if (isPassing(cause)) throw cause;
     await tx.run(undo, []);
     return { ok: false, cause };
   }
