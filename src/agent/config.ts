@@ -48,7 +48,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     ...(selector === undefined ? ['--interface'] : []),
   ];
   if (server === undefined || organization === undefined || selector === undefined) {
-    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (\`ringfence agent --help\` says more)`);
+    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (see \`ringfence agent --help\`)`);
   }
   return {
     server,
@@ -73,26 +73,23 @@ function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
   try {
     return parseOrganizationId(text);
   } catch {
-    throw new WrongOptions('RINGFENCE_ORG holds no id; the agent needs the id of its organization');
+    throw new WrongOptions('RINGFENCE_ORG is not an id; the agent needs the id of its organization');
   }
 }
 
 function proofOf({ device, tokenFile, enroll, enrollFile, publicKey }: AgentValues, env: NodeJS.ProcessEnv): Proof {
   const file = enrollFile === undefined ? undefined : { file: enrollFile };
   const key = enroll === undefined ? file : { text: enroll };
-  if (enroll !== undefined && enrollFile !== undefined)
-    throw new WrongOptions('give --enroll or --enroll-file, not both');
+  if (enroll !== undefined && enrollFile !== undefined) throw new WrongOptions('use either --enroll or --enroll-file');
   if (key !== undefined && device !== undefined) {
-    throw new WrongOptions(
-      'give --device with --token-file, or --enroll, not both: an enrolled device gets its own id',
-    );
+    throw new WrongOptions('use either --device with --token-file, or --enroll: an enrolled device gets its own id');
   }
   if (key !== undefined) return { kind: 'enroll', key, publicKey };
   const given = env['RINGFENCE_TOKEN']?.trim() ?? '';
   const token = tokenFile === undefined ? (given === '' ? undefined : { text: given }) : { file: tokenFile };
   // A token in the environment may be meant for the client commands: alone it says nothing about this device.
   if (device === undefined && tokenFile === undefined) return { kind: 'enrolled' };
-  if (device === undefined) throw new WrongOptions('say which device this is: --device goes with --token-file');
-  if (token === undefined) throw new WrongOptions('--device needs its token: --token-file, or RINGFENCE_TOKEN');
+  if (device === undefined) throw new WrongOptions('--token-file needs --device: give the id of this device');
+  if (token === undefined) throw new WrongOptions('--device needs a token: use --token-file or RINGFENCE_TOKEN');
   return { kind: 'token', device, token };
 }

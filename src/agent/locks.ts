@@ -17,7 +17,7 @@ export async function lockState(
     await mkdir(state, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new CannotStart(
-      `the state directory cannot be made: ${error instanceof Error ? error.message : String(error)}`,
+      `cannot create the state directory: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
   await refuseSharedFolder(state, process.geteuid?.());

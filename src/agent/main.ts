@@ -63,7 +63,7 @@ async function removeTable(state: string): Promise<void> {
   try {
     await new Enforcer({ nft, random: Math.random }).remove();
     process.stdout.write(
-      'The tables inet service, inet service-forward and inet service-ended are removed; nothing is enforced here any more.\n',
+      'The tables inet service, inet service-forward and inet service-ended are removed. This device no longer enforces a policy.\n',
     );
   } finally {
     await nft.close();

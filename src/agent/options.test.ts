@@ -64,16 +64,20 @@ describe('the options', () => {
   test('take the organization from the variable of the client commands too', () => {
     const { organization: _, ...rest } = where;
     expect(config(rest, { RINGFENCE_ORG: organization.toUpperCase() }).organization).toBe(organization);
-    expect(() => config(rest, { RINGFENCE_ORG: 'acme' })).toThrow(/RINGFENCE_ORG holds no id/);
+    expect(() => config(rest, { RINGFENCE_ORG: 'acme' })).toThrow(/RINGFENCE_ORG is not an id/);
   });
 
   test.each<[string, { readonly [K in keyof typeof agentOptions]?: string }, RegExp]>([
     ['nothing at all', {}, /needs --server and --organization and --interface/],
     ['no interface', { server: 'http://a', organization }, /needs --interface/],
-    ['a token without a device', { ...where, tokenFile: '/t' }, /--device goes with --token-file/],
-    ['a device without a token', { ...where, device }, /--device needs its token/],
-    ['two keys', { ...where, enroll: 'rf_enroll_x', enrollFile: '/k' }, /not both/],
-    ['a key for a device', { ...where, device, enroll: 'rf_enroll_x' }, /not both/],
+    ['a token without a device', { ...where, tokenFile: '/t' }, /--token-file needs --device/],
+    ['a device without a token', { ...where, device }, /--device needs a token/],
+    ['two keys', { ...where, enroll: 'rf_enroll_x', enrollFile: '/k' }, /use either --enroll or --enroll-file/],
+    [
+      'a key for a device',
+      { ...where, device, enroll: 'rf_enroll_x' },
+      /use either --device with --token-file, or --enroll/,
+    ],
   ])('refuse %s in one line', (_, given, message) => {
     expect(() => config(given)).toThrow(WrongOptions);
     expect(() => config(given)).toThrow(message);
@@ -82,7 +86,7 @@ describe('the options', () => {
   test.each<[keyof typeof agentOptions, string, RegExp]>([
     ['server', 'ringfence.example', /must be an address like https:/],
     ['server', 'ftp://ringfence.example', /must be an address like https:/],
-    ['server', 'https://me:secret@ringfence.example', /no user and no password/],
+    ['server', 'https://me:secret@ringfence.example', /must not contain a user or a password/],
     ['organization', 'acme', /must be a UUID/],
     ['device', '7', /must be a UUID/],
     ['interface', 'a name with spaces', /is no interface name/],

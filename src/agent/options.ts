@@ -12,7 +12,7 @@ function readUrl(text: string): string {
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
     throw new Error('It must be an address like https://ringfence.example or http://127.0.0.1:8080.');
   }
-  if (url.username !== '' || url.password !== '') throw new Error('It must hold no user and no password.');
+  if (url.username !== '' || url.password !== '') throw new Error('It must not contain a user or a password.');
   return text.replace(/\/+$/, '');
 }
 
@@ -40,7 +40,7 @@ const path = (text: string): string => resolve(text);
 
 function readSecret(text: string): string {
   if (!/^[\x21-\x7e]{8,4096}$/.test(text.trim()))
-    throw new Error('It must be visible ASCII characters without spaces.');
+    throw new Error('It must contain only visible ASCII characters, without spaces.');
   return text.trim();
 }
 
@@ -62,7 +62,7 @@ export const agentOptions = {
   server: {
     flags: '--server <url>',
     env: 'RINGFENCE_SERVER',
-    help: 'the server to follow',
+    help: 'URL of the server',
     read: readUrl,
   },
   organization: {
@@ -74,82 +74,82 @@ export const agentOptions = {
   interface: {
     flags: '--interface <name|pattern>',
     env: 'RINGFENCE_INTERFACE',
-    help: 'the driver interface, to which alone the policy applies; it may come later. A pattern like wg* finds it',
+    help: 'the driver interface; the policy applies only there. The interface may appear later. A pattern such as wg* works too',
     read: through(parseSelector),
   },
   device: {
     flags: '--device <id>',
     env: 'RINGFENCE_DEVICE',
-    help: 'the device that this is, with --token-file; an enrolled agent knows it',
+    help: 'the id of this device, for --token-file; an enrolled agent knows its id',
     read: through(parseDeviceId),
   },
   tokenFile: {
     flags: '--token-file <file>',
     env: 'RINGFENCE_TOKEN_FILE',
-    help: "read the device's or its user's token from a file, at every connection (RINGFENCE_TOKEN holds one itself)",
+    help: "read the device's or its user's token from a file, before every connection (or set RINGFENCE_TOKEN to the token)",
     read: path,
   },
   enroll: {
     flags: '--enroll <key>',
     env: 'RINGFENCE_ENROLL',
-    help: 'register this device with an enrollment key, once; the state directory keeps what comes of it',
+    help: 'register this device with an enrollment key, once; the agent saves its identity in the state directory',
     read: readSecret,
     secret: true,
   },
   enrollFile: {
     flags: '--enroll-file <file>',
     env: 'RINGFENCE_ENROLL_FILE',
-    help: 'like --enroll, with the key in a file, where no list of processes shows it',
+    help: 'like --enroll, but read the key from a file, so that it does not appear in process lists',
     read: path,
   },
   adopt: {
     flags: '--adopt',
     env: 'RINGFENCE_ADOPT',
-    help: 'go on as the device in the state directory although it was enrolled on another machine',
+    help: 'use the identity in the state directory even if it was enrolled on another machine',
     fallback: false,
   },
   publicKey: {
     flags: '--public-key <key>',
     env: 'RINGFENCE_PUBLIC_KEY',
-    help: "the device's tunnel key, to register it with; one is made unless given",
+    help: 'the tunnel public key to register the device with (default: the agent creates one)',
     read: readPublicKey,
   },
   state: {
     flags: '--state <dir>',
     env: 'RINGFENCE_STATE',
-    help: 'directory for what must outlive a restart (default: /var/lib/ringfence-agent as root, else ~/.local/state/ringfence-agent)',
+    help: 'directory for persistent state (default: /var/lib/ringfence-agent as root, else ~/.local/state/ringfence-agent)',
     read: path,
   },
   untilFirstPolicy: {
     flags: '--until-first-policy <closed|open>',
     env: 'RINGFENCE_UNTIL_FIRST_POLICY',
-    help: 'what holds for inbound traffic on the driver interface before any policy is known',
+    help: 'whether inbound traffic on the driver interface is open or closed before the first policy arrives',
     fallback: 'closed',
     read: oneOf<UntilFirstPolicy>(['closed', 'open']),
   },
   keepEstablished: {
     flags: '--keep-established',
     env: 'RINGFENCE_KEEP_ESTABLISHED',
-    help: 'let connections live on whose rule was withdrawn',
+    help: 'keep established connections after their rule is removed',
     fallback: false,
   },
   // Command lines with `--no-` before a name say that it is false.
   serverAccess: {
     flags: '--no-server-access',
     env: 'RINGFENCE_NO_SERVER_ACCESS',
-    help: "judge the agent's own way to its server by the rules too: one outbound rule can then cut the device off",
+    help: 'apply the rules also to the traffic between the agent and its server; an outbound rule can then disconnect the device',
   },
   containers: {
     flags: '--containers <guard|ignore>',
     env: 'RINGFENCE_CONTAINERS',
-    help: 'whether the rules also judge connections that the device redirects or translates for containers',
+    help: 'whether the rules also apply to connections that the device redirects or translates for containers',
     fallback: 'guard',
     read: oneOf<'guard' | 'ignore'>(['guard', 'ignore']),
   },
   tlsCa: {
     flags: '--tls-ca <file>',
     env: 'RINGFENCE_TLS_CA',
-    help: "believe these authorities (PEM) for the server's certificate, instead of the well-known ones",
+    help: 'trust only these certificate authorities (PEM) for the server, instead of the system ones',
     read: path,
   },
   metricsFile: {
@@ -161,14 +161,14 @@ export const agentOptions = {
   logLevel: {
     flags: '--log-level <level>',
     env: 'RINGFENCE_LOG_LEVEL',
-    help: `least level that is logged: ${logLevels.join(', ')}`,
+    help: `minimum log level: ${logLevels.join(', ')}`,
     fallback: 'info',
     read: oneOf<LogLevel>(logLevels),
   },
   remove: {
     flags: '--remove',
     env: 'RINGFENCE_REMOVE',
-    help: 'take the rules away and stop; no agent may be running. What is saved in the state directory stays',
+    help: 'remove the rules and exit; stop the agent first. The state directory stays',
     fallback: false,
   },
 } as const satisfies Readonly<Record<string, OptionSpec>>;

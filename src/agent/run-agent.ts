@@ -53,7 +53,7 @@ export async function runAgent(
     // A device without rules is worse than a second agent, which stops as soon as it is found.
     onSilence: {
       unlocked: (why) => {
-        warnings.push(`${why}; the agent enforces without its locks`);
+        warnings.push(`${why}; the agent continues without its locks`);
         log('error', warnings.join());
       },
       taken: (error) => refused.abort(error),
@@ -134,13 +134,13 @@ export async function runAgent(
     log('warn', `\`ringfence agent status\` will not work: ${error instanceof Error ? error.message : String(error)}`);
   });
   try {
-    log('info', 'the agent starts', { version, pid: process.pid, state });
+    log('info', 'starting the agent', { version, pid: process.pid, state });
     // While they come up, the interfaces are read; if one does not, whoever asks it is told.
     netlink.start();
     nft.start().catch(() => {});
     await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
     refused.signal.throwIfAborted();
-    log('info', 'the agent stops; its rules stay in force');
+    log('info', 'stopping the agent; its rules stay in force');
   } finally {
     await Promise.all([file?.stop(), socket?.close()]);
     await Promise.all([nft.close(), netlink.close()]);
@@ -154,7 +154,7 @@ const lockPatience = 2_000;
 /** What works, and should not stay so: logged once, and shown in the status. */
 function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {
   if (!isPlainRemote(server)) return [];
-  const warning = `${server} is not encrypted: whoever is on the way can read the device's token and change its policy; use https://`;
+  const warning = `${server} is not encrypted: anyone on the network path can read the device's token and change its policy; use https://`;
   log('warn', warning);
   return [warning];
 }
@@ -177,7 +177,7 @@ async function refuseWrongIdentity({ proof, state, organization }: AgentConfig, 
     if (proof.kind === 'enroll' || identity?.organization === organization) return;
     const found = identity === undefined ? 'has no device yet' : 'has a device of another organization';
     throw new WrongOptions(
-      `say which device this is: --device with --token-file, or --enroll with a key (${state} ${found})`,
+      `no device identity: ${state} ${found}. Use --enroll with a key, or --device with --token-file`,
     );
   } catch (error) {
     // What is damaged is logged and tried again while the rules are in force.

@@ -74,10 +74,10 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
       proof.kind === 'enrolled'
         ? await folder.identity()
         : await enrollDevice(options, clientWith(proof.key), proof.publicKey, signal);
-    if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} is gone`);
+    if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} no longer exists`);
     return { device: identity.device, client: clientWith({ text: identity.token }) };
   };
-  const onFault = (fault: unknown): void => log('error', `a fault in the agent: ${String(fault)}`);
+  const onFault = (fault: unknown): void => log('error', `internal error in the agent: ${String(fault)}`);
   let informer: InformerSource | undefined;
   const source = new IdentifiedSource({
     identify,

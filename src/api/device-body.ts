@@ -45,13 +45,12 @@ function addressProblems(given: unknown): RequestProblem[] {
     const pointer = at('/addresses', index);
     const address = parseAddress(text);
     if ('fault' in address) {
-      const reason = address.fault === 'address_invalid' ? 'is no single address' : address.reason;
+      const reason = address.fault === 'address_invalid' ? 'is not a single address' : address.reason;
       problems.push({ pointer, code: address.fault, detail: `${show(text)} ${reason}.` });
       continue;
     }
     const printed = printAddress(address.family, address.value);
-    if (seen.has(printed))
-      problems.push({ pointer, code: 'duplicate', detail: `${printed} stands in addresses already.` });
+    if (seen.has(printed)) problems.push({ pointer, code: 'duplicate', detail: `${printed} is already in addresses.` });
     seen.add(printed);
   }
   return problems;
@@ -86,7 +85,7 @@ function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[]
       problems.push({
         pointer: at('/child_prefix', index),
         code: 'not_a_cidr',
-        detail: `${show(text)} is no CIDR prefix.`,
+        detail: `${show(text)} is not a CIDR prefix.`,
       });
     }
   }

@@ -94,7 +94,11 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
   const fault = textFault(value, { lines: schema.multiline === true });
   if (length < minLength) report(pointer, 'text_too_short', () => `${nameOf(pointer)} must not be empty.`);
   else if (length > maxLength) {
-    report(pointer, 'text_too_long', () => `${nameOf(pointer)} may be ${maxLength} characters long, got ${length}.`);
+    report(
+      pointer,
+      'text_too_long',
+      () => `${nameOf(pointer)} may have at most ${maxLength} characters, got ${length}.`,
+    );
   } else if (fault !== undefined) report(pointer, 'text_invalid', () => `${nameOf(pointer)} ${fault}.`);
 }
 
@@ -104,7 +108,7 @@ function checkInteger(schema: Schema, value: unknown, pointer: string, report: R
     report(pointer, 'not_an_integer', () => `${nameOf(pointer)} must be a whole number, got ${show(value)}.`);
   } else if (value < minimum || value > maximum) {
     const bounds = `between ${minimum} and ${maximum}`;
-    report(pointer, 'out_of_range', () => `${nameOf(pointer)} must lie ${bounds}, got ${show(value)}.`);
+    report(pointer, 'out_of_range', () => `${nameOf(pointer)} must be ${bounds}, got ${show(value)}.`);
   }
 }
 
@@ -123,14 +127,18 @@ function checkArray(schema: Schema, value: unknown, pointer: string, report: Rep
   }
   if (items.length > maxItems) {
     // Not looked at one by one: a list of millions would be answered with millions of problems.
-    return report(pointer, 'too_many_items', () => `${name} may have ${maxItems} entries, here are ${items.length}.`);
+    return report(
+      pointer,
+      'too_many_items',
+      () => `${name} may have at most ${maxItems} entries, got ${items.length}.`,
+    );
   }
   const seen = new Set<unknown>();
   for (const [index, item] of items.entries()) {
     if (schema.items !== undefined) walk(schema.items, item, at(pointer, index), report);
     if (schema.uniqueItems !== true) continue;
     const key = typeof item === 'string' ? item.toLowerCase() : item;
-    if (seen.has(key)) report(at(pointer, index), 'duplicate', () => `${show(item)} stands in ${name} already.`);
+    if (seen.has(key)) report(at(pointer, index), 'duplicate', () => `${show(item)} is already in ${name}.`);
     seen.add(key);
   }
   return undefined;
@@ -149,7 +157,7 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
     report(
       at(pointer, name.slice(0, 100)),
       'unknown_field',
-      () => `There is no field ${show(name)} here; known: ${choices}.`,
+      () => `Unknown field ${show(name)}; known fields: ${choices}.`,
     );
   }
   const count = given.length;

@@ -35,7 +35,7 @@ const firstSteps = `
 First steps:
   $ ringfence login http://127.0.0.1:8080   # sign in to a server
   $ ringfence org create acme               # an organization of your own
-  $ ringfence key create                    # a key with which devices join
+  $ ringfence key create                    # a key that lets devices join
   $ ringfence group create web --in https --applies-to label:web
   $ ringfence status                        # is it in force, and where not?`;
 

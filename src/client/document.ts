@@ -149,14 +149,14 @@ export function documentReader(
     try {
       document = JSON.parse(line);
     } catch (cause) {
-      throw badAnswer('a line of the stream is no JSON', undefined, cause);
+      throw badAnswer('a line of the stream is not JSON', undefined, cause);
     }
-    if (!isObject(document)) return refuse('is no object');
+    if (!isObject(document)) return refuse('is not an object');
     const { type, value } = document;
     const kind = kinds.find((asked) => asked === (document['kind'] ?? only));
-    if (kind === undefined) return refuse('is of a kind that was not asked for');
+    if (kind === undefined) return refuse('has a kind that was not requested');
     if (type === 'tail') return { type, kind };
-    if (type !== 'change' && type !== 'delete') return refuse('is of no type that this client knows');
+    if (type !== 'change' && type !== 'delete') return refuse('has a type that this client does not know');
     if (!isObject(value)) return refuse('has no value');
     const { id, revision } = value;
     if (!isUuid(id)) return refuse('has no id');

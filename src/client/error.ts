@@ -3,12 +3,12 @@ import { errors as wireErrors, type ErrorCode, type RequestProblem } from '../ap
 
 /** What can go wrong on this side of the wire. A code never changes its meaning. */
 const clientErrorCodes = {
-  unreachable: 'no answer came: the server, the network or the address is at fault',
+  unreachable: 'no answer: check the server, the network and the address',
   timed_out: 'the answer took too long',
-  cut_off: 'the stream broke off in the middle',
-  silent: 'the stream went silent: not even a heartbeat came',
-  bad_answer: 'the answer is not what this protocol says',
-  document_too_large: 'an answer, or a document of the stream, is longer than allowed',
+  cut_off: 'the connection broke in the middle of the stream',
+  silent: 'the stream is silent: no heartbeat arrived',
+  bad_answer: 'the answer does not follow the protocol',
+  document_too_large: 'an answer or a document of the stream is too long',
 } as const;
 
 export type ClientErrorCode = ErrorCode | keyof typeof clientErrorCodes;

@@ -213,7 +213,11 @@ describe('the client', () => {
 describe('a failure', () => {
   it('carries code, status, every problem, the devices in the way and the request id', async () => {
     const errors = [
-      { pointer: '/inbound_rules/0/from_port', code: 'port_reversed', detail: 'from_port 9 lies above to_port 1.' },
+      {
+        pointer: '/inbound_rules/0/from_port',
+        code: 'port_reversed',
+        detail: 'from_port 9 is greater than to_port 1.',
+      },
       { pointer: '/group_name', code: 'text_too_short', detail: 'group_name must not be empty.' },
     ];
     const { client } = answering(() =>

@@ -116,11 +116,11 @@ export class Client {
         } catch (cause) {
           own.throwIfAborted();
           if (cause instanceof RingfenceError) throw cause;
-          throw badAnswer(`the answer to ${id} is no JSON`, status, cause);
+          throw badAnswer(`the answer to ${id} is not JSON`, status, cause);
         }
         const isList = paths[id][2] === 'list';
         if (Array.isArray(value) !== isList || typeof value !== 'object' || value === null) {
-          throw badAnswer(`the answer to ${id} is no ${isList ? 'list' : 'record'}`, status);
+          throw badAnswer(`the answer to ${id} is not a ${isList ? 'list' : 'record'}`, status);
         }
         return {
           value: value as Calls[Id]['answer'],

@@ -86,7 +86,7 @@ it('a server that knows no view gives whole records, and is asked for the view a
     const items = request.body as readonly { readonly view?: string }[];
     const at = items.findIndex(({ view }) => view !== undefined);
     if (at >= 0) {
-      const errors = [{ pointer: `/${at}/view`, code: 'unknown_field', detail: 'There is no such field.' }];
+      const errors = [{ pointer: `/${at}/view`, code: 'unknown_field', detail: 'Unknown field.' }];
       return problem(422, { code: 'invalid', errors });
     }
     const stream = new FakeStream(request.signal);

@@ -192,7 +192,7 @@ describe('the end of an informer', () => {
     await ended;
     const second = new AbortController();
     const run = informer.run({ signal: second.signal });
-    await expect(informer.run({ signal: second.signal })).rejects.toThrow('running already');
+    await expect(informer.run({ signal: second.signal })).rejects.toThrow('already running');
     await turn();
     expect(streams).toHaveLength(2);
     expect(asked()).toEqual([{ kind: 'device', gt_revision: 4 }]);

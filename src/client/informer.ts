@@ -212,7 +212,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
-    if (this.#running) throw new TypeError('this informer is running already');
+    if (this.#running) throw new TypeError('this informer is already running');
     this.#running = true;
     try {
       await this.#keepFollowing(signal);

@@ -56,7 +56,7 @@ export class LineReader {
     try {
       return this.#decoder.decode(whole);
     } catch (cause) {
-      throw new RingfenceError({ code: 'bad_answer', message: 'a line of the stream is no UTF-8', cause });
+      throw new RingfenceError({ code: 'bad_answer', message: 'a line of the stream is not UTF-8', cause });
     }
   }
 

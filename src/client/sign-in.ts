@@ -15,7 +15,7 @@ async function ask(
     const response = await send(transport, { method, path, query, accept: 'application/json' }, own);
     const value = await response.json().catch(() => undefined);
     if (typeof value === 'object' && value !== null) return value;
-    throw badAnswer(`the answer to ${path} is no record`, response.status);
+    throw badAnswer(`the answer to ${path} is not a record`, response.status);
   });
 }
 

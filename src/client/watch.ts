@@ -135,7 +135,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
       // Whatever the platform makes of an abort, the reason given for it is what the caller gets.
       this.#own.signal.throwIfAborted();
       if (error instanceof RingfenceError) throw error;
-      throw cutOff(`the stream broke off: ${reasonOf(error)}`, error);
+      throw cutOff(`the stream broke: ${reasonOf(error)}`, error);
     }
   }
 
@@ -217,7 +217,7 @@ const cutOff = (message: string, cause?: unknown): RingfenceError =>
   new RingfenceError({ code: 'cut_off', message, cause });
 
 const tooSilent = (silence: number): RingfenceError =>
-  new RingfenceError({ code: 'silent', message: `nothing came for ${silence / 1_000} s, not even a heartbeat` });
+  new RingfenceError({ code: 'silent', message: `no data and no heartbeat for ${silence / 1_000} s` });
 
 /** The revision of a line that asks back; nothing where it is another document. */
 function askedRevision(line: string): number | undefined {
@@ -250,7 +250,7 @@ async function open(
   );
   const type = response.headers.get('content-type') ?? '';
   if (!type.startsWith('application/json') || response.body === null) {
-    throw badAnswer(`a stream was expected, ${type === '' ? 'nothing' : type} came`, response.status);
+    throw badAnswer(`expected a stream, got ${type === '' ? 'nothing' : type}`, response.status);
   }
   return response as FetchResponse & { readonly body: ByteStream };
 }

@@ -22,7 +22,7 @@ export interface AddressFault {
 }
 
 const invalid = (reason: string): AddressFault => ({ fault: 'address_invalid', reason });
-const neither = invalid('is no address, no CIDR prefix and no first-last range');
+const neither = invalid('is not an address, a CIDR prefix or a first-last range');
 
 /** Longer than any address range that can be written, so that a megabyte of text costs nothing. */
 const longestEntry = 256;
@@ -54,7 +54,7 @@ function parseIPv4(text: string): Address | AddressFault {
   if (quick >= 0) return { family: 4, value: BigInt(quick) };
   const parts = text.split('.');
   if (!parts.every((part) => /^[0-9]+$/.test(part))) return neither;
-  if (parts.length < 4) return { fault: 'address_short', reason: 'is not four numbers with dots between them' };
+  if (parts.length < 4) return { fault: 'address_short', reason: 'does not have four numbers separated by dots' };
   if (parts.length > 4) return invalid('has more than four numbers');
   for (const part of parts) {
     if (part.length > 1 && part.startsWith('0')) {
@@ -82,7 +82,7 @@ function parseGroups(text: string): number[] | AddressFault {
     } else if (/^[0-9a-fA-F]{1,4}$/.test(word)) {
       groups.push(Number.parseInt(word, 16));
     } else {
-      return invalid('is no IPv6 address');
+      return invalid('is not an IPv6 address');
     }
   }
   return groups;
@@ -143,14 +143,14 @@ function parseIPv6(text: string): Address | AddressFault {
   if (!Array.isArray(head)) return head;
   let groups = head;
   if (halves.length === 2) {
-    if (halves[0]?.includes('.')) return invalid('is no IPv6 address');
+    if (halves[0]?.includes('.')) return invalid('is not an IPv6 address');
     const tail = parseGroups(halves[1] ?? '');
     if (!Array.isArray(tail)) return tail;
     const zeros = 8 - head.length - tail.length;
     if (zeros < 1) return invalid('has too many groups');
     groups = [...head, ...Array<number>(zeros).fill(0), ...tail];
   }
-  if (groups.length !== 8) return invalid('is not eight groups long');
+  if (groups.length !== 8) return invalid('does not have eight groups');
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groups;
   const word = (high: number, low: number): bigint => BigInt(high * 65_536 + low);
   return { family: 6, value: (word(a, b) << 96n) | (word(c, d) << 64n) | (word(e, f) << 32n) | word(g, h) };
@@ -159,7 +159,7 @@ function parseIPv6(text: string): Address | AddressFault {
 /** One address, strictly: four decimal numbers, or RFC 4291 text; no zone, no octal, no short form, no spaces. */
 export function parseAddress(text: string): Address | AddressFault {
   if (text.length > longestEntry) return invalid('is too long to be an address');
-  if (text.includes('%')) return { fault: 'address_zone', reason: 'has a zone, which cannot be matched in a packet' };
+  if (text.includes('%')) return { fault: 'address_zone', reason: 'has a zone, which rules cannot match' };
   return text.includes(':') ? parseIPv6(text) : parseIPv4(text);
 }
 
@@ -189,7 +189,7 @@ export function parseRange(written: string): FamilyRange | AddressFault {
   }
   if (slash >= 0) return invalid('mixes a CIDR prefix with a first-last range');
   const ends = /^([^-\s]+)[ \t]*-[ \t]*([^-\s]+)$/.exec(text);
-  if (ends === null) return invalid('is no range of the form first-last');
+  if (ends === null) return invalid('is not a range of the form first-last');
   const first = parseAddress(ends[1] ?? '');
   if ('fault' in first) return first;
   const last = parseAddress(ends[2] ?? '');

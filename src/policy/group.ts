@@ -48,9 +48,9 @@ const forbiddenInLines = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/;
 
 /** What PostgreSQL text and a terminal cannot carry: NUL, lone surrogates; in one-line texts every control character. */
 export function textFault(text: string, { lines }: { readonly lines: boolean }): string | undefined {
-  if (halfPair.test(text)) return 'holds half a surrogate pair';
+  if (halfPair.test(text)) return 'contains half a surrogate pair';
   const forbidden = lines ? forbiddenInLines : forbiddenInLine;
-  return forbidden.test(text) ? 'holds control characters' : undefined;
+  return forbidden.test(text) ? 'contains control characters' : undefined;
 }
 
 export interface TextRule {
@@ -65,7 +65,7 @@ function readText(body: JsonObject, name: string, rule: TextRule, problems: Prob
   const here = at('', name);
   if (value === undefined) return undefined;
   if (value === null) {
-    problems.add(here, 'null_not_allowed', () => `${name} must be a string; leave it out if it is not to change.`);
+    problems.add(here, 'null_not_allowed', () => `${name} must be a string; to keep the current value, omit it.`);
     return undefined;
   }
   if (typeof value !== 'string') {
@@ -77,7 +77,7 @@ function readText(body: JsonObject, name: string, rule: TextRule, problems: Prob
   const fault = length > rule.longest ? undefined : textFault(value, rule);
   if (length < rule.shortest) problems.add(here, 'text_too_short', () => `${name} must not be empty.`);
   else if (length > rule.longest) {
-    problems.add(here, 'text_too_long', () => `${name} may be ${rule.longest} characters long, got ${length}.`);
+    problems.add(here, 'text_too_long', () => `${name} may have at most ${rule.longest} characters, got ${length}.`);
   } else if (fault !== undefined) problems.add(here, 'text_invalid', () => `${name} ${fault}.`);
   return value;
 }
@@ -106,13 +106,25 @@ function readApplication(
   const said = { applies_to: field(body, 'applies_to'), guardrail: field(body, 'guardrail') };
   const guardrail = guardrailKinds.find((kind) => kind === said.guardrail);
   if (said.guardrail === null) {
-    problems.add('/guardrail', 'null_not_allowed', () => 'guardrail must be a string; leave it out for a plain group.');
+    problems.add(
+      '/guardrail',
+      'null_not_allowed',
+      () => 'guardrail must be a string; for a group that is not a guardrail, omit it.',
+    );
   } else if (said.guardrail !== undefined && guardrail === undefined) {
     const known = guardrailKinds.join(', ');
-    problems.add('/guardrail', 'not_one_of', () => `${show(said.guardrail)} is no guardrail; known: ${known}.`);
+    problems.add(
+      '/guardrail',
+      'not_one_of',
+      () => `${show(said.guardrail)} is not a kind of guardrail; known kinds: ${known}.`,
+    );
   } else if (mode === 'update' && said.guardrail !== undefined && guardrail !== stored?.guardrail) {
     const is = stored?.guardrail === undefined ? 'no guardrail' : `a guardrail of kind ${stored.guardrail}`;
-    problems.add('/guardrail', 'guardrail_fixed', () => `The group is ${is}, and stays so; make another group.`);
+    problems.add(
+      '/guardrail',
+      'guardrail_fixed',
+      () => `The group is ${is}, and this cannot change; create another group.`,
+    );
   }
   const applies_to =
     said.applies_to === undefined ? undefined : readSelectors(said.applies_to, '/applies_to', problems, most);

@@ -15,12 +15,12 @@ describe('a label', () => {
     ['', 'is empty'],
     ['a'.repeat(64), 'is longer than 63 characters'],
     ['DB', 'has upper-case letters; labels are lower case'],
-    ['a b', 'has other characters'],
-    ['ä', 'has other characters'],
-    ['a\n', 'has other characters'],
-    ['-a', 'must begin and end with a letter or a digit'],
-    ['a.', 'must begin and end with a letter or a digit'],
-    ['/', 'must begin and end with a letter or a digit'],
+    ['a b', 'has characters other than'],
+    ['ä', 'has characters other than'],
+    ['a\n', 'has characters other than'],
+    ['-a', 'must start and end with a letter or a digit'],
+    ['a.', 'must start and end with a letter or a digit'],
+    ['/', 'must start and end with a letter or a digit'],
   ])('%j is none, and the reason is told', (text, reason) => {
     const fault = parseLabel(text);
     if (typeof fault === 'string') throw new Error(`${text} was taken for a label`);

@@ -25,6 +25,6 @@ export function parseLabel(text: string): Label | LabelFault {
   if (text === '') return invalid('is empty');
   if (text.length > labelLimits.length) return invalid(`is longer than ${labelLimits.length} characters`);
   if (/[A-Z]/.test(text)) return invalid('has upper-case letters; labels are lower case');
-  if (/[^a-z0-9._/-]/.test(text)) return invalid('has other characters than a-z, 0-9, ".", "_", "/" and "-"');
-  return invalid('must begin and end with a letter or a digit');
+  if (/[^a-z0-9._/-]/.test(text)) return invalid('has characters other than a-z, 0-9, ".", "_", "/" and "-"');
+  return invalid('must start and end with a letter or a digit');
 }

@@ -29,7 +29,7 @@ export function refuseUnknownFields(
       problems.add(
         at(pointer, name.slice(0, 100)),
         'unknown_field',
-        () => `There is no field ${show(name)} here; known: ${known.join(', ')}.`,
+        () => `Unknown field ${show(name)}; known fields: ${known.join(', ')}.`,
       );
     }
   }
@@ -45,7 +45,11 @@ function readProtocol(rule: JsonObject, pointer: string, problems: Problems): Pr
   const lower = typeof value === 'string' && value.length <= 16 ? value.toLowerCase() : '';
   const protocol = protocols.find((known) => known === lower);
   if (protocol === undefined) {
-    problems.add(here, 'unknown_protocol', () => `${show(value)} is no protocol; known: ${protocols.join(', ')}.`);
+    problems.add(
+      here,
+      'unknown_protocol',
+      () => `${show(value)} is not a protocol; known protocols: ${protocols.join(', ')}.`,
+    );
   }
   return protocol;
 }
@@ -63,7 +67,7 @@ function readPort(
   } else if (typeof value !== 'number' || !Number.isInteger(value)) {
     problems.add(here, 'port_not_integer', () => `${name} must be a whole number, got ${show(value)}.`);
   } else if (value < 0 || value > highestPort) {
-    problems.add(here, 'port_out_of_range', () => `${name} must lie between 0 and ${highestPort}, got ${show(value)}.`);
+    problems.add(here, 'port_out_of_range', () => `${name} must be between 0 and ${highestPort}, got ${show(value)}.`);
   } else {
     return value;
   }
@@ -96,7 +100,7 @@ function checkPorts(
       () => `${name} is 0 and the other port is not: give both ports, or 0 in both for any port.`,
     );
   } else if (from > to) {
-    problems.add(at(pointer, 'from_port'), 'port_reversed', () => `from_port ${from} lies above to_port ${to}.`);
+    problems.add(at(pointer, 'from_port'), 'port_reversed', () => `from_port ${from} is greater than to_port ${to}.`);
   }
 }
 
@@ -114,7 +118,11 @@ function readRanges(
   const here = at(pointer, 'ip_ranges');
   if (value === undefined) return undefined;
   if (value === null) {
-    problems.add(here, 'null_not_allowed', () => 'ip_ranges must be an array; leave it out or empty for any address.');
+    problems.add(
+      here,
+      'null_not_allowed',
+      () => 'ip_ranges must be an array; for any address, omit it or leave it empty.',
+    );
     return undefined;
   }
   if (!Array.isArray(value)) {
@@ -193,7 +201,7 @@ export const tooManyRanges = (pointer: string, count: number, problems: Problems
   problems.add(
     pointer,
     'too_many_ranges',
-    () => `A group may name ${rangesPerGroup} address ranges, here are ${count}.`,
+    () => `A group may have at most ${rangesPerGroup} address ranges, got ${count}.`,
   );
 
 /**
@@ -218,7 +226,7 @@ export function readRules(
     problems.add(
       pointer,
       'too_many_rules',
-      () => `A group may have ${limits.rulesPerDirection} rules in each direction, here are ${count}.`,
+      () => `A group may have at most ${limits.rulesPerDirection} rules in each direction, got ${count}.`,
     );
   // What is too much is not looked at one by one.
   if (value.length > limits.rulesPerDirection) {

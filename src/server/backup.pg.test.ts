@@ -51,7 +51,9 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
   await store.close();
   await database.stop();
 
-  await expect(restore(at({ data }), file, { replace: false })).rejects.toThrow(/not empty: give --replace/);
+  await expect(restore(at({ data }), file, { replace: false })).rejects.toThrow(
+    /not empty: to replace its content with the backup, use --replace/,
+  );
   await writeFile(join(folder, 'broken'), (await readFile(file)).subarray(0, -200));
   await expect(restore(at({ data }), join(folder, 'broken'), { replace: true })).rejects.toThrow(/pg_restore failed/);
   await expect(restore(at({ data }), join(folder, 'absent'), { replace: true })).rejects.toThrow(

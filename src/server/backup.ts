@@ -63,8 +63,8 @@ export const backup = (
 
 const contentsOf = (webhooks: boolean): string =>
   webhooks
-    ? 'It holds names, rules and the signing secrets of webhooks: keep it private.'
-    : 'It holds names and rules: keep it private. Webhooks are left out, and have to be created again after a restore.';
+    ? 'It contains names, rules and the signing secrets of webhooks: keep it private.'
+    : 'It contains names and rules: keep it private. It does not contain webhooks: create them again after a restore.';
 
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
 export function restore(
@@ -78,7 +78,7 @@ export function restore(
     if (!empty && !options.replace) {
       throw new DatabaseError(
         'failed',
-        'the database is not empty: give --replace to put the backup in the place of what is there',
+        'the database is not empty: to replace its content with the backup, use --replace',
       );
     }
     await restoreDump({ url, programs, signal: options.signal, file: resolve(file) });
@@ -111,7 +111,7 @@ export async function runBackup(
     } else {
       await restore(where, file, { replace: command.replace === true, signal });
       process.stdout.write(
-        `${file} is in place. When the server runs again, agents and other readers that saw later changes start afresh.\n`,
+        `${file} is restored. When the server runs again, agents and other clients that saw later changes read everything again.\n`,
       );
     }
     return 0;
@@ -119,7 +119,7 @@ export async function runBackup(
     const known =
       error instanceof DatabaseError || error instanceof StoreError || (error instanceof Error && 'syscall' in error);
     if (!known) throw error;
-    const reason = error instanceof StoreError ? 'the database cannot be reached' : error.message;
+    const reason = error instanceof StoreError ? 'cannot reach the database' : error.message;
     process.stderr.write(`ringfence: ${reason}\n`);
     return 1;
   } finally {

@@ -73,7 +73,7 @@ export async function listen(app: FastifyInstance, config: ServerConfig): Promis
   } catch (error) {
     if (!isSystemError(error)) throw error;
     const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-    const why = error.code === 'EADDRINUSE' ? 'another program listens there' : error.message;
+    const why = error.code === 'EADDRINUSE' ? 'another program already uses this address' : error.message;
     throw new StartError([`cannot listen on ${shown}: ${why}`]);
   }
   const { address, port: taken, family } = app.server.address() as AddressInfo;

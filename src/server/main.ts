@@ -29,10 +29,12 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
     const { file, token } = server.firstAdmin;
     const admin = '  The first administrator is "admin". Its token';
     // What is no terminal may be a journal that many read, and that keeps it.
-    say(terminal ? `${admin}, shown this once and kept in ${file}:\n  ${token}` : `${admin} lies in ${file}.`);
+    say(terminal ? `${admin}(shown only once, and saved in ${file}):\n  ${token}` : `${admin} is in ${file}.`);
   }
   if (server.issuer === undefined) return;
-  say(`  Demo  an identity provider at ${server.issuer} that lets anybody in, as "ada" or "bob". Never for real use.`);
+  say(
+    `  Demo  an identity provider at ${server.issuer}. Anyone can sign in as "ada" or "bob". Do not use it in production.`,
+  );
   say(`        In a browser: ${server.url}/ui/, then "Sign in with the demo provider".`);
   say(`        In a terminal: ringfence login ${server.url}`);
 }
@@ -111,7 +113,9 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     if (task === undefined) return 0;
     // Its files may have been replaced under a running server: what one version asks of another is not defined.
     if (task.version !== version) {
-      throw new StartError([`version ${version} was installed while version ${task.version} runs: restart the server`]);
+      throw new StartError([
+        `version ${version} is installed, but version ${task.version} is running: restart the server`,
+      ]);
     }
     const { streams, workerPeers } = worker;
     const databaseDirectory = config.databaseUrl === undefined ? config.data : undefined;
@@ -155,7 +159,7 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     return 2;
   }
   if (values.checkConfig === true) {
-    for (const line of ['The configuration is good.', ...describeConfig(config).map((part) => `  ${part}`)]) say(line);
+    for (const line of ['The configuration is valid.', ...describeConfig(config).map((part) => `  ${part}`)]) say(line);
     return 0;
   }
   const worker = WorkerProcess.current();
@@ -173,13 +177,13 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     const server = await Promise.race([starting, signals.first.then(() => undefined)]);
     if (server === undefined) {
       // A start may hang where nothing can be undone. Whatever it began is made to end with this process.
-      complain('told to stop before it was ready');
+      complain('stopped before the server was ready');
       process.exit(1);
     }
     announce(server, config, { say, terminal: process.stdout.isTTY });
     await notifyReady(process.env);
     await signals.first;
-    say('Stopping: requests in flight may finish.');
+    say('Stopping. The server finishes the requests in flight.');
     exitWithin(config.shutdownTimeout * 1000 + databaseGraceMs, 1);
     await server.close();
     exitWithin(lingerMs, 0);

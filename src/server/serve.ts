@@ -162,7 +162,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
       if (error.problem.code === 'schema_too_new') {
         const { found, known } = error.problem;
         throw new StartError([
-          `the database has schema ${found}, this program knows up to ${known}: it was used by a later version; upgrade this one`,
+          `the database has schema ${found}, but this program supports only schemas up to ${known}: a later version used it; upgrade this program`,
         ]);
       }
       if (error.code !== 'unavailable' || clock() >= until) {
@@ -178,7 +178,7 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   const obstacles = await store.phaseObstacles(config.phase);
   if (obstacles.length === 0) return;
   throw new StartError(
-    [`phase ${config.phase} cannot hold the stored data:`, ...obstacles.map((obstacle) => `  - ${obstacle}`)],
+    [`the stored data is not possible in phase ${config.phase}:`, ...obstacles.map((obstacle) => `  - ${obstacle}`)],
     2,
   );
 }
@@ -188,7 +188,7 @@ async function browserOf(...[config, around, where]: Parameters<typeof browserSi
   try {
     return await browserSignInOf(config, around, where);
   } catch (error) {
-    throw new StartError([`cannot use the client's secret: ${innermost(error)}`]);
+    throw new StartError([`cannot read the client secret: ${innermost(error)}`]);
   }
 }
 

@@ -138,7 +138,7 @@ describe.each([
     });
     const { stdout } = await device.run(['status', '--state', state]);
     expect(stdout).toMatch(new RegExp(`server access +${host} port 8080`));
-    expect(stdout).toMatch(/out: .*[1-9]\d* on the agent's way to its server/);
+    expect(stdout).toMatch(/out: .*[1-9]\d* between the agent and its server/);
     // What is out of use goes a moment later.
     await eventually(
       () => 'nothing is left that no rule needs',

@@ -77,7 +77,7 @@ describe('pages', () => {
       const answer = await server.nobody.get('/readyz');
       expect([answer.status, answer.json.detail]).toEqual([
         503,
-        'Not ready: a later version has migrated the database, and this server is to be replaced by it.',
+        'Not ready: a later version has migrated the database; upgrade this server.',
       ]);
       expect((await place.owner.api.get('/api/users/me')).status).toBe(200);
     } finally {

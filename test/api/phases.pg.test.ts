@@ -115,7 +115,7 @@ test('lowering the phase below what the stored data uses is refused at start, wi
   };
   const second = await refusal(2);
   expect(second.exitCode).toBe(2);
-  expect(second.lines[0]).toBe('phase 2 cannot hold the stored data:');
+  expect(second.lines[0]).toBe('the stored data is not possible in phase 2:');
   expect(second.lines[1]).toMatch(/^ {2}- organization .* \(acme\): 1 device has more than 1 group/);
   expect(second.lines[2]).toMatch(/^ {2}- organization .* \(acme\): 1 group applies by label$/);
   expect((await refusal(1)).lines.length).toBeGreaterThan(second.lines.length);

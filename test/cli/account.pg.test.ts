@@ -51,7 +51,7 @@ describe('login', () => {
   it.each([
     [['login'], /no server given/],
     [['login', 'ftp://x'], /is not a server URL/],
-    [['login', 'http://user:secret@127.0.0.1'], /must not hold a user name/],
+    [['login', 'http://user:secret@127.0.0.1'], /must not contain a user name/],
     [['login', 'http://127.0.0.1:1', '--profile', '../x'], /is not a profile name/],
     [['login', 'http://127.0.0.1:1', '--token-file', '/nowhere'], /cannot read the token file/],
   ])('answers wrong usage with one line and code 2: %j', async (args, message) => {
@@ -68,7 +68,7 @@ describe('login', () => {
     const person = await installed.program.as('plain');
     const outcome = await person.run(['login', remote], { input: stage.place.owner.token });
     expect(outcome).toMatchObject({ code: 0, stdout: '' });
-    expect(outcome.stderr).toMatch(/^Warning: .* over plain http.*\n.*Signed in/);
+    expect(outcome.stderr).toMatch(/^Warning: .* uses plain http.*\n.*Signed in/);
     expect(await person.run(['whoami', '-q'])).toMatchObject({ code: 0, stderr: '' });
     const unreached = await person.run(['login', 'http://[::ffff:127.0.0.1]:1'], { input: 'x' });
     expect(unreached.stderr).toMatch(/^Warning: /);
@@ -146,7 +146,7 @@ describe('login', () => {
     await writeFile(profilesOf(person), '{"current":1}');
     const outcome = await person.run(['whoami']);
     expect(outcome.code).toBe(1);
-    expect(outcome.stderr).toContain('cannot be read as profiles');
+    expect(outcome.stderr).toContain('is not a valid profile file');
   });
 });
 
@@ -168,7 +168,7 @@ describe('org and member', () => {
     );
     expect(await person.run(['org', 'use', 'Globex Inc.'])).toMatchObject({ code: 0 });
     expect((await person.run(['org', 'create', 'a third'])).stderr).toMatch(
-      /this one: ringfence org use [\da-f-]{36}\n$/,
+      /To switch, run: ringfence org use [\da-f-]{36}\n$/,
     );
     expect((await person.run(['group', 'list', '-q'])).stdout).toBe(`${organization.security_groups[0]}\n`);
     expect(await person.run(['org', 'delete', organization.id])).toMatchObject({ code: 2 });
@@ -241,7 +241,7 @@ describe('user, token and key', () => {
     const second = await grace.run(['token', 'create', 'ci', '--expires', '90d', '--read-only']);
     expect(second.stdout).toMatch(/scope +read-only\n/);
     expect(second.stdout).toMatch(/token +rf_user_\S+\n/);
-    expect(second.stderr).toContain('not shown again');
+    expect(second.stderr).toContain('You cannot see it again');
     const secret = /token +(\S+)/.exec(second.stdout)?.[1] ?? '';
     const robot = await signedIn(secret);
     expect(await robot.run(['org', 'create', 'x'])).toMatchObject({ code: 4 });

@@ -65,7 +65,7 @@ it('a pattern changes and deletes many devices, and only those', async () => {
 it('a prefix whose address has further bits is taken, and said to mean less than it says', async () => {
   await done(people.owner.run(['group', 'create', 'web']));
   const { code, stderr } = await people.owner.run(['group', 'allow', 'web', 'in', 'tcp', '22', 'from', '10.1.2.3/8']);
-  expect([code, stderr]).toEqual([0, '10.1.2.3/8 means 10.0.0.0/8: what stands behind the prefix does not count.\n']);
+  expect([code, stderr]).toEqual([0, '10.1.2.3/8 means 10.0.0.0/8: the bits after the prefix are ignored.\n']);
   const exact = await people.owner.run(['group', 'allow', 'web', 'in', 'tcp', '23', 'from', '10.0.0.0/8,10.1.2.3']);
   expect(exact.stderr).toBe('');
 });

@@ -55,9 +55,9 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'org edit', args: [`org-${tag}`, '--description', 'x'], shows: /org-/, data: true },
   { path: 'org delete', args: [`org-${tag}`], asks: true, shows: /org-/ },
   { path: 'org use', args: [stage.place.org], shows: /acme/ },
-  { path: 'user list', shows: /may not|not allowed|administrator/i },
-  { path: 'user create', args: [`new-${tag}`], shows: /may not|not allowed|administrator/i },
-  { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /may not|not allowed|administrator/i },
+  { path: 'user list', shows: /permission|not allowed|administrator/i },
+  { path: 'user create', args: [`new-${tag}`], shows: /permission|not allowed|administrator/i },
+  { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /permission|not allowed|administrator/i },
   { path: 'member add', args: [guest], shows: /user-/, data: true },
   { path: 'member list', shows: /owner-/, data: true },
   { path: 'member show', args: [guest], shows: /user-/, data: true },
@@ -244,7 +244,7 @@ describe('Ctrl-C', () => {
     // A quick machine may be done before the signal comes.
     if (code !== 0) {
       expect(code).toBe(130);
-      expect(stderr).toContain(`${first.length} of ${count} changes were made; applying again makes the rest.`);
+      expect(stderr).toContain(`${first.length} of ${count} changes were made. Apply again to make the rest.`);
     }
     expect(await person.run(['apply', '--yes', '-f', file])).toMatchObject({ code: 0 });
     expect(await made()).toHaveLength(count);

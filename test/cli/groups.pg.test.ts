@@ -65,13 +65,13 @@ describe('group', () => {
       dry('device', 'groups', 'add', 'web-1', 'web'),
       dry('device', 'label', 'add', 'web-1', 'prod'),
     ]);
-    const concerns = 'It concerns 1 device: web-1. Nothing was written.\n';
+    const concerns = 'It affects 1 device: web-1. Nothing was written.\n';
     expect(created).toBe(`+ group db\n    + applies to label:web\n    + in tcp 5432 from any\n${concerns}`);
     expect(allowed).toBe(`~ group web\n    + in tcp 22 from any\n${concerns}`);
     expect(revoked).toBe(`~ group web\n    - in tcp 443 from any\n${concerns}`);
     expect(edited).toBe(`~ group web\n    ~ name web → www\n${concerns}`);
     expect(deleted).toBe(`- group web\n${concerns}`);
-    expect(reset).toMatch(/^~ group default\n(?: {4}.*\n)*No device has it\. Nothing was written\.\n$/);
+    expect(reset).toMatch(/^~ group default\n(?: {4}.*\n)*It applies to no devices\. Nothing was written\.\n$/);
     expect(restored).toBe(`~ group web\n${concerns}`);
     expect([grouped, labelled]).toEqual(['Groups of device web-1: web.\n', 'Labels of device web-1: prod, web.\n']);
     expect(await head()).toBe(before);
@@ -85,7 +85,7 @@ describe('group', () => {
   it('says what an empty direction means', async () => {
     await done(people.owner.run(['group', 'create', 'closed']));
     const shown = await done(people.owner.run(['group', 'show', 'closed']));
-    expect(shown).toMatch(/in +nothing \(only replies\)\nout +everything \(no outbound rules\)\n/);
+    expect(shown).toMatch(/in +nothing \(only replies\)\nout +all traffic \(no outbound rules\)\n/);
   });
 
   it('of a member is its own, and the organization is not the member to write to', async () => {
@@ -129,7 +129,7 @@ describe('rules in words', () => {
     expect(await done(people.owner.run(allow))).toMatch(/in +tcp 443 from 10\.0\.0\.0\/8, fd00::\/8\n/);
     const { revision } = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     const again = await people.owner.run(allow);
-    expect(again.stderr).toContain('nothing was changed');
+    expect(again.stderr).toContain('Nothing was changed');
     expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
     expect(await done(people.owner.run(['group', 'allow', 'web', 'out', 'udp 53 to any']))).toMatch(
       /out +udp 53 to any\n/,
@@ -144,14 +144,14 @@ describe('rules in words', () => {
     expect(missing.code).toBe(3);
     expect(missing.stderr).toContain('tcp 8000-8999 from 10.1.0.1-10.1.0.9');
     expect(await done(people.owner.run(['group', 'revoke', 'web', 'out', 'all']))).toContain(
-      'everything (no outbound rules)',
+      'all traffic (no outbound rules)',
     );
   });
 
   it.each([
-    [['in', 'tcp', '70000'], /from_port must lie between 0 and 65535, got 70000/],
+    [['in', 'tcp', '70000'], /from_port must be between 0 and 65535, got 70000/],
     [['in', 'tcp', '443', 'from', '010.0.0.1'], /"010\.0\.0\.1" has a leading zero|010\.0\.0\.1/],
-    [['in', 'tcp', '90-80'], /from_port 90 lies above to_port 80/],
+    [['in', 'tcp', '90-80'], /from_port 90 is greater than to_port 80/],
     [['in', 'icmp', '80'], /icmp rule has no ports/],
     [['in', 'ipv4', 'from', '::1'], /is IPv6, but the rule's protocol is ipv4/],
     [['in', 'tpc', '80'], /did you mean `tcp`/],
@@ -211,7 +211,7 @@ describe('group edit', () => {
     await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
     const env = await editor(`sed -i 's/tcp 80/tcp 99999/' "$1"`, `sed -i 's/tcp 99999/tcp 81/' "$1"`);
     await done(people.owner.run(['group', 'edit', 'web'], { env }));
-    expect(await readFile(`${env['EDITOR']}.seen.1`, 'utf8')).toMatch(/# This cannot be applied:\n#.*65535/);
+    expect(await readFile(`${env['EDITOR']}.seen.1`, 'utf8')).toMatch(/# Fix these errors:\n#.*65535/);
     expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).inbound_rules).toMatchObject([
       { from_port: 81 },
     ]);
@@ -228,7 +228,7 @@ describe('group edit', () => {
       env: await editor(`echo 'inbound: [tcp x]' > "$1"`, 'true'),
     });
     expect(wrong.code).toBe(2);
-    const kept = /kept in (\S+)/.exec(wrong.stderr)?.[1] ?? '';
+    const kept = /saved in (\S+)/.exec(wrong.stderr)?.[1] ?? '';
     expect(await readFile(kept, 'utf8')).toContain('tcp x');
     expect((await json(people.owner.run(['group', 'show', 'web', '-o', 'json']))).revision).toBe(revision);
   });
@@ -239,8 +239,8 @@ describe('group edit', () => {
     const env = await editor(`${other} && sed -i 's/tcp 80/tcp 82/' "$1"`);
     const outcome = await people.owner.run(['group', 'edit', 'web'], { env });
     expect(outcome.code).toBe(5);
-    expect(outcome.stderr).toMatch(/somebody else changed it/);
-    expect(outcome.stderr).toMatch(/kept in \S+/);
+    expect(outcome.stderr).toMatch(/someone else changed it/);
+    expect(outcome.stderr).toMatch(/saved in \S+/);
     const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
     expect(group).toMatchObject({ group_description: 'other', inbound_rules: [{ from_port: 80 }] });
   });

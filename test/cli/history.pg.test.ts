@@ -16,7 +16,7 @@ it('a group that was changed and deleted by mistake is found in the log and come
   expect(await done(owner.run(['group', 'diff', 'web']))).toMatch(/→ \d+\n {2}- in tcp 443 from any\n$/);
   expect(await done(owner.run(['group', 'diff', 'web', '1', String(good.revision)]))).toContain('+ name web');
   expect(await done(owner.run(['group', 'diff', 'web', String(good.revision), String(good.revision)]))).toContain(
-    'Nothing differs',
+    'No differences',
   );
 
   await done(owner.run(['group', 'delete', 'web', '--yes']));

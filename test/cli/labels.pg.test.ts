@@ -41,8 +41,8 @@ it('only an owner sets them, also by an enrollment key; wrong ones are refused w
   expect(await done(people.owner.run(['key', 'list']))).toMatch(/rack +\S+ +db, prod /);
   for (const [label, why] of [
     ['DB', /upper-case/],
-    ['db-', /begin and end with/],
-    ['d b', /other characters/],
+    ['db-', /start and end with/],
+    ['d b', /characters other than/],
   ] as const) {
     const outcome = await people.owner.run(['device', 'label', 'add', 'mine', label]);
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
@@ -62,9 +62,7 @@ it('groups are attached by label, and a device tells why each group is in effect
   expect(await done(people.owner.run(['device', 'groups', 'add', '--label', 'app', 'web']))).toBe(
     'Groups of device app-1: web.\n',
   );
-  expect(await done(people.owner.run(['device', 'groups', 'list', 'app-1']))).toMatch(
-    /web +\S+ +the list of the device/,
-  );
+  expect(await done(people.owner.run(['device', 'groups', 'list', 'app-1']))).toMatch(/web +\S+ +the device lists it/);
   expect(await done(people.owner.run(['device', 'show', 'db-1']))).toMatch(/groups +\S+ \(it is the default group\)\n/);
 });
 

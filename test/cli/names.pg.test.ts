@@ -29,19 +29,19 @@ it('rules name devices by label, by name and all of them, and are shown, revoked
     },
   ]);
   const again = await people.owner.run(['group', 'allow', 'db', ...words]);
-  expect(again.stderr).toContain('nothing was changed');
+  expect(again.stderr).toContain('Nothing was changed');
   await done(people.owner.run(['group', 'allow', 'db', 'out', 'tcp 443 to all-devices']));
   await done(people.owner.run(['device', 'delete', 'bastion', '--yes']));
   const shown = await done(people.owner.run(['group', 'show', 'db']));
   expect(shown).toContain(`device:${bastion.id}`);
-  expect(shown).toMatch(/stale +device .* is gone/);
+  expect(shown).toMatch(/stale +device .* no longer exists/);
   expect(shown).toMatch(/out +tcp 443 to all-devices/);
   await done(people.owner.run(['group', 'revoke', 'db', 'out', 'tcp', '443', 'to', 'all-devices']));
   for (const [rule, why] of [
     ['tcp 1 from label:DB', /upper-case/],
     ['tcp 1 from device:nobody', /no device is called nobody/],
     ['tcp 1 from app-1', /write `label:app-1` for a label, `device:app-1` for a device/],
-    ['tcp 1 from any, label:app', /`any` stands alone/],
+    ['tcp 1 from any, label:app', /`any` cannot be combined/],
   ] as const) {
     const outcome = await people.owner.run(['group', 'allow', 'db', 'in', rule]);
     expect(outcome.stdout).toBe('');
@@ -109,7 +109,7 @@ it('a guardrail forbids whatever groups say, warns of rules that it makes void, 
   expect(await people.member.run(made.with(2, 'mine'))).toMatchObject({ code: 4 });
   const file = await people.owner.file('kind.yaml', 'groups: [{name: no-telnet, inbound: [tcp 23]}]');
   const refused = await people.owner.run(['apply', file, '--yes']);
-  expect(refused.stderr).toMatch(/kind\.yaml:1: group no-telnet is guardrail forbid and stays so/);
+  expect(refused.stderr).toMatch(/kind\.yaml:1: group no-telnet is guardrail forbid, and this cannot change/);
 });
 
 it('files carry names there and back', async () => {
@@ -139,7 +139,7 @@ it('files carry names there and back', async () => {
   const wrong = await people.owner.run(['apply', '-f', '-', '--yes'], {
     input: 'groups:\n  - name: x\n    applies_to: [db]\n    inbound:\n      - tcp 1 from device:ghost\n',
   });
-  expect(wrong.stderr).toMatch(/stdin:3: `db`: `db` names no devices/);
+  expect(wrong.stderr).toMatch(/stdin:3: `db`: `db` does not select devices/);
   expect(wrong.stderr).toMatch(/stdin:5: `tcp 1 from device:ghost`: no device is called ghost/);
 });
 
@@ -168,10 +168,12 @@ it('what takes the last group from a device names it, asks in a terminal, and ne
     for (const name of names) expect(refused.stderr).toContain(`${name} (`);
   }
   expect(await open()).toEqual([]);
-  const no = await owner.inTerminal(['group', 'edit', 'old', '--applies-to', 'none'], { typed: [[/Go on\?/, 'n\n']] });
+  const no = await owner.inTerminal(['group', 'edit', 'old', '--applies-to', 'none'], {
+    typed: [[/Continue\?/, 'n\n']],
+  });
   expect([no.code, await open()]).toEqual([5, []]);
   expect(no.stdout).toMatch(/default group would apply to them:\n {2}db-1 \(.*\)\n {2}db-2 /);
-  const yes = await owner.inTerminal(['device', 'label', 'remove', 'db-1', 'db'], { typed: [[/Go on\?/, 'y\n']] });
+  const yes = await owner.inTerminal(['device', 'label', 'remove', 'db-1', 'db'], { typed: [[/Continue\?/, 'y\n']] });
   expect(yes.code).toBe(0);
   expect(await open()).toHaveLength(1);
   await done(owner.run(['device', 'label', 'add', 'db-1', 'db']));

@@ -81,7 +81,9 @@ describe('apply', () => {
     const before = await head();
     const refused = await people.owner.run(['apply', '-f', file]);
     expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toMatch(/^ringfence: Apply this change\? Nobody is here to answer: use --yes to go on\.\n$/);
+    expect(refused.stderr).toMatch(
+      /^ringfence: Apply this change\? There is no terminal to answer on\. To continue, use --yes\.\n$/,
+    );
     expect(await head()).toBe(before);
     expect(await people.owner.run(['apply', file], { env: { RINGFENCE_YES: '1' } })).toMatchObject({ code: 0 });
     // A script that changes nothing needs no answer.
@@ -129,7 +131,7 @@ describe('apply', () => {
     expect(await done(people.owner.run(['group', 'list']))).toContain('old');
     const refused = await people.owner.run(['apply', '-f', '-', '--prune'], { input });
     expect(refused).toMatchObject({ code: 2 });
-    expect(refused.stderr).toContain('Apply this change? Groups that are deleted: old. Nobody is here to answer');
+    expect(refused.stderr).toContain('Apply this change? Groups to delete: old. There is no terminal to answer on');
     expect(await done(people.owner.run(['apply', '-f', '-', '--prune', '--yes'], { input }))).toBe(
       '- group old\n1 deleted.\n',
     );
@@ -186,15 +188,15 @@ things: []
     const outcome = await people.owner.run(['apply', '--yes', '-f', '-'], { input });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     for (const part of [
-      /^ {2}stdin:3: `tcp 99999`: from_port must lie between/m,
+      /^ {2}stdin:3: `tcp 99999`: from_port must be between/m,
       /^ {2}stdin:3: A rule needs from_port/m,
-      /^ {2}stdin:4: organization group a stands in stdin:2 already/m,
+      /^ {2}stdin:4: organization group a is already in stdin:2/m,
       /^ {2}stdin:5: `owner` must be/m,
       /^ {2}stdin:5: .*colour/m,
       /^ {2}stdin:6: `tpc 1`: `tpc` is not a protocol/m,
       /^ {2}stdin:8: `device` must be/m,
       /^ {2}stdin:9: `groups` must be a list/m,
-      /^ {2}stdin:10: there is no field `things`/m,
+      /^ {2}stdin:10: unknown field `things`/m,
     ]) {
       expect(outcome.stderr).toMatch(part);
     }
@@ -213,7 +215,7 @@ things: []
     );
     const several = await people.owner.run(['apply', '--yes', broken, unknown]);
     expect(several).toMatchObject({ code: 2, stdout: '' });
-    expect(several.stderr).toMatch(/broken\.yaml:\d: this is no YAML: /);
+    expect(several.stderr).toMatch(/broken\.yaml:\d: not valid YAML: /);
     const ghosts = await people.owner.run(['apply', '--yes', unknown]);
     expect(ghosts.code).toBe(3);
     expect(ghosts.stderr).toMatch(/unknown\.yaml:3: no device is called ghost/);
@@ -242,7 +244,7 @@ things: []
 describe('watch', () => {
   it('prints what is there, then every change as it happens, and ends in order on Ctrl-C', async () => {
     await device('edge-1');
-    const watching = people.owner.run(['watch'], { until: { pattern: /no more/, signal: 'SIGINT' } });
+    const watching = people.owner.run(['watch'], { until: { pattern: /removed in/, signal: 'SIGINT' } });
     // The server tells the streams; nothing here waits for a clock.
     await people.place.owner.api.expect(201, 'POST', `${people.place.base}/security_groups`, {
       group_name: 'web',
@@ -266,7 +268,7 @@ describe('watch', () => {
     expect(stdout).toMatch(/\d\d:\d\d:\d\d \+ device edge-1 [0-9a-f-]{36} {2}revision \d+\n/);
     expect(stdout).toMatch(/\+ group web|~ group web/);
     expect(stdout).toMatch(
-      /~ group web [0-9a-f-]{36} {2}revision \d+, no more in tcp \d+ from any, now in tcp \d+ from any\n/,
+      /~ group web [0-9a-f-]{36} {2}revision \d+, removed in tcp \d+ from any, added in tcp \d+ from any\n/,
     );
     expect(stderr).toMatch(/Up to date at revision \d+: 1 device, \d groups/);
   });
@@ -329,7 +331,7 @@ describe('explain', () => {
     const outcome = await done(ask('--from', 'app', '--to', 'db', '--port', '5432', '--exit-code'));
     expect(outcome).toBe(
       'allowed by policy, but app has never reported, and db has never reported: a new tcp 5432 connection from app (100.64.0.1) to db (100.64.0.2)\n' +
-        '  out of app: allowed, no outbound rules, so everything may leave (default)\n' +
+        '  out of app: allowed, no outbound rules, so all traffic may leave (default)\n' +
         '  into db: allowed, rule `tcp 5432 from 100.64.0.0/10` of group db\n',
     );
   });
@@ -369,7 +371,7 @@ describe('explain', () => {
     expect(outcome).toMatch(
       /^refused by policy, but db has never reported: a new udp 53 connection from 203\.0\.113\.9 to db/,
     );
-    expect(outcome).toContain('the other end was not judged');
+    expect(outcome).toContain('The other side was not checked');
     expect(await done(ask('--from', '203.0.113.9', '--to', 'app', '--proto', 'icmp'))).toMatch(/^allowed/);
   });
 
@@ -377,13 +379,13 @@ describe('explain', () => {
     [['app', 'db'], /needs a port: .* app-1 db-1 ssh/],
     [['--from', 'app', '--to', 'db'], /needs a port: .*--port/],
     [['--from', 'app', '--to', 'db', '--proto', 'icmp', '--port', '1'], /has no ports/],
-    [['--from', 'app', '--to', '::1', '--port', '1'], /no packet goes between them/],
-    [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither end is a device/],
-    [['--from', 'app', '--port', '1'], /where it goes/],
+    [['--from', 'app', '--to', '::1', '--port', '1'], /no traffic is possible between them/],
+    [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither the source nor the destination is a device/],
+    [['--from', 'app', '--port', '1'], /the destination/],
     [['app', 'db', '5432', 'x'], /too many/],
     [['app', 'db', '5432', '--port', '1'], /twice/],
     [['--who', 'db', '--from', 'app', '--port', '1'], /--who/],
-    [['app'], /where it goes/],
+    [['app'], /the destination/],
     [['--from', 'app', '--to', 'db', '--proto', 'smtp'], /is not a protocol/],
   ])('answers a wrong question with one line and code 2: %j', async (args, message) => {
     const outcome = await ask(...args);

@@ -80,7 +80,7 @@ it('on a terminal, where the server has a provider, login shows a code and waits
   expect(outcome.stdout).toMatch(
     new RegExp(`open ${provider.issuer}/device in any browser and enter the code\n {2}\\S+`),
   );
-  expect(outcome.stdout).toMatch(/good for 10 minutes/);
+  expect(outcome.stdout).toMatch(/expires in 10 minutes/);
   expect(outcome.stdout).toContain(`Signed in to ${server.url} as ada@example.org`);
   expect((await stat(fileOf(person))).mode & 0o777).toBe(0o600);
   const { token, sign_in } = await profileOf(person);
@@ -133,7 +133,7 @@ it('logout ends the sign-in at the provider', async () => {
   const { sign_in } = await profileOf(person);
   const outcome = await person.run(['logout']);
   expect(outcome.code).toBe(0);
-  expect(outcome.stderr).toContain('The sign-in was ended at the provider.');
+  expect(outcome.stderr).toContain('The sign-in at the provider has ended.');
   expect(await readFile(fileOf(person), 'utf8')).not.toContain(sign_in.refresh_token);
   const form = { grant_type: 'refresh_token', client_id: 'tests', refresh_token: sign_in.refresh_token };
   const answer = await fetch(`${provider.issuer}/token`, { method: 'POST', body: new URLSearchParams(form) });
@@ -165,7 +165,7 @@ it('a sign-in that is denied or given up leaves nothing behind', async () => {
   expect(denied).toMatchObject({ code: 4, stdout: '' });
   expect(denied.stderr).toMatch(/ringfence: the sign-in was denied\n$/);
   for (const way of ['--device', '--browser']) {
-    const until = { pattern: way === '--device' ? /Ctrl-C gives up/ : byBrowser, signal: 'SIGINT' as const };
+    const until = { pattern: way === '--device' ? /Press Ctrl-C to cancel/ : byBrowser, signal: 'SIGINT' as const };
     expect(await person.run(['login', server.url, way], { until, env: agreed })).toMatchObject({
       code: 130,
       stdout: '',
@@ -182,7 +182,7 @@ it('a token still signs in where it is named or piped, and a server without a pr
   try {
     const outcome = await person.run(['login', plain.url, '--device']);
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
-    expect(outcome.stderr).toMatch(/offers no sign-in at an identity provider/);
+    expect(outcome.stderr).toMatch(/has no identity provider/);
     expect(await person.run(['login', plain.url, '--device', '--browser'])).toMatchObject({ code: 2 });
   } finally {
     await plain.close();
@@ -250,11 +250,16 @@ async function startHostile(parameters: Readonly<Record<string, string>>) {
 
 it.each<readonly [what: string, parameters: Record<string, string>, served: ServedResource | undefined, says: RegExp]>([
   ['asks for a token for the real server', { resource: 'REAL' }, undefined, /meant for http:\S+, not for http/],
-  ['is unknown to the provider', {}, undefined, /the identity provider gives no tokens for this server/],
+  ['is unknown to the provider', {}, undefined, /the identity provider does not know this server as a resource/],
   ['is at a provider that heeds no resource', {}, { audience: 'REAL' }, /meant for http:\S+, not for http/],
   ['is at a provider that names servers by words', {}, { audience }, /meant for urn:ringfence:test, .*--audience urn/s],
-  ['is at a provider whose tokens cannot be read', {}, { format: 'opaque' }, /does not say for whom it is/],
-  ['wants the answer elsewhere', { request_uri: 'https://evil.example' }, undefined, /`request_uri`, which no server/],
+  ['is at a provider whose tokens cannot be read', {}, { format: 'opaque' }, /issued a token without an audience/],
+  [
+    'wants the answer elsewhere',
+    { request_uri: 'https://evil.example' },
+    undefined,
+    /`request_uri` to the provider; a server may not/,
+  ],
 ])('a hostile server that %s gets no token', async (what, parameters, served, says) => {
   const real = (text: string): string => text.replace('REAL', server.url);
   const told = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, real(value)]));
@@ -297,7 +302,9 @@ it('where the audience is a name, a person says whether it is this server, and a
     };
     const first = await attempt(named.url);
     expect(first).toMatchObject({ code: 0 });
-    expect(first.stdout).toContain(`If it does not, ${named.url} can use the token as you at the server that does.`);
+    expect(first.stdout).toContain(
+      `If it belongs to another server, ${named.url} can use the token there in your name.`,
+    );
     const second = await attempt(hostile.url, '--profile', 'other');
     expect(second).toMatchObject({
       code: 4,

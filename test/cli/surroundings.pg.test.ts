@@ -28,10 +28,10 @@ describe('nft', () => {
   it("shows the agent's way to its server as the agent reported it, and that it is missing where it did not", async () => {
     const before = await people.owner.run(['nft', 'edge']);
     expect(before.stdout).not.toContain('out-server');
-    expect(before.stderr).toContain("Not in it: the agent's way to its server");
+    expect(before.stderr).toContain('Not included: the rules for the traffic between the agent and its server');
     await report({ server_access: access, containers: 'guard' });
     const { stdout, stderr } = await people.owner.run(['nft', 'edge']);
-    expect(stderr).not.toContain('Not in it');
+    expect(stderr).not.toContain('Not included');
     expect(stdout).toContain('ip daddr 100.64.0.9 tcp dport 8443 counter name out-server accept');
     expect(stdout).toContain('ip6 daddr fd7f::9 tcp dport 8443 counter name out-server accept');
     expect(stdout).toContain('ip daddr 100.64.0.53 udp dport 53 counter name out-server accept');
@@ -60,8 +60,8 @@ describe('explain', () => {
     await report({ server_access: access });
     const outcome = await done(ask('--from', 'edge', '--to', '100.64.0.9', '--port', '8443'));
     expect(outcome).toMatch(/^allowed by policy, but edge was last seen /);
-    expect(outcome).toContain("out of edge: allowed, admitted as the agent's way to its server\n");
-    expect(outcome).toContain("Containers on edge have no part in it: the way is the agent's own.\n");
+    expect(outcome).toContain('out of edge: allowed, admitted as traffic between the agent and its server\n');
+    expect(outcome).toContain('This does not include containers on edge: only the agent itself may use it.\n');
     const verdict = async (...args: readonly string[]): Promise<unknown> =>
       (await json(ask('--from', 'edge', ...args, '-o', 'json'))).sides[0].reason;
     expect(await verdict('--to', '100.64.0.53', '--proto', 'udp', '--port', '53')).toBe('server');
@@ -75,10 +75,10 @@ describe('explain', () => {
   it('says that containers are judged alike, or not at all', async () => {
     const refused = await done(ask('--from', '100.64.0.9', '--to', 'edge', '--port', '22'));
     expect(refused).toContain(
-      "So is a container's published port on edge, by the port that the connection is made to.\n",
+      'The same applies to a published container port on edge; the rules see the published port.\n',
     );
     await report({ containers: 'ignore' });
     const ignored = await done(ask('--from', '100.64.0.9', '--to', 'edge', '--port', '22'));
-    expect(ignored).toContain('Containers on edge are not judged: its agent ignores them.\n');
+    expect(ignored).toContain('The rules do not apply to containers on edge: its agent ignores them.\n');
   });
 });

@@ -48,9 +48,9 @@ it('when the time is over it ends with 6 and names the device that never reporte
   expect(asked.stdout).toMatch(/\n\nnever seen: install the agent on the device, or delete the device\n$/);
   expect(restored.code).toBe(6);
   expect(restored.stdout).toMatch(/waiting for revision \d+: in force on 0 of 1 device \(1 never seen\)/);
-  expect(restored.stdout).toMatch(/time is over: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
+  expect(restored.stdout).toMatch(/timeout: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
   expect(labelled).toMatchObject({ code: 6, stdout: 'Labels of device edge: app.\n' });
-  expect(labelled.stderr).toMatch(/^ringfence: time is over: revision \d+ is in force on 0 of 1 device/);
+  expect(labelled.stderr).toMatch(/^ringfence: timeout: revision \d+ is in force on 0 of 1 device/);
   expect(labelled.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
   expect(labelled.stderr).toContain('never seen: install the agent on the device');
 });
@@ -209,7 +209,7 @@ it('who deletes a user waits where the devices went along, and is told where nob
   const seen = await owner.run(remove, asAdmin);
   const { revision } = await place.owner.api.expect(200, 'GET', place.base);
   expect(seen).toMatchObject({ code: 6, stdout: expect.stringMatching(/^Deleted user /) });
-  expect(seen.stderr).toContain(`time is over: revision ${revision} is in force on 0 of 1 device (1 never seen)`);
+  expect(seen.stderr).toContain(`timeout: revision ${revision} is in force on 0 of 1 device (1 never seen)`);
   await done(owner.run(['member', 'remove', admin, '--yes']));
 
   const another = await newPerson(server, 'another');
@@ -217,7 +217,7 @@ it('who deletes a user waits where the devices went along, and is told where nob
   await another.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'another' });
   const hidden = await owner.run(['user', 'delete', another.id, '--yes', '--wait=50s'], asAdmin);
   expect(hidden).toMatchObject({ code: 4, stdout: expect.stringMatching(/^Deleted user /) });
-  expect(hidden.stderr).toMatch(/in an organization that you are not a member of, only the members can see/);
+  expect(hidden.stderr).toMatch(/only members of an organization can see whether it is in force there/);
   const nobody = await newPerson(server, 'nobody');
   expect(await owner.run(['user', 'delete', nobody.id, '--yes', '--wait=50s'], asAdmin)).toMatchObject({ code: 0 });
 });

@@ -48,7 +48,7 @@ describe('connections', () => {
     await hold('admitted', 23);
     await edit([port(23)]);
     await fleet.eventually(2, 'connections are ended', async () =>
-      (await agentLog()).includes('connections were ended'),
+      (await agentLog()).includes('the agent ended connections'),
     );
     expect(await fleet.device(1).perform({ do: 'echo', name: 'withdrawn', timeoutMs: aWhile })).toBe('closed');
     expect(await fleet.device(1).perform({ do: 'echo', name: 'admitted', timeoutMs })).toBe('open');

@@ -216,7 +216,7 @@ it('while the provider is away people are told so, and sessions go on', async ()
   provider.unreachable(true);
   try {
     const answer = await late.nobody.get('/api/auth/login?here=1');
-    expect([answer.status, answer.text]).toEqual([503, expect.stringContaining('cannot be reached right now')]);
+    expect([answer.status, answer.text]).toEqual([503, expect.stringContaining('cannot reach the identity provider')]);
     expect((await me()).username).toBe('alice@example.org');
   } finally {
     provider.unreachable(false);

@@ -66,9 +66,9 @@ it('goes with neither another provider nor an address that others reach, and say
   const run = (...args: readonly string[]) =>
     program.run(['server', '--demo-idp', '--data', join(data, 'none'), ...args]);
   const beyond = await run('--listen', '0.0.0.0:0');
-  expect(beyond).toMatchObject({ code: 2, stderr: expect.stringContaining('lets anybody in') });
+  expect(beyond).toMatchObject({ code: 2, stderr: expect.stringContaining('lets anyone sign in') });
   const two = await run('--oidc-issuer', 'https://login.example.org', '--oidc-audience', 'x');
-  expect(two).toMatchObject({ code: 2, stderr: expect.stringContaining('leave --oidc-issuer out') });
+  expect(two).toMatchObject({ code: 2, stderr: expect.stringContaining('remove --oidc-issuer') });
   // The program lies in a folder of its own, as an installation does.
   const missing = await run('--listen', '127.0.0.1:0');
   expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining('npm install oidc-provider') });

@@ -89,7 +89,7 @@ describe('refused is', () => {
   });
 
   it('a token of another issuer, whoever signed it', async () => {
-    const another = 'The access token comes from an issuer that is not accepted here.';
+    const another = 'The access token comes from an issuer that this server does not accept.';
     expect(await why(await forge({ iss: 'https://elsewhere.example' }))).toBe(another);
     expect(await why(await forge({ iss: `${provider.issuer}/` }))).toBe(another);
     expect(await why(await forge({ iss: undefined }))).toBe(another);
@@ -101,7 +101,7 @@ describe('refused is', () => {
       const both = verifier({ issuers: [provider.issuer, other.issuer] });
       expect(await both(await forge({ iss: other.issuer }))).toEqual({
         kind: 'rejected',
-        why: 'The access token is signed by a key that its issuer does not have.',
+        why: 'The access token is signed with a key that its issuer does not publish.',
       });
       expect(await both((await other.signIn('bob')).accessToken)).toMatchObject({ issuer: other.issuer });
     } finally {
@@ -112,7 +112,9 @@ describe('refused is', () => {
   it('an expired token, one that is not valid yet, and one that never ends', async () => {
     expect(await why(await forge({ exp: seconds(-60) }))).toBe('The access token has expired.');
     expect(await why(await forge({ nbf: seconds(60) }))).toBe('The access token is not valid yet.');
-    expect(await why(await forge({ exp: undefined }))).toBe('The access token has no good claim `exp`.');
+    expect(await why(await forge({ exp: undefined }))).toBe(
+      'The claim `exp` of the access token is missing or invalid.',
+    );
   });
 
   it('a token that was issued in the future, by more than clocks may differ', async () => {
@@ -121,17 +123,21 @@ describe('refused is', () => {
   });
 
   it('a token without a subject', async () => {
-    expect(await why(await forge({ sub: undefined }))).toBe('The access token has no good claim `sub`.');
-    expect(await why(await forge({ sub: '' }))).toBe('The access token has no good claim `sub`.');
-    expect(await why(await forge({ sub: 'x'.repeat(256) }))).toBe('The access token has no good claim `sub`.');
+    expect(await why(await forge({ sub: undefined }))).toBe(
+      'The claim `sub` of the access token is missing or invalid.',
+    );
+    expect(await why(await forge({ sub: '' }))).toBe('The claim `sub` of the access token is missing or invalid.');
+    expect(await why(await forge({ sub: 'x'.repeat(256) }))).toBe(
+      'The claim `sub` of the access token is missing or invalid.',
+    );
   });
 
   it('a token without a signature: alg none', async () => {
     const header = base64url.encode(JSON.stringify({ alg: 'none', kid: provider.key().kid }));
     const unsigned = `${header}.${accessToken.split('.')[1]}.`;
-    expect(await why(unsigned)).toBe('The access token is signed by an algorithm that is not accepted.');
+    expect(await why(unsigned)).toBe('The access token is signed with an algorithm that the server does not accept.');
     expect(await why(`${header}.${accessToken.split('.')[1]}.AAAA`)).toBe(
-      'The access token is signed by an algorithm that is not accepted.',
+      'The access token is signed with an algorithm that the server does not accept.',
     );
   });
 
@@ -141,20 +147,20 @@ describe('refused is', () => {
       {},
       { key: { kty: 'oct', k: x.padEnd(43, 'A') }, alg: 'HS256', kid: provider.key().kid },
     );
-    expect(await why(forged)).toBe('The access token is signed by an algorithm that is not accepted.');
+    expect(await why(forged)).toBe('The access token is signed with an algorithm that the server does not accept.');
   });
 
   it('a token whose words or signature were changed', async () => {
     const [header, , signature] = accessToken.split('.');
     const words = base64url.encode(JSON.stringify({ ...decodeJwt(accessToken), sub: 'admin' }));
-    expect(await why(`${header}.${words}.${signature}`)).toBe("The access token's signature does not verify.");
-    expect(await why(`${accessToken.slice(0, -6)}AAAAAA`)).toBe("The access token's signature does not verify.");
+    expect(await why(`${header}.${words}.${signature}`)).toBe('The signature of the access token is invalid.');
+    expect(await why(`${accessToken.slice(0, -6)}AAAAAA`)).toBe('The signature of the access token is invalid.');
   });
 
   it('an ID token: it says who signed in somewhere, and opens nothing here', async () => {
     const verify = verifier({ audiences: ['tests'] });
     expect(decodeJwt(idToken).aud).toBe('tests');
-    expect(await verify(idToken)).toEqual({ kind: 'rejected', why: 'This is no access token.' });
+    expect(await verify(idToken)).toEqual({ kind: 'rejected', why: 'This is not an access token.' });
   });
 
   it('everything else that providers sign, told by its type or by what stands in it', async () => {
@@ -245,7 +251,7 @@ describe('keys', () => {
       expect(await verify(await forgeFresh(before, own, now))).toMatchObject({ kind: 'verified' });
       expect(await verify(before)).toEqual({
         kind: 'rejected',
-        why: 'The access token is signed by a key that its issuer does not have.',
+        why: 'The access token is signed with a key that its issuer does not publish.',
       });
     } finally {
       await own.stop();
@@ -264,7 +270,7 @@ describe('keys', () => {
       });
       const token = (await own.signIn('alice')).accessToken;
       own.unreachable(true);
-      const away = { kind: 'rejected', why: 'The identity provider cannot be reached right now. Try again shortly.' };
+      const away = { kind: 'rejected', why: 'The server cannot reach the identity provider. Try again shortly.' };
       expect(await verify(token)).toEqual({ ...away, retryAfterSeconds: 1 });
       expect(await verify(token)).toEqual({ ...away, retryAfterSeconds: 1 });
       expect(warned).toHaveLength(1);

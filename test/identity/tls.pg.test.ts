@@ -233,9 +233,9 @@ describe('over TLS', () => {
     try {
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsCert, second.cert);
-      for (let tries = 0; !server.logged().includes('cannot be read anew') && tries < 12_000; tries += 1)
+      for (let tries = 0; !server.logged().includes('cannot reload the certificate') && tries < 12_000; tries += 1)
         await sleep(5);
-      expect(server.logged()).toContain('the certificate cannot be read anew');
+      expect(server.logged()).toContain('cannot reload the certificate');
       expect(await subjectAt(server.url)).toBe('first');
       await writeFile(files.tlsKey, second.key);
       for (let tries = 0; (await subjectAt(server.url)) === 'first' && tries < 12_000; tries += 1) await sleep(5);

@@ -113,7 +113,7 @@ test('a lab in a terminal ends with Ctrl-C and takes everything with it', async 
 });
 
 test.each([
-  [['try', '1', '2', 'tcp', '22', '--name', 'absent'], 3, /there is no lab absent/],
+  [['try', '1', '2', 'tcp', '22', '--name', 'absent'], 3, /lab absent does not exist/],
   [['up', '--name', 'No/Such'], 2, /small letters/],
   [['up', '--devices', 'many'], 2, /--devices must be a number/],
 ])('a wrong command is one line: %j', async (args, code, message) => {

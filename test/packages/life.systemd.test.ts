@@ -174,7 +174,7 @@ describe.each<[string, Suite]>([
     await machine.ok(
       `for pid in $(cat /proc/${before}/task/*/children); do grep -q ringfence /proc/$pid/cmdline && kill -9 $pid && break; done`,
     );
-    await machine.until(`journalctl -u ringfence-server | grep -q 'was installed while version ${version} runs'`);
+    await machine.until(`journalctl -u ringfence-server | grep -q 'is installed, but version ${version} is running'`);
     for (const path of ['/readyz', '/ui/', '/api/openapi.json', '/api/docs']) await machine.ok(fetching(path));
     expect(await unit('server', 'MainPID')).toBe(before);
     await machine.ok('dpkg --configure -a');

@@ -56,7 +56,7 @@ describe('a database that is gone', () => {
         expect(answer.text).not.toContain(tmpdir());
       }
       const ready = await server.nobody.get('/readyz');
-      expect([ready.status, ready.json.detail]).toEqual([503, 'Not ready: the database cannot be reached.']);
+      expect([ready.status, ready.json.detail]).toEqual([503, 'Not ready: cannot reach the database.']);
       expect((await server.nobody.get('/healthz')).status).toBe(200);
       // What is refused before the database is asked is refused as ever.
       expect((await server.nobody.get(base)).status).toBe(401);

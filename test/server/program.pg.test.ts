@@ -114,7 +114,7 @@ describe('refusing', () => {
   test.each([
     [['--phase', '4'], {}, /'--phase <1\|2\|3>' argument '4' is invalid. It must be a whole number from 1 to 3\./],
     [['--listen', 'nowhere'], {}, /It must be an address with a port/],
-    [['--database-url', 'mysql://x'], {}, /It must begin with postgres:\/\//],
+    [['--database-url', 'mysql://x'], {}, /It must start with postgres:\/\//],
     [['--rate-limit', 'fast'], {}, /whole number/],
     [['--log-level', 'loud'], {}, /It must be one of fatal, error/],
     [['--fase', '1'], {}, /unknown option '--fase'.*Did you mean --phase\?/],
@@ -150,7 +150,7 @@ describe('refusing', () => {
     ]);
     await run.shows(/waiting for the database/);
     const ended = await run.stop();
-    expect([ended.code, ended.stderr]).toEqual([1, 'ringfence: told to stop before it was ready\n']);
+    expect([ended.code, ended.stderr]).toEqual([1, 'ringfence: stopped before the server was ready\n']);
   });
 
   test('a data directory that cannot be: one clear line and exit 1', async () => {
@@ -184,7 +184,7 @@ describe('refusing', () => {
     other.close();
     expect([ended.code, ended.stderr]).toEqual([
       1,
-      `ringfence: cannot listen on 127.0.0.1:${port}: another program listens there\n`,
+      `ringfence: cannot listen on 127.0.0.1:${port}: another program already uses this address\n`,
     ]);
   });
 
@@ -213,7 +213,7 @@ describe('refusing', () => {
     const ended = await program.run(args).ended;
     expect(ended.code).toBe(1);
     expect(ended.stderr).toMatch(
-      /^ringfence: the database has schema 9999, this program knows up to \d+[^\n]*upgrade[^\n]*\n$/,
+      /^ringfence: the database has schema 9999, but this program supports only schemas up to \d+[^\n]*upgrade[^\n]*\n$/,
     );
   });
 
@@ -252,7 +252,7 @@ describe('asking about options', () => {
       RINGFENCE_DATABASE_URL: 'postgres://user:hunter2@db/x?password=hunter2',
     }).ended;
     expect([good.code, good.stderr]).toEqual([0, '']);
-    expect(good.stdout).toContain('The configuration is good.');
+    expect(good.stdout).toContain('The configuration is valid.');
     expect(good.stdout).toContain('phase 2');
     expect(good.stdout).toContain('user:***@db');
     expect(good.stdout).not.toContain('hunter2');

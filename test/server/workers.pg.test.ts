@@ -148,7 +148,7 @@ test('streams on different workers see what is written through any, lose nothing
   for (const stream of watching) expect((await stream.count(13)).told).toEqual(told);
 
   process.kill(workers[0] ?? 0, 'SIGKILL');
-  await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
+  await run.shows(/worker \d exited unexpectedly \(SIGKILL\)/);
   // A connection that was kept open to that worker is dead, though this process may not have heard of it yet.
   admin.close();
   // With the process its connections were closed: whatever is answered now comes after that, and these hear of it in their turn.
@@ -229,7 +229,7 @@ test('whoever comes while a worker is frozen is answered, also when that worker 
   // All but one are answered in any case; a server that hands connections out would have handed one to each worker.
   await until('answers', () => waiting.filter(({ status }) => status === 200).length >= 11 || undefined);
   process.kill(frozen, 'SIGKILL');
-  await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
+  await run.shows(/worker \d exited unexpectedly \(SIGKILL\)/);
   await Promise.all(waiting.map((stream) => stream.tail()));
   expect(others.every((pid) => alive(pid))).toBe(true);
   admin.close();
@@ -315,7 +315,7 @@ test('a port that is taken: the workers say so in one clear line, and nothing is
     const second = program.run(['server', '--listen', host, '--data', other, '--workers', '2']);
     const ended = await second.ended;
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toMatch(/^ringfence: cannot listen on .*: another program listens there\n$/);
+    expect(ended.stderr).toMatch(/^ringfence: cannot listen on .*: another program already uses this address\n$/);
   } finally {
     await rm(other, { recursive: true, force: true });
   }
@@ -344,7 +344,7 @@ test('a bound on streams holds for all workers together, and what a killed one h
   await until('only streams are connected', () => connected().reduce((sum, count) => sum + count) <= 21);
   const [killed = 0] = workersOf(run).toSorted((a, b) => connectionsOf(b, port) - connectionsOf(a, port));
   process.kill(killed, 'SIGKILL');
-  await run.shows(/worker \d ended unexpectedly \(SIGKILL\)/);
+  await run.shows(/worker \d exited unexpectedly \(SIGKILL\)/);
   await until('streams that are cut off', () => streams.some((stream) => stream.status === 200 && stream.closed));
   // A connection that was kept open to that worker is dead, though this process may not have heard of it yet.
   api.close();

@@ -109,7 +109,7 @@ test('a device and a group tell whether a change is in force, from what agents r
       policy_digest_form: digestForm,
       interface: 'tun7',
     });
-    await expectShown(card.getByText('the rules in its kernel are not the ones that its policy asks for'));
+    await expectShown(card.getByText('the rules in its kernel do not match its policy'));
     await report({ state: 'applied', revision, policy_digest, policy_digest_form: digestForm, interface: 'tun7' });
     await expectShown(card.getByText('The policy on this page is in force'));
     await page.getByRole('button', { name: 'Show' }).click();

@@ -14,7 +14,7 @@ export const commandFlowTable = (run: Run): FlowTable => ({
   },
   async listSockets(visit) {
     const { code, stdout, stderr } = await run(['ss', '--all', '--tcp', '--numeric', '--no-header']);
-    if (code !== 0) throw new CannotRun(`ss does not list sockets: ${firstLine(stderr)}`);
+    if (code !== 0) throw new CannotRun(`ss cannot list sockets: ${firstLine(stderr)}`);
     visit(parseSockets(stdout));
   },
   abort: (flows) => endSockets(run, flows),
@@ -28,13 +28,13 @@ export const commandFlowTable = (run: Run): FlowTable => ({
       lines.map((line) => `${line}\n`).join(''),
     );
     if (code !== 0 && code !== nothingDeleted)
-      throw new CannotRun(`conntrack does not forget connections: ${firstLine(stderr)}`);
+      throw new CannotRun(`conntrack cannot delete connections: ${firstLine(stderr)}`);
   },
 });
 
 async function everyFlow(run: Run): Promise<readonly Flow[]> {
   const { code, stdout, stderr } = await run(['conntrack', '-L']);
-  if (code !== 0) throw new CannotRun(`conntrack does not list connections: ${firstLine(stderr)}`);
+  if (code !== 0) throw new CannotRun(`conntrack cannot list connections: ${firstLine(stderr)}`);
   return parseFlows(stdout);
 }
 

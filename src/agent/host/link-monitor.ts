@@ -35,7 +35,7 @@ const isIpLink = (value: unknown): value is IpLink =>
 /** The links in a listing of `ip -j link`. Throws where the text is none. */
 export function parseLinks(text: string): readonly Link[] {
   const listing: unknown = text.trim() === '' ? [] : JSON.parse(text);
-  if (!Array.isArray(listing)) throw new TypeError('ip listed something that is no list of links');
+  if (!Array.isArray(listing)) throw new TypeError('the output of ip is not a list of links');
   return listing.filter(isIpLink).map(({ ifindex, ifname, flags, master }) => ({
     index: ifindex,
     name: ifname,
@@ -107,7 +107,7 @@ export class LinkMonitor {
         child.kill('SIGKILL');
         child.stdout?.destroy();
         child.stderr?.destroy();
-        reject(new Error('`ip link show` gives no answer'));
+        reject(new Error('`ip link show` does not answer'));
       });
     });
   }

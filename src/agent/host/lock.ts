@@ -120,7 +120,7 @@ function tryLock(
       });
     };
     const silence = setTimeout(() => {
-      const why = `${folders} cannot be locked: flock has not answered for ${patience / 1_000} s`;
+      const why = `${folders} cannot be locked: flock did not answer within ${patience / 1_000} s`;
       if (onSilence === undefined) {
         giveUp();
         reject(new Locked(why));
@@ -143,14 +143,14 @@ function tryLock(
       clearTimeout(silence);
       if (released) return;
       if (held) {
-        onLost?.(`the lock on ${folders} is lost: its holder ended by ${signal ?? code}`);
+        onLost?.(`the lock on ${folders} is lost: its holder exited with ${signal ?? code}`);
         return;
       }
       const other = code === null ? undefined : places[code - taken];
       if (isLate) {
         if (other !== undefined) onSilence?.taken(new Locked(other.held));
       } else if (other !== undefined) resolve(other);
-      else reject(new Locked(`${folders} cannot be locked: ${said.trim() || `flock ended with ${code}`}`));
+      else reject(new Locked(`${folders} cannot be locked: ${said.trim() || `flock exited with code ${code}`}`));
     });
   });
 }

@@ -22,12 +22,12 @@ test('root’s own directory is trusted, also by a link, and under /tmp, where n
 
 test('a directory in which others may write is not, nor one that stands in such a place', async () => {
   await chmod(folder, 0o770);
-  await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`others may write to ${folder}`);
+  await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`other users may write to ${folder}`);
   await chmod(folder, 0o1777);
   await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(SharedFolder);
   await chmod(folder, 0o700);
   await chmod(above, 0o777);
-  await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`others may write to ${above}`);
+  await expect(refuseSharedFolder(folder, 0)).rejects.toThrow(`other users may write to ${above}`);
 });
 
 test('a directory of another user is not, nor one that stands in it', async () => {

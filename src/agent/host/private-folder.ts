@@ -21,9 +21,14 @@ export async function refuseSharedFolder(folder: string, user: number | undefine
   for (let path = real, above = false; ; path = dirname(path), above = true) {
     const { uid, mode } = await stat(path);
     if (uid !== 0)
-      throw new SharedFolder(`${path} belongs to user ${uid}: root keeps nothing there (chown root ${path})`);
+      throw new SharedFolder(
+        `${path} belongs to user ${uid}: root does not store files there. Run: chown root ${path}`,
+      );
     const isOpen = (mode & writableByOthers) !== 0 && !(above && (mode & sticky) !== 0);
-    if (isOpen) throw new SharedFolder(`others may write to ${path}: root keeps nothing there (chmod go-w ${path})`);
+    if (isOpen)
+      throw new SharedFolder(
+        `other users may write to ${path}: root does not store files there. Run: chmod go-w ${path}`,
+      );
     if (dirname(path) === path) return;
   }
 }

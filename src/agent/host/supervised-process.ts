@@ -102,7 +102,7 @@ export class SupervisedProcess {
       child.once('error', (error) => end(`${command} cannot be started: ${error.message}`));
       child.once('close', (code, signal) => {
         const reason = said.trim() === '' ? '' : `: ${said.trim()}`;
-        end(`${argv.join(' ').slice(0, 100)} ended by ${signal ?? `itself with code ${code}`}${reason}`);
+        end(`${argv.join(' ').slice(0, 100)} exited with ${signal ?? `code ${code}`}${reason}`);
       });
     });
   }

@@ -25,7 +25,7 @@ export function foreignParts(
   const chains = [...installed.chains.values()]
     .filter(({ name }) => !own.has(name) && before?.chains.has(name) !== true)
     .filter(({ attachment }) => before !== undefined || attachment !== undefined)
-    .map(({ name }): Finding => ({ code: 'foreign_chain', name, detail: 'the table holds a chain that is not ours' }));
+    .map(({ name }): Finding => ({ code: 'foreign_chain', name, detail: 'the table contains a foreign chain' }));
   const leftover = (each: InstalledObject): boolean =>
     (isOurCounter(each) || isOurMap(each)) &&
     (before === undefined || before.objects.some(({ name }) => name === each.name));
@@ -38,7 +38,7 @@ export function foreignParts(
   const objects = foreign.map(({ object, name }): Finding => ({
     code: 'foreign_object',
     name,
-    detail: `the table holds a ${object} that is not ours`,
+    detail: `the table contains a foreign ${object}`,
   }));
   return [...chains, ...objects];
 }

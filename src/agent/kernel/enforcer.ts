@@ -202,7 +202,7 @@ export class Enforcer {
     const policy = readBack(installed, inForce.target);
     if (policy !== undefined) return { ...inspection, policy };
     const why = findingsIn(installed, inForce.ruleset).map(({ detail }) => detail);
-    throw new ReadBackMismatch(`the rules in force are not the policy: ${why.join('; ') || 'they read otherwise'}`);
+    throw new ReadBackMismatch(`the rules in the kernel do not match the policy: ${why.join('; ') || 'they differ'}`);
   }
 
   /**
@@ -329,8 +329,8 @@ export class Enforcer {
   }
 }
 
-const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table is not there' };
-const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table holds other rules than ours' };
+const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table does not exist' };
+const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table contains other rules' };
 const callsForRepair = ({ code }: Finding): boolean => code !== 'unused_chain';
 
 const planFrom = (installed: InstalledTables, ruleset: Ruleset): ReturnType<typeof plan> =>

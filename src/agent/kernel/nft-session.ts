@@ -81,7 +81,7 @@ export class NftSession {
       const { clock, program } = this.#options;
       this.#asked++;
       const cancel = clock.after(timeout, () => {
-        this.#die(new NftError('timed_out', `${program} has not answered for ${Math.round(timeout / 1_000)} s`));
+        this.#die(new NftError('timed_out', `${program} did not answer within ${Math.round(timeout / 1_000)} s`));
         this.#child.kill('SIGKILL');
       });
       this.#pending = { listing, resolve, reject, cancel };
@@ -141,7 +141,7 @@ export class NftSession {
     const said = [...this.#lines, this.#partial.join('')].join(' ').trim().slice(0, 300);
     const reason = said === '' ? '' : `: ${said}`;
     if (code === noSuchProgram) return new NftError('missing', `${program} cannot be started${reason}`);
-    return new NftError('interrupted', `${program} ended by ${signal ?? `itself with code ${code}`}${reason}`);
+    return new NftError('interrupted', `${program} exited with ${signal ?? `code ${code}`}${reason}`);
   }
 
   #die(error: NftError): void {

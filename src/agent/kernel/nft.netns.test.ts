@@ -204,7 +204,7 @@ describe('the real packet filter', () => {
     }));
     await expect(nft.run(chains)).rejects.toMatchObject({
       code: 'timed_out',
-      message: expect.stringMatching(/has not answered for \d+ s about a batch of 1\d\d\d kB/) as string,
+      message: expect.stringMatching(/did not answer within \d+ s about a batch of 1\d\d\d kB/) as string,
     });
     await expect(nft.run(chains)).rejects.toMatchObject({ code: 'timed_out' });
     const [once = 0, twice] = waits.filter((milliseconds) => milliseconds > 60_000);

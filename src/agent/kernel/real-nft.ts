@@ -212,7 +212,7 @@ export class RealNft implements Nft {
       return { line: includeLine(this.#file), size: await this.#write(first, parts) };
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw new NftError('no_scratch', `a batch for nft cannot be written down: ${reason}`, { cause: error });
+      throw new NftError('no_scratch', `cannot write the batch file for nft: ${reason}`, { cause: error });
     }
   }
 
@@ -244,7 +244,7 @@ export class RealNft implements Nft {
 /** Whether nft has listed; false where our table is not there. */
 function isListed(answer: NftReply): answer is Extract<NftReply, { kind: 'done' }> {
   if (answer.kind === 'not_permitted') throw new NftError('not_permitted', notPermitted(answer.detail));
-  if (answer.kind === 'refused') throw new NftError('unreadable', `nft did not list the table: ${answer.detail}`);
+  if (answer.kind === 'refused') throw new NftError('unreadable', `nft cannot list the table: ${answer.detail}`);
   return answer.kind === 'done';
 }
 
@@ -253,7 +253,7 @@ function readable<T>(read: () => T): T {
     return read();
   } catch (error) {
     if (!(error instanceof SyntaxError) && !(error instanceof NoListing)) throw error;
-    throw new NftError('unreadable', `nft listed something unreadable: ${error.message}`, { cause: error });
+    throw new NftError('unreadable', `cannot read the output of nft: ${error.message}`, { cause: error });
   }
 }
 
@@ -265,4 +265,4 @@ function withSize(error: unknown, size: number): unknown {
 }
 
 const notPermitted = (detail: string): string =>
-  `changing the packet filter is not permitted (CAP_NET_ADMIN is needed): ${detail}`;
+  `the agent has no permission to change the packet filter (it needs CAP_NET_ADMIN): ${detail}`;

@@ -4,13 +4,13 @@ import { StateUnwritable } from '../state/state-folder.ts';
 
 const advice: { readonly [C in NftErrorCode]: string | undefined } = {
   timed_out:
-    'the policy may be too large for this device: fewer ranges, rules or groups help, or less load on the device',
-  interrupted: 'look whether the system ended nft for lack of memory',
-  refused: 'look whether kernel and nftables are new enough, and in the log of the kernel',
+    'the policy may be too large for this device: use fewer ranges, rules or groups, or reduce the load on the device',
+  interrupted: 'check whether the system killed nft because of low memory',
+  refused: 'check that the kernel and nftables are recent enough, and read the kernel log',
   not_permitted: 'run the agent as root or with CAP_NET_ADMIN',
   missing: 'install nftables',
-  no_scratch: 'make room in the state directory',
-  unreadable: 'look whether nftables is new enough',
+  no_scratch: 'free disk space in the state directory',
+  unreadable: 'check that nftables is recent enough',
   closed: undefined,
 };
 
@@ -22,7 +22,7 @@ export function adviceFor(error: unknown): { readonly code?: string; readonly ad
     error instanceof NftError
       ? advice[error.code]
       : error instanceof StateUnwritable
-        ? 'make room on the file system of the state directory, or make it writable'
+        ? 'free disk space on the file system of the state directory, or make it writable'
         : undefined;
   return { ...(code !== undefined && { code }), ...(text !== undefined && { advice: text }) };
 }

@@ -304,7 +304,7 @@ describe('old rules stay', () => {
         if (!this.slow) return super.run(commands);
         this.attempts += 1;
         await world.clock.advance(60_000);
-        throw new NftError('timed_out', 'nft has not answered for 60 s');
+        throw new NftError('timed_out', 'nft did not answer within 60 s');
       }
     }
     const nft = new SlowNft();

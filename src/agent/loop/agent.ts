@@ -115,7 +115,7 @@ export class Agent {
   #sourceEnded(fault: unknown, signal: AbortSignal): void {
     if (signal.aborted) return;
     const message = fault instanceof Error ? fault.message : String(fault);
-    this.#loop.options.log('error', `the policy source ended, rules stay as they are: ${message}`);
+    this.#loop.options.log('error', `the policy source stopped; the current rules stay in force: ${message}`);
   }
 
   #publish(): void {

@@ -49,7 +49,7 @@ export function noteDrift(loop: Loop, by: string, what: readonly string[]): void
   state.lastDrift = { at: clock.now(), by, what };
   // Who came in meanwhile is looked at.
   markUncheckedFlows(loop);
-  log('warn', 'somebody else changed our table; it was repaired', { by, what: what.join('; ') });
+  log('warn', 'another program changed the Ringfence table; the agent repaired it', { by, what: what.join('; ') });
 }
 
 export function noteFindings(loop: Loop, findings: readonly Finding[]): void {

@@ -20,7 +20,8 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
     return;
   }
   const { why, code, revision, early } = knowledge;
-  if (state.held?.why !== why) log(early === true ? 'debug' : 'warn', `the rules stay as they are: ${why}`, { code });
+  if (state.held?.why !== why)
+    log(early === true ? 'debug' : 'warn', `the current rules stay in force: ${why}`, { code });
   state.held =
     early === true
       ? undefined

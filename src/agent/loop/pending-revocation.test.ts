@@ -119,7 +119,7 @@ test('connections by a policy that the kernel took although it failed end when i
     late = false;
     override async run(commands: readonly Command[]): Promise<void> {
       await super.run(commands);
-      if (this.late) throw new NftError('timed_out', 'nft has not answered for 60 s');
+      if (this.late) throw new NftError('timed_out', 'nft did not answer within 60 s');
     }
   }
   const nft = new LateNft();

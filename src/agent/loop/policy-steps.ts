@@ -33,7 +33,7 @@ export async function applyPolicy({ state, enforcer, ended, options }: Loop): Pr
   if (enforcer.garbage > 0) state.collectAt ??= monotonic() + (before === undefined && !changed ? 0 : collectAfter);
   // Only the agent's way to its server, or whether the device forwards, may have changed: worth no line for everybody.
   const isSame = before?.desired.canonical === desired.canonical && before.target.interface === target.interface;
-  log(isSame ? 'debug' : 'info', changed ? 'a policy was put in force' : 'the policy is in force already', {
+  log(isSame ? 'debug' : 'info', changed ? 'the agent applied a policy' : 'the policy is already in force', {
     origin: desired.origin,
     revision: desired.revision,
     interface: target.interface,
@@ -75,8 +75,8 @@ export async function revokeConnections({ state, ended, options: { revoke, log }
   if (isCheck && state.unchecked === unchecked) state.unchecked = undefined;
   state.revokedConnections += count;
   const why = isCheck
-    ? 'connections were ended that the policy does not admit'
-    : 'connections were ended whose rule is gone';
+    ? 'the agent ended connections that the policy does not allow'
+    : 'the agent ended connections whose rule was removed';
   if (count > 0) log('info', why, { count });
   if (trouble !== undefined) log('warn', trouble);
 }

@@ -38,10 +38,10 @@ function noteMaster(loop: Loop, driver: Driver | undefined): void {
   const message =
     driver?.master === undefined
       ? undefined
-      : `${driver.name} is a member of ${driver.master}, which takes its traffic: no rule for ${driver.name} sees it`;
+      : `${driver.name} is a member of ${driver.master}, which receives its traffic: rules for ${driver.name} have no effect`;
   if (before?.message === message) return;
   if (message !== undefined && driver?.master !== undefined) {
-    const advice = `take ${driver.name} out of ${driver.master}, or start the agent with --interface ${driver.master}`;
+    const advice = `remove ${driver.name} from ${driver.master}, or start the agent with --interface ${driver.master}`;
     state.enslaved = { step: 'links', message, code: 'interface_enslaved', advice, at: clock.now() };
     state.lastError = state.enslaved;
     log('error', `the policy is not in force: ${message} (${advice})`, { code: 'interface_enslaved' });
@@ -50,7 +50,7 @@ function noteMaster(loop: Loop, driver: Driver | undefined): void {
   state.enslaved = undefined;
   markUncheckedFlows(loop);
   state.inspectAt = monotonic();
-  log('info', 'the driver interface has its traffic for itself again; the policy is in force');
+  log('info', 'the driver interface receives its own traffic again; the policy is in force');
 }
 
 /** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */
@@ -99,11 +99,11 @@ function sentence(note: Note): string {
     case 'renamed':
       return `the driver interface was renamed from ${note.from} to ${note.to}; the policy follows it`;
     case 'replaced':
-      return `the given name is on another interface now; the policy leaves ${note.now}`;
+      return `the configured name belongs to another interface now; the policy no longer applies to ${note.now}`;
     case 'several':
-      return `the pattern finds several interfaces; the policy binds ${note.chosen}, not ${note.others.join(', ')}`;
+      return `the pattern matches several interfaces; the policy applies to ${note.chosen}, not to ${note.others.join(', ')}`;
     case 'gone':
-      return `the interface ${note.name} is gone; its rules stay for when it comes back`;
+      return `the interface ${note.name} disappeared; its rules stay and apply when it returns`;
     default:
       return note satisfies never;
   }

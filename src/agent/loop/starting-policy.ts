@@ -65,7 +65,7 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   const { lastGood, intent, kernel, unwritable, untilFirstPolicy } = leftovers;
   const [saved, intended] = [recordOf(lastGood), recordOf(intent)];
   const notes = Object.entries({ policy: lastGood, intent }).flatMap(([name, read]) =>
-    read.kind === 'damaged' ? [`the saved ${name} is damaged and ignored: ${read.why}`] : [],
+    read.kind === 'damaged' ? [`the saved ${name} is damaged; the agent ignores it: ${read.why}`] : [],
   );
   const newestFirst = (intended?.revision ?? -1) > (saved?.revision ?? -1) ? [intended, saved] : [saved, intended];
   const [newest] = newestFirst;
@@ -77,7 +77,7 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   if (enforced !== undefined) {
     if (matching !== undefined) return { ...fromDisk(matching), notes };
     if (sameDigest(enforced, lostPolicy.canonical)) return { desired: lostPolicy, lost: whyLost(leftovers), notes };
-    const note = 'the policy in the kernel is not saved: what the kernel enforces stays in force';
+    const note = 'no policy is saved, but the kernel holds rules; these rules stay in force';
     return { desired: { origin: 'kernel', canonical: enforced }, notes: [...notes, note] };
   }
   if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest), notes };
@@ -85,17 +85,17 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   if (kernel !== undefined || lastGood.kind !== 'absent' || intent.kind !== 'absent') {
     return { desired: lostPolicy, lost: whyLost(leftovers), notes };
   }
-  if (untilFirstPolicy === 'open') return { desired: undefined, notes: [...notes, 'no policy is known yet: open'] };
-  return { desired: closedPolicy, notes: [...notes, 'no policy is known yet: inbound is closed'] };
+  if (untilFirstPolicy === 'open') return { desired: undefined, notes: [...notes, 'no policy yet: inbound is open'] };
+  return { desired: closedPolicy, notes: [...notes, 'no policy yet: inbound is closed'] };
 }
 
-const closing = 'both directions are closed, except the way to the server, until the server tells the policy';
+const closing = 'both directions are closed, except for traffic to the server, until the server sends the policy';
 
 function whyLost({ lastGood, intent, unwritable }: Leftovers): LostPolicy {
   const isReadable = lastGood.kind === 'found' || intent.kind === 'found';
   if (unwritable !== undefined && isReadable) {
-    const message = `the state directory cannot be written (${unwritable}), so the saved policy may be an old one; ${closing}`;
+    const message = `cannot write to the state directory (${unwritable}), so the saved policy may be out of date; ${closing}`;
     return { code: 'state_unwritable', message };
   }
-  return { code: 'state_damaged', message: `the saved policy cannot be read; ${closing}` };
+  return { code: 'state_damaged', message: `cannot read the saved policy; ${closing}` };
 }

@@ -7,10 +7,10 @@ export type StepKind = (typeof steps)[number];
 /** The steps in words that an operator understands. */
 export const stepWords: { readonly [K in StepKind]: string } = {
   links: 'reading the interfaces',
-  start: 'reading what the kernel and the disk hold',
-  repair: 'repairing changes made by others',
-  apply: 'putting the policy in force',
-  revoke: 'ending withdrawn connections',
+  start: 'reading the state of the kernel and the disk',
+  repair: 'repairing changes by other programs',
+  apply: 'applying the policy',
+  revoke: 'ending connections without a rule',
   save: 'saving the policy for the next start',
   verify: 'reading the rules back',
   inspect: 'inspecting the kernel',

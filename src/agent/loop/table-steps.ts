@@ -48,7 +48,7 @@ export async function inspectTable(loop: Loop): Promise<void> {
   // A setting may change without an event.
   state.forwarding = await options.forwarding?.();
   const { findings } = await enforcer.inspect();
-  if (await ended.inspect()) noteDrift(loop, 'unknown', ['the table for ended connections was changed']);
+  if (await ended.inspect()) noteDrift(loop, 'unknown', ['another program changed the table for ended connections']);
   const now = monotonic();
   // A mark that came meanwhile asks for another inspection.
   if (state.inspectAt <= from) state.inspectAt = now + Math.max(inspectEvery, (now - from) * inspectionShare);

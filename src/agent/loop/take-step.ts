@@ -68,7 +68,7 @@ export async function takeStep(loop: Loop, step: StepKind): Promise<void> {
   try {
     await actions[step](loop);
     noteRest(loop, step, from);
-    if (state.failures.delete(step)) log('info', `${stepWords[step]} works again`);
+    if (state.failures.delete(step)) log('info', `${stepWords[step]} succeeds again`);
   } catch (error) {
     noteFailure(loop, step, error, monotonic() - from);
   }
@@ -96,5 +96,5 @@ function noteFailure({ state, options }: Loop, step: StepKind, error: unknown, t
   const next =
     wait < longestWait ? 'trying again' : `trying again in ${Math.round(wait / 1_000)} s, or at the next change`;
   const help = advice === undefined ? '' : ` (${advice})`;
-  log('error', `${stepWords[step]} failed, rules stay as they are; ${next}: ${message}${help}`, { code });
+  log('error', `${stepWords[step]} failed; the current rules stay in force; ${next}: ${message}${help}`, { code });
 }

@@ -176,7 +176,7 @@ export class Batch {
 
   /** A name as the kernel reads it: with a zero at its end. */
   name(type: number, name: string): void {
-    if (noName.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name for the kernel`);
+    if (noName.test(name)) throw new RangeError(`${JSON.stringify(name)} is not a valid name in the kernel`);
     const length = aligned(name.length + 1);
     this.#head(type, name.length + 1, length);
     this.#bytes.write(name, this.#at, 'latin1');

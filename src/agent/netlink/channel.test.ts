@@ -76,7 +76,7 @@ describe('a channel', () => {
       // The question is put to a new helper once the one before has really ended: only then does its time run.
       await vi.waitFor(async () => {
         await clock.advance(5_000);
-        expect(failure).toMatchObject({ code: 'timed_out', message: 'the kernel has not answered over netlink' });
+        expect(failure).toMatchObject({ code: 'timed_out', message: 'the kernel did not answer over netlink' });
       }, 60_000);
       // One that never answered holds up nobody else.
       await expect(channel.send(netfilter, [request])).rejects.toMatchObject({ code: 'missing' });
@@ -97,7 +97,7 @@ describe('a channel', () => {
     const first = ask();
     const firstHolder = await holder();
     await clock.advance(10_000);
-    expect(await first).toMatchObject({ message: 'the kernel has not answered over netlink' });
+    expect(await first).toMatchObject({ message: 'the kernel did not answer over netlink' });
     const given = channel.pid;
     await clock.advance(60_000);
     const second = ask();
@@ -108,11 +108,11 @@ describe('a channel', () => {
     await vi.waitFor(() => expect(channel.pid).not.toBe(given), 10_000);
     const secondHolder = await holder();
     await clock.advance(10_000);
-    expect(await second).toMatchObject({ message: 'the kernel has not answered over netlink' });
+    expect(await second).toMatchObject({ message: 'the kernel did not answer over netlink' });
     await clock.advance(60_000);
     const third = ask();
     await clock.advance(10_000);
-    expect(await third).toMatchObject({ message: 'the netlink helper that did not answer does not end' });
+    expect(await third).toMatchObject({ message: 'the netlink helper does not answer and cannot be stopped' });
     process.kill(Number(secondHolder));
   });
 

@@ -263,7 +263,7 @@ export class NetlinkChannel {
   #waitForEnd(end: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = this.#options.clock.after(this.#timeout, () =>
-        reject(new ChannelError('timed_out', 'the netlink helper that did not answer does not end')),
+        reject(new ChannelError('timed_out', 'the netlink helper does not answer and cannot be stopped')),
       );
       void end.then(() => {
         cancel();
@@ -278,7 +278,7 @@ export class NetlinkChannel {
         const child = this.#running();
         const cancel = this.#options.clock.after(
           this.#answers ? this.#timeout : Math.min(this.#timeout, firstTimeout),
-          () => this.#giveUp(child, new ChannelError('timed_out', 'the kernel has not answered over netlink')),
+          () => this.#giveUp(child, new ChannelError('timed_out', 'the kernel did not answer over netlink')),
         );
         this.#pending.set(socket, { hear, resolve, reject, cancel });
         if (frame.length > 1) child.stdin?.cork();
@@ -330,7 +330,7 @@ export class NetlinkChannel {
       child.once('error', (error) => end('missing', `the netlink helper cannot be started: ${error.message}`));
       child.once('close', (code, signal) => {
         const reason = said.trim() === '' ? '' : `: ${said.trim()}`;
-        const why = `the netlink helper ended by ${signal ?? `itself with code ${code}`}${reason}`;
+        const why = `the netlink helper exited with ${signal ?? `code ${code}`}${reason}`;
         // One that ends by itself before it has given anything does not work here: no interpreter, or no right to a socket.
         end(heard || signal !== null ? 'interrupted' : 'missing', why);
       });
@@ -349,7 +349,7 @@ export class NetlinkChannel {
     } catch (error) {
       // What is left of the answer is not waited for: a new helper has a new socket.
       this.#settle(asked)?.reject(error);
-      this.#giveUp(child, new ChannelError('interrupted', 'the netlink helper gave what is no answer'));
+      this.#giveUp(child, new ChannelError('interrupted', 'the netlink helper sent an invalid answer'));
     }
   }
 

@@ -135,7 +135,8 @@ export function readMessages(bytes: Uint8Array): Message[] {
   const messages: Message[] = [];
   for (let at = 0; at + headerSize <= bytes.length;) {
     const length = readLe32(bytes, at);
-    if (length < headerSize || at + length > bytes.length) throw new Malformed('a message is longer than what came');
+    if (length < headerSize || at + length > bytes.length)
+      throw new Malformed('a message is longer than the received data');
     messages.push({
       type: read16(bytes, at + 4),
       flags: read16(bytes, at + 6),

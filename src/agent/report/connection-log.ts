@@ -9,7 +9,7 @@ export function connectionLog(log: Log): (connection: Connection) => void {
   let live = false;
   return ({ phase, lastError }) => {
     if (phase === 'live') {
-      if (!live) log('info', logged.size === 0 ? 'following the server' : 'following the server again');
+      if (!live) log('info', logged.size === 0 ? 'connected to the server' : 'connected to the server again');
       live = true;
       logged.clear();
       return;
@@ -19,6 +19,6 @@ export function connectionLog(log: Log): (connection: Connection) => void {
     if (logged.has(kind)) return;
     live = false;
     logged.add(kind);
-    log('warn', `not connected, rules stay as they are; trying again: ${lastError.message}`);
+    log('warn', `not connected to the server; the current rules stay in force; trying again: ${lastError.message}`);
   };
 }

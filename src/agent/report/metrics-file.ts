@@ -60,7 +60,7 @@ export class MetricsFile {
       this.#trouble = undefined;
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      if (message !== this.#trouble) log('warn', `the metrics file cannot be written: ${message}`);
+      if (message !== this.#trouble) log('warn', `cannot write the metrics file: ${message}`);
       this.#trouble = message;
     }
   }

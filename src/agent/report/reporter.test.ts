@@ -56,7 +56,7 @@ describe('a report', () => {
         state: 'failed',
         revision: 7,
         observed_revision: 9,
-        detail: 'putting the policy in force: nft is missing',
+        detail: 'applying the policy: nft is missing',
       },
     ],
     [
@@ -76,7 +76,7 @@ describe('a report', () => {
     [
       'an interface that is not there',
       { driver: { name: parseInterfaceName('wg0'), index: undefined, neighbourDiscovery: false } },
-      { state: 'applied', detail: 'the interface wg0 is not there' },
+      { state: 'applied', detail: 'the interface wg0 does not exist' },
     ],
   ])('reports %s', (_, change, report) => {
     const reported = reportOf({ ...calm, ...change }, '1');
@@ -139,7 +139,7 @@ describe('the reporter', () => {
 
   test('a server of an earlier version gets the report without the fields that it does not know, until it is another', async () => {
     const { clock, sent, reporter, server, logged, minute } = setUp();
-    const unknown = { pointer: '/drift_repairs', code: 'unknown_field', detail: 'There is no field here.' } as const;
+    const unknown = { pointer: '/drift_repairs', code: 'unknown_field', detail: 'Unknown field.' } as const;
     server.refuses = (report) =>
       report.drift_repairs === undefined
         ? undefined
@@ -314,7 +314,7 @@ describe('the reporter', () => {
     await minute(30);
     expect(server.attempts).toBeGreaterThan(5);
     expect(server.attempts).toBeLessThan(30);
-    expect(logged).toEqual(["the server does not take this device's status: read only"]);
+    expect(logged).toEqual(['the server does not accept the status of this device: read only']);
     server.refusal = undefined;
     await minute(6);
     expect(sent).not.toEqual([]);

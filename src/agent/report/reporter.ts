@@ -172,7 +172,7 @@ export class Reporter {
     // A server that is away shows by its stream.
     if (!(error instanceof RingfenceError) || error.retryable || this.#refused) return;
     this.#refused = true;
-    this.#options.log('warn', `the server does not take this device's status: ${error.message}`);
+    this.#options.log('warn', `the server does not accept the status of this device: ${error.message}`);
   }
 
   async #waitUntil(due: number, signal: AbortSignal): Promise<void> {
@@ -229,7 +229,7 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
     ...(held === undefined ? [] : [held.why]),
   ];
   const notes = [...complaints];
-  if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} is not there`);
+  if (driver !== undefined && driver.index === undefined) notes.push(`the interface ${driver.name} does not exist`);
   const isOwn = inForce !== undefined && inForce.origin !== 'first' && inForce.origin !== 'lost';
   // What was put in force counts once it was read back.
   const isUnderWay = pending || policyDigest === undefined;

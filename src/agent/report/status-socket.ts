@@ -41,7 +41,7 @@ export async function openStatusSocket(state: string, { status, metrics }: Statu
       send(metricsContentType, metrics());
     } else {
       answer.statusCode = 404;
-      answer.end('there are /status and /metrics\n');
+      answer.end('use /status or /metrics\n');
     }
   });
   await rm(path, { force: true });

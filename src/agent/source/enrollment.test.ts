@@ -106,7 +106,7 @@ describe('an enrollment', () => {
     const server = new FakeServer();
     const { run } = setUp(server);
     server.refusal = new RingfenceError({ code: 'unavailable', message: 'starting', status: 503 });
-    await expect(run()).rejects.toThrow('the enrollment is refused: starting');
+    await expect(run()).rejects.toThrow('the server refuses the enrollment: starting');
     server.refusal = undefined;
     await run();
     expect(server.asked.map(({ public_key }) => public_key)).toEqual(['made-1', 'made-1']);
@@ -118,13 +118,13 @@ describe('an enrollment', () => {
     const { run, logged } = setUp(server);
     await expect(run()).rejects.toThrow(NotEnrolled);
     expect(await run()).toMatchObject({ publicKey: 'made-2', token: 'rf_device_2' });
-    expect(logged.join()).toContain('an enrollment was cut off');
+    expect(logged.join()).toContain('an earlier enrollment was interrupted');
   });
 
   test.each<[string, number | undefined, string | undefined, RegExp]>([
-    ['a bad key', 401, undefined, /^the enrollment key is not accepted: sorry$/],
+    ['a bad key', 401, undefined, /^the server does not accept the enrollment key: sorry$/],
     ['a key of another organization', 404, undefined, /does not belong to this organization/],
-    ['a tunnel key that is taken', 409, 'tunnel', /registered already: delete it, or run as it/],
+    ['a tunnel key that is taken', 409, 'tunnel', /already registered: delete it, or use it/],
     ['a server that is away', undefined, undefined, /^no answer to the enrollment: sorry$/],
   ])('explains %s in a line', async (_, status, publicKey, message) => {
     const server = new FakeServer();
@@ -138,7 +138,7 @@ describe('an enrollment', () => {
     const { run } = setUp(server);
     await expect(run()).rejects.toThrow(NotEnrolled);
     server.refusal = new RingfenceError({ code: 'unauthenticated', message: 'used up', status: 401 });
-    await expect(run()).rejects.toThrow(/An earlier attempt may have used it up/);
+    await expect(run()).rejects.toThrow(/An earlier attempt may have used it/);
   });
 
   test('that cannot be written down is used all the same, and written down as soon as that works', async () => {
@@ -152,7 +152,7 @@ describe('an enrollment', () => {
       },
     });
     expect(await run()).toMatchObject({ token: 'rf_device_1' });
-    expect(logged.join()).toContain('cannot be saved yet');
+    expect(logged.join()).toContain('cannot save the enrollment yet');
     await clock.advance(25_000);
     await rm(obstacle, { recursive: true, force: true });
     // The disk takes its own time, whatever the clock says.

@@ -65,9 +65,13 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
     if (error.status === 409 && options.publicKey === undefined && again !== undefined) {
       // An earlier answer was lost with its token: that device can never be run. Another takes its place.
       await folder.apply({ organization, publicKey: options.makeKey() });
-      log('warn', 'an enrollment was cut off before its answer was saved; another device is registered', {
-        leftover: publicKey,
-      });
+      log(
+        'warn',
+        'an earlier enrollment was interrupted before the agent saved the answer; registering another device',
+        {
+          leftover: publicKey,
+        },
+      );
       return enroll(options, signal);
     }
     throw new NotEnrolled(reasonFor(error, again !== undefined), { cause: error });
@@ -82,7 +86,7 @@ async function save(identity: Identity, { folder, clock, log }: EnrollmentOption
     await folder.save(identity);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    log('error', `the enrollment cannot be saved yet; a restart now would have to enroll again: ${message}`);
+    log('error', `cannot save the enrollment yet; after a restart the agent must enroll again: ${message}`);
     void (async () => {
       while (!signal.aborted) {
         await sleep(clock, saveEvery, signal).catch(() => {});
@@ -103,13 +107,15 @@ function reasonFor(error: RingfenceError, again: boolean): string {
   const { status, message } = error;
   if (status === 401) {
     const spent = again
-      ? ' An earlier attempt may have used it up: delete the device that it left, take a new key.'
+      ? ' An earlier attempt may have used it: delete the device from that attempt and create a new key.'
       : '';
-    return `the enrollment key is not accepted: ${message}${spent}`;
+    return `the server does not accept the enrollment key: ${message}${spent}`;
   }
   if (status === 409) {
-    return `a device with this public key is registered already: delete it, or run as it with --device and --token-file`;
+    return `a device with this public key is already registered: delete it, or use it with --device and --token-file`;
   }
   if (status === 404) return `the enrollment key does not belong to this organization: ${message}`;
-  return status === undefined ? `no answer to the enrollment: ${message}` : `the enrollment is refused: ${message}`;
+  return status === undefined
+    ? `no answer to the enrollment: ${message}`
+    : `the server refuses the enrollment: ${message}`;
 }

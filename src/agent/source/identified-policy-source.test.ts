@@ -60,9 +60,11 @@ describe('a source that must be identified first', () => {
     expect(early).toBeGreaterThan(2);
     await clock.advance(120_000);
     expect(attempts()).toBe(7);
-    expect(logged).toEqual(['warn: not connected, rules stay as they are; trying again: no such key']);
+    expect(logged).toEqual([
+      'warn: not connected to the server; the current rules stay in force; trying again: no such key',
+    ]);
     inner.know(1, groupOf(1, []));
-    expect(logged.at(-1)).toBe('info: following the server again');
+    expect(logged.at(-1)).toBe('info: connected to the server again');
     await end();
   });
 
@@ -92,10 +94,10 @@ test('the log shows a live stream once, and each other trouble once', () => {
   }
   logConnection({ ...live, lastError: { message: 'refused', at: 0 } });
   expect(logged).toEqual([
-    'info: following the server',
-    'warn: not connected, rules stay as they are; trying again: away',
-    'warn: not connected, rules stay as they are; trying again: refused',
-    'warn: not connected, rules stay as they are; trying again: read ECONNRESET',
-    'info: following the server again',
+    'info: connected to the server',
+    'warn: not connected to the server; the current rules stay in force; trying again: away',
+    'warn: not connected to the server; the current rules stay in force; trying again: refused',
+    'warn: not connected to the server; the current rules stay in force; trying again: read ECONNRESET',
+    'info: connected to the server again',
   ]);
 });

@@ -78,7 +78,7 @@ export class IdentityFolder {
     const path = this.path(name);
     try {
       const value: unknown = JSON.parse(await readFile(path, 'utf8'));
-      if (!isObject(value)) throw new TypeError('it is no object');
+      if (!isObject(value)) throw new TypeError('it is not an object');
       return read(value);
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
@@ -101,6 +101,6 @@ export class IdentityFolder {
 
 function textIn(value: Readonly<Record<string, unknown>>, name: string): string {
   const text = field(value, name);
-  if (typeof text !== 'string' || text === '') throw new TypeError(`it names no ${name}`);
+  if (typeof text !== 'string' || text === '') throw new TypeError(`it has no ${name}`);
   return text;
 }

@@ -75,7 +75,7 @@ describe('the policy of the device', () => {
     await turn(3);
     expect(source.read()).toMatchObject({ kind: 'unknown', early: true });
     await send(change('device', device(1, 2)), tail('device'), change('security-groups', everyone));
-    expect(known()).toMatch(/^unknown: nothing has come/);
+    expect(known()).toMatch(/^unknown: the server has not sent data/);
     await send(tail('security-groups'));
     expect(known()).toBe('2 default group-1');
   });
@@ -142,7 +142,7 @@ describe('the policy of the device', () => {
     await list([device(1, 2, { security_groups: [groupId(2)] })], [everyone, group(2, 3), group(3, 4, odd)]);
     expect(known()).toBe('4 list group-2');
     await send(change('security-groups', group(2, 5, odd)));
-    expect(known()).toMatch(/^unknown: the group .* holds something that is not understood: .*quic/);
+    expect(known()).toMatch(/^unknown: the group .* has content that this version does not understand: .*quic/);
     await send(change('security-groups', group(2, 6)));
     expect(known()).toBe('6 list group-2');
     expect(faults).toEqual([]);
@@ -167,7 +167,7 @@ describe('the policy of the device', () => {
     await list([device(1, 2)], [everyone]);
     await send(change('security-groups', { ...group(7, 3), mode: 'observe' }));
     expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
-    expect(known()).toMatch(/^unknown: the group .* holds something that is not understood: .*"mode"/);
+    expect(known()).toMatch(/^unknown: the group .* has content that this version does not understand: .*"mode"/);
     await send(gone('security-groups', group(7, 4)));
     expect(known()).toBe('4 default group-1');
   });

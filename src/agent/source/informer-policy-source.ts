@@ -43,7 +43,7 @@ export class InformerSource implements PolicySource {
   #live = false;
   #lastLiveAt: number | undefined;
   /** The last answer that was true of one moment. */
-  #known: Knowledge = { kind: 'unknown', why: 'nothing has come from the server yet', early: true };
+  #known: Knowledge = { kind: 'unknown', why: 'the server has not sent data yet', early: true };
 
   constructor(options: InformerSourceOptions) {
     this.#options = options;
@@ -180,7 +180,7 @@ export class InformerSource implements PolicySource {
         // Other devices were not kept so far: they are listed once more, and then followed.
         this.#peers.want(device);
         this.#informer.relist();
-        return { kind: 'unknown', why: 'the devices that rules name are being listed', early: true };
+        return { kind: 'unknown', why: 'the agent is still reading the devices that rules name', early: true };
       }
       return { kind: 'known', policy: resolved, revision, own: device.revision };
     } catch (error) {

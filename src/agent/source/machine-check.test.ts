@@ -43,7 +43,7 @@ test('an identity of another machine is refused in one line that says what to do
   await folder.save({ ...identity, machine: 'that' });
   await expect(start('this')).rejects.toThrow(ForeignIdentity);
   await expect(start('this')).rejects.toThrow(
-    `${path}/identity.json was made on another machine (device ${identity.device}): delete it to enroll this machine, or start once with --adopt to go on as that device`,
+    `${path}/identity.json was created on another machine (device ${identity.device}): to enroll this machine, delete it; to continue as that device, start once with --adopt`,
   );
   expect(await folder.identity()).toEqual({ ...identity, machine: 'that' });
 });
@@ -51,7 +51,7 @@ test('an identity of another machine is refused in one line that says what to do
 test('an identity that is adopted belongs to this machine from then on, and the log says so', async () => {
   await folder.save({ ...identity, machine: 'that' });
   expect(await start('this', true)).toBe('this');
-  expect(logged).toEqual([expect.stringContaining('warn: this machine goes on as a device')]);
+  expect(logged).toEqual([expect.stringContaining('warn: this machine continues as a device')]);
   expect(await start('this')).toBe('this');
   await expect(start('that')).rejects.toThrow(ForeignIdentity);
 });

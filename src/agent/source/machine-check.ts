@@ -22,7 +22,7 @@ const isForeign = (identity: Identity | undefined, machine: string | undefined):
 export function refuseForeignIdentity(identity: Identity | undefined, { folder, machine, adopt }: MachineCheck): void {
   if (adopt || identity === undefined || !isForeign(identity, machine)) return;
   throw new ForeignIdentity(
-    `${folder.path('identity')} was made on another machine (device ${identity.device}): delete it to enroll this machine, or start once with --adopt to go on as that device`,
+    `${folder.path('identity')} was created on another machine (device ${identity.device}): to enroll this machine, delete it; to continue as that device, start once with --adopt`,
   );
 }
 
@@ -35,8 +35,10 @@ export async function claimIdentity({ folder, machine, adopt }: MachineCheck, lo
   try {
     await folder.save({ ...identity, machine });
     if (foreign)
-      log('warn', 'this machine goes on as a device that was enrolled on another one', { device: identity.device });
+      log('warn', 'this machine continues as a device that was enrolled on another machine', {
+        device: identity.device,
+      });
   } catch (error) {
-    log('warn', `the machine cannot be noted: ${error instanceof Error ? error.message : String(error)}`);
+    log('warn', `cannot save the machine id: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

@@ -146,7 +146,7 @@ export class ServerAddresses {
       if (answer.length === 0) throw new Error(`${endpoint.host} has no address`);
     } catch (error) {
       this.#changed(() => {});
-      if (this.#newest.size > 0) log('debug', 'the server is not found by its name; its last addresses are used');
+      if (this.#newest.size > 0) log('debug', 'cannot resolve the name of the server; using its last known addresses');
       throw error;
     }
     this.#learn(byText(answer));
@@ -164,9 +164,9 @@ export class ServerAddresses {
       this.#newest = answer;
     });
     if (!isNew) return;
-    log('info', 'the server was found by its name', { addresses: [...answer.keys()].join(',') });
+    log('info', 'resolved the name of the server', { addresses: [...answer.keys()].join(',') });
     void keep([...answer.values()]).catch((error: unknown) => {
-      log('warn', `the server's addresses are not kept for the next start: ${String(error)}`);
+      log('warn', `cannot save the addresses of the server for the next start: ${String(error)}`);
     });
   }
 

@@ -36,7 +36,7 @@ export class StreamServer {
       const items = request.body as readonly WatchItem[];
       const at = items.findIndex((item) => 'view' in item);
       if (this.old && at >= 0) {
-        const errors = [{ pointer: `/${at}/view`, code: 'unknown_field', detail: 'There is no field "view" here.' }];
+        const errors = [{ pointer: `/${at}/view`, code: 'unknown_field', detail: 'Unknown field "view".' }];
         return problem(422, { code: 'invalid', errors });
       }
       this.asked.push(items);

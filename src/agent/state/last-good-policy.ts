@@ -106,8 +106,8 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
 
 function readRecord(value: JsonObject): LastGoodPolicy {
   const [source, revision] = [field(value, 'source'), field(value, 'revision')];
-  if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it names no groups');
-  if (typeof revision !== 'number') throw new UnusablePolicy('it names no revision');
+  if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it has no groups');
+  if (typeof revision !== 'number') throw new UnusablePolicy('it has no revision');
   const guardrails = field(value, 'guardrails');
   return {
     policy: {
@@ -122,19 +122,19 @@ function readRecord(value: JsonObject): LastGoodPolicy {
 }
 
 function readGuardrails(value: unknown): NonNullable<EffectivePolicy['guardrails']> {
-  if (!isObject(value)) throw new UnusablePolicy('its guardrails are no object');
+  if (!isObject(value)) throw new UnusablePolicy('its guardrails are not an object');
   const of = (guardrail: GuardrailKind): readonly PolicyGroup[] =>
     readGroups(field(value, guardrail)).map((group) => ({ ...group, guardrail }));
   return { forbid: of('forbid'), require: of('require') };
 }
 
 function readGroups(value: unknown): readonly PolicyGroup[] {
-  if (!Array.isArray(value)) throw new UnusablePolicy('it names no groups');
+  if (!Array.isArray(value)) throw new UnusablePolicy('it has no groups');
   return value.map(readGroup);
 }
 
 function readGroup(value: unknown): PolicyGroup {
-  if (!isObject(value)) throw new UnusablePolicy('a group is no object');
+  if (!isObject(value)) throw new UnusablePolicy('a group is not an object');
   const name = field(value, 'name');
   return {
     id: parseGroupId(field(value, 'id')),
@@ -155,19 +155,19 @@ function readSavedRules(value: unknown): PolicyGroup['inbound'] {
     return rest;
   });
   const rules = soundRules(written);
-  if (rules.length !== written.length) throw new UnusablePolicy('a rule is not as it is stored');
+  if (rules.length !== written.length) throw new UnusablePolicy('a rule is not in stored form');
   return rules.map((rule, i) => {
     const own = members[i];
-    if ((rule.peers === undefined) !== (own === undefined)) throw new UnusablePolicy('a rule names nobody by address');
+    if ((rule.peers === undefined) !== (own === undefined)) throw new UnusablePolicy('a rule has no addresses');
     return own === undefined ? rule : { ...rule, members: own };
   });
 }
 
 function readMembers(value: unknown): Members {
-  if (!Array.isArray(value)) throw new UnusablePolicy('the members of a rule are no list');
+  if (!Array.isArray(value)) throw new UnusablePolicy('the members of a rule are not a list');
   const ranges = (value as readonly unknown[]).map((text) => {
     const range = typeof text === 'string' ? parseRange(text) : undefined;
-    if (range === undefined || 'fault' in range) throw new UnusablePolicy('a member of a rule is no address');
+    if (range === undefined || 'fault' in range) throw new UnusablePolicy('a member of a rule is not an address');
     return range;
   });
   const of = (family: Family): RangeSet => mergeRanges(ranges.filter((range) => range.family === family));

@@ -90,7 +90,7 @@ export class StateFolder {
       });
       await this.#write('intent', text, { durable: false });
     } catch (error) {
-      throw new StateUnwritable(`the state directory cannot be written (${whyNot(error)})`, { cause: error });
+      throw new StateUnwritable(`cannot write to the state directory (${whyNot(error)})`, { cause: error });
     }
   }
 

@@ -10,19 +10,19 @@ export function addAccountCommands(program: Command): void {
     program,
     {
       usage: 'login [server]',
-      summary: 'sign in to a server and keep the token in a profile',
+      summary: 'sign in to a server and save the token in a profile',
       about:
-        'On a terminal, where the server has an identity provider, you sign in there: on any machine, with a code that is shown ' +
-        '(--device), or by a browser on this one (--browser). Which provider, client and scopes the server asks for is shown first, and ' +
-        'you are asked whether your token may go there; in a script, --yes answers. A token that is meant for another server is never sent. ' +
-        'Such a sign-in is renewed by itself. Otherwise a token is asked for, or ' +
-        'read from stdin, RINGFENCE_TOKEN or --token-file. It is checked with the server, then kept in ' +
-        '$XDG_CONFIG_HOME/ringfence/profiles.json, readable by you only.',
+        'On a terminal, if the server has an identity provider, you sign in there: with a code, in a browser on any machine ' +
+        '(--device), or in a browser on this machine (--browser). The command first shows the provider, client and scopes that the server asks for, and ' +
+        'asks whether it may send your token to the server; in a script, use --yes. It never sends a token that is meant for another server. ' +
+        'Later commands renew this sign-in for you. Without an identity provider, the command asks for a token, or ' +
+        'reads it from stdin, RINGFENCE_TOKEN or --token-file. It checks the token with the server and saves it in ' +
+        '$XDG_CONFIG_HOME/ringfence/profiles.json, which only you can read.',
       options: [
         new Option('--device', 'sign in at the identity provider, with a code, in a browser anywhere'),
         new Option('--browser', 'sign in at the identity provider, in a browser on this machine'),
         new Option('--with-token', 'sign in with a token of the server'),
-        new Option('--audience <name>', 'what tokens for this server name as their audience, if not its URL'),
+        new Option('--audience <name>', 'the audience of tokens for this server, if it is not its URL'),
       ],
       destructive: true,
       examples: [
@@ -38,7 +38,7 @@ export function addAccountCommands(program: Command): void {
     program,
     {
       usage: 'logout',
-      summary: 'remove a profile and its token; a sign-in at an identity provider is ended there too',
+      summary: 'remove a profile and its token, and end its sign-in at the identity provider',
       examples: ['ringfence logout', 'ringfence logout --profile work'],
     },
     (run, session) => run.logout(session),

@@ -25,8 +25,7 @@ export async function providerAt(session: Session, url: string, needed: boolean)
   }
   const { provider } = methods;
   if (provider?.command_line !== undefined) return readClient(url, provider.issuer, provider.command_line);
-  if (needed)
-    throw usageError(`${url} offers no sign-in at an identity provider; use a token: ringfence login --with-token`);
+  if (needed) throw usageError(`${url} has no identity provider; sign in with a token: ringfence login --with-token`);
   return undefined;
 }
 
@@ -37,10 +36,13 @@ function readClient(url: string, issuer: unknown, { client_id, scopes, parameter
   const told = Object.entries(parameters ?? {});
   const texts = [issuer, client_id, scopes, ...told.flat()];
   if (!texts.every((text) => typeof text === 'string') || typeof issuer !== 'string')
-    throw new CliError('failed', `${url} does not say in a readable way how to sign in`);
+    throw new CliError('failed', `${url} sent sign-in settings that this program cannot read`);
   const bad = told.find(([name]) => reserved.test(name))?.[0];
   if (bad !== undefined)
-    throw new CliError('failed', `${url} wants the provider to be told \`${bad}\`, which no server may choose`);
+    throw new CliError(
+      'failed',
+      `${url} asks to send \`${bad}\` to the provider; a server may not choose this parameter`,
+    );
   return { issuer, client_id, scopes, parameters: Object.fromEntries(told) };
 }
 
@@ -72,7 +74,7 @@ export async function signInAt(
   showPair(session, client, server);
   if (before === undefined) {
     const question = `Send your token from ${client.issuer} to ${server}?`;
-    if (!(await session.confirm(question))) throw new CliError('failed', 'nobody was signed in');
+    if (!(await session.confirm(question))) throw new CliError('failed', 'sign-in canceled; the token was not sent');
   }
   const tokens = await tokensBy(session, client, way);
   const audience = await audienceFor(session, client, tokens, { ...asked, wanted }).catch(async (error: unknown) => {
@@ -114,7 +116,7 @@ function showPair({ terminal }: Session, client: OAuthClient, server: string): v
   terminal.note(`  scopes    ${scopes}`);
   if (resource !== undefined) terminal.note(`  resource  ${resource}`);
   if (more.length > 0) terminal.note(`  more      ${more.join(', ')}`);
-  terminal.note(`  The token that you get there is sent to ${server}.`);
+  terminal.note(`  After you sign in there, this program sends your token to ${server}.`);
 }
 
 async function tokensBy(
@@ -134,7 +136,7 @@ async function tokensBy(
   terminal.note(`To sign in, open ${code.verification_uri} in any browser and enter the code`);
   terminal.note(`  ${terminal.paintError('bold', code.user_code)}`);
   if (code.verification_uri_complete !== undefined) terminal.note(`or open ${code.verification_uri_complete}`);
-  terminal.note(`Waiting; the code is good for ${minutes(code.expires_in)}. Ctrl-C gives up.`);
+  terminal.note(`Waiting for you to sign in. The code expires in ${minutes(code.expires_in)}. Press Ctrl-C to cancel.`);
   return awaitCode(client, provider, code, signal);
 }
 
@@ -152,14 +154,14 @@ async function audienceFor(
   if (audiences === undefined) {
     throw new CliError(
       'notAllowed',
-      `${issuer} gave a token that does not say for whom it is; it was not sent to ${server}, which could not verify it either`,
+      `${issuer} issued a token without an audience; it was not sent to ${server}, because a server cannot verify such a token`,
     );
   }
   if (audiences.some((one) => isSameAudience(one, wanted))) return wanted;
   const [first = ''] = audiences;
   const told = audiences.join(', ');
   const refusal = `the token is meant for ${told}, not for ${audience ?? server}; it was not sent`;
-  const remedy = `If ${server} is that server, say so: ringfence login ${server} --audience ${first}`;
+  const remedy = `If ${server} is that server, run: ringfence login ${server} --audience ${first}`;
   const elsewhere = Object.entries(stored.profiles).find(
     ([, { server: other, confirmed }]) =>
       other !== server &&
@@ -173,9 +175,9 @@ async function audienceFor(
   if (audience !== undefined || audiences.some(isAddress) || !terminal.isInteractive)
     throw new CliError('notAllowed', refusal, [remedy]);
   terminal.note(
-    `The token is meant for ${told}. That is a name, so this program cannot tell whether ${server} has it.`,
+    `The token is meant for ${told}. This is a name, not a URL, so this program cannot check that it belongs to ${server}.`,
   );
-  terminal.note(`If it does not, ${server} can use the token as you at the server that does.`);
+  terminal.note(`If it belongs to another server, ${server} can use the token there in your name.`);
   const question = `Is ${server} the server for ${told}?`;
   if (await terminal.confirm(question, { yes: false, signal })) return first;
   throw new CliError('notAllowed', refusal);
@@ -190,12 +192,12 @@ const keep = ({ issuer, client_id }: OAuthClient, { refresh_token, expires_at }:
 
 /** Ends a sign-in at the provider, and says how that went. */
 export async function endAt({ refresh_token, ...client }: SignIn, signal: AbortSignal): Promise<string> {
-  const left = 'The access token ends by itself.';
+  const left = 'The access token expires on its own.';
   if (refresh_token === undefined) return left;
   try {
-    return (await revoke(client, refresh_token, signal)) ? `The sign-in was ended at the provider. ${left}` : left;
+    return (await revoke(client, refresh_token, signal)) ? `The sign-in at the provider has ended. ${left}` : left;
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
-    return `The sign-in could not be ended at the provider: ${error.message}. ${left}`;
+    return `Cannot end the sign-in at the provider: ${error.message}. ${left}`;
   }
 }

@@ -28,7 +28,7 @@ export async function login(session: Session, given: string | undefined, options
   const url = readServer(server);
   if (isPlainRemote(url)) {
     session.terminal.note(
-      `Warning: ${url} is reached over plain http: anybody on the way can read your token. Use https.`,
+      `Warning: ${url} uses plain http: anyone on the network path can read your token. Use https.`,
     );
   }
   const credential = await newCredential(session, url, options, { stored, profile: name });
@@ -54,7 +54,7 @@ async function newCredential(
 ): Promise<Pick<Profile, 'token' | 'sign_in' | 'confirmed'>> {
   const { terminal, values } = session;
   const ways = [device, browser, withToken].filter((way) => way === true).length;
-  if (ways > 1) throw usageError('--device, --browser and --with-token exclude each other');
+  if (ways > 1) throw usageError('use only one of --device, --browser and --with-token');
   const given = values.tokenFile !== undefined || (terminal.env['RINGFENCE_TOKEN']?.trim() ?? '') !== '';
   const asked = device === true || browser === true;
   // A script that pipes a token in, or names one, is not asked how to sign in.
@@ -79,8 +79,8 @@ async function newToken(session: Session, url: string): Promise<string> {
   const typed = terminal.isInteractive
     ? await terminal.secret(`Token for ${url}: `, { signal })
     : (await terminal.input({ signal })).trim();
-  if (typed === '') throw usageError('no token was given: type it, pipe it in, or use RINGFENCE_TOKEN or --token-file');
-  if (/\s/.test(typed)) throw usageError('a token holds no spaces');
+  if (typed === '') throw usageError('no token given: type it, pipe it in, or use RINGFENCE_TOKEN or --token-file');
+  if (/\s/.test(typed)) throw usageError('a token cannot contain spaces');
   return typed;
 }
 
@@ -103,7 +103,7 @@ export async function logout(session: Session): Promise<void> {
   const { current, profiles } = await readProfiles(session.profilesFile);
   const name = session.values.profile ?? current;
   const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
-  if (profile === undefined) throw new CliError('notFound', `there is no profile ${name}`);
+  if (profile === undefined) throw new CliError('notFound', `profile ${name} does not exist`);
   const rest = Object.fromEntries(Object.entries(profiles).filter(([other]) => other !== name));
   const next = name === current ? (Object.keys(rest)[0] ?? 'default') : current;
   // First here: what cannot be reached must not keep a credential on this disk.
@@ -113,7 +113,7 @@ export async function logout(session: Session): Promise<void> {
     return session.say(`Removed profile ${name}. ${await endAt(profile.sign_in, session.signal)}`);
   }
   return session.say(
-    `Removed profile ${name}. Its token still works where it is known: \`ringfence token delete\` revokes one.`,
+    `Removed profile ${name}. Its token is still valid. To revoke it, run \`ringfence token delete\`.`,
   );
 }
 

@@ -8,9 +8,9 @@ import { outputs, type Output } from '../terminal/output.ts';
 export function addAgentCommands(program: Command): void {
   const agent = program
     .command('agent')
-    .summary("keep this device's firewall equal to its policy")
+    .summary('enforce the policy of this device in its firewall')
     .description(
-      "Keep this device's firewall equal to its policy, at the driver interface and nowhere else.\n\nRuns until it is stopped, and leaves the rules in place. Losing the server changes nothing on the device.",
+      'Enforce the policy of this device in its firewall, on the driver interface only.\n\nThe agent runs until you stop it. The rules stay in place when it stops, and when it loses the server.',
     )
     // What stands behind `status` belongs to it.
     .enablePositionalOptions();
@@ -23,15 +23,15 @@ export function addAgentCommands(program: Command): void {
   ]);
   const status = agent
     .command('status')
-    .summary('show how the agent on this device is doing')
+    .summary('show the status of the agent on this device')
     .description(
-      'Show whether the policy is in force on this device and how its agent is doing: what is wrong first, then policy, interface, stream, repairs. Ends with 1 where none runs.',
+      'Show whether the policy is in force on this device, and the status of its agent: problems first, then policy, interface, stream and repairs. Exits with 1 if no agent runs.',
     )
     .addOption(toOption(agentOptions.state))
     .addOption(
       new Option('-o, --output <format>', 'output format').choices(outputs).default('table').env('RINGFENCE_OUTPUT'),
     )
-    .addOption(new Option('--no-color', 'no colours (like NO_COLOR; pipes never get colours)'));
+    .addOption(new Option('--no-color', 'no colors (same as NO_COLOR; output to a pipe never has colors)'));
   addExamples(status, ['ringfence agent status', 'ringfence agent status --output json']);
   status.action(async ({ state, output, color }: { state?: string; output: Output; color: boolean }) => {
     const { runStatus } = await import('./status.ts');

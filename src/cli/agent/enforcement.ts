@@ -23,11 +23,11 @@ function inForceLine({ policy: { origin, revision, applied_at } }: StatusDocumen
     case 'kept':
       return `the rules of revision ${revision ?? 'unknown'}${since}`;
     case 'kernel':
-      return 'what the kernel held when the agent started';
+      return 'the rules that the kernel held when the agent started';
     case 'first':
       return 'no policy yet: inbound is closed';
     case 'lost':
-      return 'nothing passes but the way to the server: the saved policy is lost';
+      return 'only traffic to the server passes: the saved policy is lost';
     case 'none':
       return 'nothing';
     default:
@@ -43,9 +43,9 @@ function reasons(word: Exception, status: StatusDocument): readonly string[] {
     case 'failed':
       return failures(status);
     case 'offline':
-      return [`not heard of ${server} since ${shortTime(stream.last_live_at ?? started_at)}${attempts(status)}`];
+      return [`no contact with ${server} since ${shortTime(stream.last_live_at ?? started_at)}${attempts(status)}`];
     case 'never_seen':
-      return [`never heard of ${server}${attempts(status)}`];
+      return [`no contact with ${server} yet${attempts(status)}`];
     case 'behind':
       return [whyBehind(status)];
     default:
@@ -70,8 +70,8 @@ function attempts({ stream: { failures: times, last_error } }: StatusDocument): 
 }
 
 function whyBehind({ policy, stream }: StatusDocument): string {
-  if (stream.phase !== 'live') return 'connected, and still reading what is new';
-  if (policy.origin !== 'server') return 'connected, and no policy has come from the server yet';
-  if (policy.pending) return 'a newer policy is on its way into the kernel';
-  return 'the rules have not been read back from the kernel yet';
+  if (stream.phase !== 'live') return 'connected, and still reading changes';
+  if (policy.origin !== 'server') return 'connected, and waiting for the first policy from the server';
+  if (policy.pending) return 'the agent is writing a newer policy to the kernel';
+  return 'the agent has not read the rules back from the kernel yet';
 }

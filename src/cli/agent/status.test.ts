@@ -45,7 +45,7 @@ const away: StatusDocument['stream'] = {
 };
 const { last_live_at: __, ...neverLive } = away;
 const trouble = {
-  what: 'putting the policy in force',
+  what: 'applying the policy',
   message: 'nft is missing',
   advice: 'install nftables',
   at: late,
@@ -67,25 +67,25 @@ test.each<[string, Partial<StatusDocument>, readonly string[]]>([
   [
     'offline, since when and after how many failures',
     { stream: away },
-    [`offline not heard of ${server} since 2026-11-15T06:10:00Z, ${failures}`, rules],
+    [`offline no contact with ${server} since 2026-11-15T06:10:00Z, ${failures}`, rules],
   ],
   [
     'offline since the start, with rules kept from the last run',
     { stream: neverLive, policy: { ...document.policy, origin: 'kept' } },
-    [`offline not heard of ${server} since 2026-11-15T05:00:00Z, ${failures}`, rules],
+    [`offline no contact with ${server} since 2026-11-15T05:00:00Z, ${failures}`, rules],
   ],
   [
     'offline, with what the kernel held',
     { stream: { phase: 'connecting', since: start, failures: 0 }, policy: { ...unread, origin: 'kernel' } },
     [
-      `offline not heard of ${server} since 2026-11-15T05:00:00Z`,
-      'in force what the kernel held when the agent started',
+      `offline no contact with ${server} since 2026-11-15T05:00:00Z`,
+      'in force the rules that the kernel held when the agent started',
     ],
   ],
   [
     'never seen, while the server was never reached',
     { stream: neverLive, policy: { origin: 'first', groups: [], pending: false } },
-    [`never seen never heard of ${server}, ${failures}`, 'in force no policy yet: inbound is closed'],
+    [`never seen no contact with ${server} yet, ${failures}`, 'in force no policy yet: inbound is closed'],
   ],
   [
     'never seen, with nothing in force',
@@ -93,32 +93,32 @@ test.each<[string, Partial<StatusDocument>, readonly string[]]>([
       stream: { phase: 'enrolling', since: start, failures: 0 },
       policy: { origin: 'none', groups: [], pending: true },
     },
-    [`never seen never heard of ${server}`, 'in force nothing'],
+    [`never seen no contact with ${server} yet`, 'in force nothing'],
   ],
   [
     'behind, while a newer policy is on its way',
     { policy: { ...document.policy, pending: true } },
-    ['behind a newer policy is on its way into the kernel', rules],
+    ['behind the agent is writing a newer policy to the kernel', rules],
   ],
   [
     'behind, until the rules were read back',
     { policy: unread },
-    ['behind the rules have not been read back from the kernel yet', rules],
+    ['behind the agent has not read the rules back from the kernel yet', rules],
   ],
   [
     'behind, while what is new is being read',
     { stream: { phase: 'listing', since: late, failures: 0 } },
-    ['behind connected, and still reading what is new', rules],
+    ['behind connected, and still reading changes', rules],
   ],
   [
     'behind, until the server has said what the policy is',
     { policy: { ...document.policy, origin: 'kept' } },
-    ['behind connected, and no policy has come from the server yet', rules],
+    ['behind connected, and waiting for the first policy from the server', rules],
   ],
   [
     'failed, with what can be done about it',
     { troubles: [trouble], policy: { ...document.policy, pending: true } },
-    ['failed putting the policy in force: nft is missing (2026-11-15T06:14:00Z)', 'install nftables', rules],
+    ['failed applying the policy: nft is missing (2026-11-15T06:14:00Z)', 'install nftables', rules],
   ],
   [
     'failed, where the policy cannot be followed',
@@ -129,9 +129,9 @@ test.each<[string, Partial<StatusDocument>, readonly string[]]>([
     'failed first and offline beside it',
     { troubles: [trouble], stream: away },
     [
-      'failed putting the policy in force: nft is missing (2026-11-15T06:14:00Z)',
+      'failed applying the policy: nft is missing (2026-11-15T06:14:00Z)',
       'install nftables',
-      `offline not heard of ${server} since 2026-11-15T06:10:00Z, ${failures}`,
+      `offline no contact with ${server} since 2026-11-15T06:10:00Z, ${failures}`,
       rules,
     ],
   ],
@@ -146,7 +146,7 @@ test.each<[string, Partial<StatusDocument>, readonly string[]]>([
     [
       'not understood the group x has a field',
       'update the agent on the device',
-      'failed putting the policy in force: nft is missing (2026-11-15T06:14:00Z)',
+      'failed applying the policy: nft is missing (2026-11-15T06:14:00Z)',
       'install nftables',
       rules,
       'warning mind the gap',

@@ -26,7 +26,7 @@ async function showStatus(session: Session, given: string | undefined): Promise<
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
     if (error.code === 'not_permitted') {
-      throw new CliError('notAllowed', `the agent in ${state} answers its own user and root only`);
+      throw new CliError('notAllowed', `the agent in ${state} answers only root and its own user`);
     }
     if (error.code === 'failed')
       throw new CliError('failed', `the agent in ${state} does not answer: ${error.message}`);
@@ -42,16 +42,16 @@ function policyLine({ policy, held }: StatusDocument): string {
     case 'server':
     case 'kept': {
       const which = source === 'default' ? "the organization's default group" : "the device's own groups";
-      const kept = origin === 'kept' ? ', as kept from the last run' : '';
+      const kept = origin === 'kept' ? ', saved by the last run' : '';
       const waiting = held !== undefined ? ', held' : policy.pending ? ', a newer one is pending' : '';
       return `revision ${revision}: ${which}${kept}${waiting}`;
     }
     case 'kernel':
-      return 'none known; what the kernel held at the start stays in force';
+      return 'not known; the rules that the kernel held at the start stay in force';
     case 'first':
-      return 'none known yet; inbound is closed';
+      return 'not known yet; inbound is closed';
     case 'lost':
-      return 'lost; both directions are closed until the server tells it';
+      return 'lost; both directions are closed until the server sends it again';
     case 'none':
       return 'none';
     default:
@@ -65,9 +65,9 @@ export const statusTable =
   (layout: Layout): string => {
     const { policy, stream, interface: link, drift } = status;
     const interfaceLine = [
-      link.name ?? `none matches ${link.wanted} yet`,
-      ...(link.name !== undefined && !link.present ? ['(not there; its rules wait for it)'] : []),
-      ...(link.master === undefined ? [] : [`(a member of ${link.master}, which takes its traffic)`]),
+      link.name ?? `no interface matches ${link.wanted} yet`,
+      ...(link.name !== undefined && !link.present ? ['(does not exist; the rules apply as soon as it appears)'] : []),
+      ...(link.master === undefined ? [] : [`(a member of ${link.master}, which receives its traffic)`]),
     ].join(' ');
     return renderFields(
       [
@@ -136,13 +136,13 @@ const directions = ['inbound', 'outbound'] as const;
 function packetsLine({ packets, policy }: StatusDocument, direction: (typeof directions)[number]): string {
   const way = direction === 'inbound' ? 'in' : 'out';
   const reasons = packets[direction];
-  if (reasons === undefined) return `${way}: everything passes and nothing is counted`;
+  if (reasons === undefined) return `${way}: all traffic passes, and the agent does not count it`;
   const admitted = policy.groups.map(
     (group) => `${group[`admitted_${direction}`]?.packets ?? 0} admitted by ${group.name}`,
   );
   const { established, discovery, server, refused } = reasons;
   const neighbours = discovery.packets > 0 ? [`${discovery.packets} of neighbour discovery`] : [];
-  const access = server.packets > 0 ? [`${server.packets} on the agent's way to its server`] : [];
+  const access = server.packets > 0 ? [`${server.packets} between the agent and its server`] : [];
   const parts = [
     ...admitted,
     `${established.packets} of established connections`,
@@ -158,17 +158,17 @@ const streamLine = ({ stream, server }: StatusDocument): string =>
   `${stream.phase} since ${shortTime(stream.since)}, from ${server}`;
 
 function accessLine({ server_access: access }: StatusDocument): string {
-  if (access === undefined) return 'judged by the rules like everything else';
+  if (access === undefined) return 'the rules apply to it as to all other traffic';
   const { addresses, port, resolvers } = access;
-  const where = addresses.length === 0 ? 'nowhere through the interface yet' : `${addresses.join(', ')} port ${port}`;
+  const where = addresses.length === 0 ? 'not through the interface yet' : `${addresses.join(', ')} port ${port}`;
   return resolvers.length === 0 ? where : `${where}, and port 53 of ${resolvers.join(', ')}`;
 }
 
 function containersLine({ containers: { mode, forwarding } }: StatusDocument): string {
-  if (mode === 'ignore') return 'ignored: what is redirected or translated for them is not judged';
+  if (mode === 'ignore') return 'ignored: the rules do not apply to traffic that is redirected or translated for them';
   return forwarding === false
-    ? 'guarded; this device forwards nothing now'
-    : 'guarded: what is redirected or translated for them is judged by the rules too';
+    ? 'guarded; this device does not forward traffic now'
+    : 'guarded: the rules also apply to traffic that is redirected or translated for them';
 }
 
 /** An agent of an earlier version does not tell how many are kept ended: then none is more than zero. */
@@ -186,11 +186,11 @@ function driftLine({ repaired, last }: StatusDocument['drift']): string {
 const kernelLine = ({ kernel, interface: name }: InactiveAgent): string => {
   switch (kernel) {
     case 'enforced':
-      return name === undefined ? 'a table is in place' : `rules for ${name} are in force all the same`;
+      return name === undefined ? 'a table is in place' : `the rules for ${name} are still in force`;
     case 'absent':
-      return 'holds no rules: nothing is enforced';
+      return 'holds no rules: no policy is enforced';
     case 'unreadable':
-      return 'cannot be asked (try as root)';
+      return 'cannot be read (try as root)';
     default:
       return kernel satisfies never;
   }

@@ -10,10 +10,10 @@ export function addAuditCommand(program: Command): void {
     program,
     {
       usage: 'audit',
-      summary: 'show who changed what, newest first (for the owner)',
+      summary: 'show who changed what, newest first (owners only)',
       options: [
-        new Option('--limit <number>', 'at most so many entries').default('50'),
-        new Option('--all-organizations', 'of the whole server (for its administrator)'),
+        new Option('--limit <number>', 'maximum number of entries').default('50'),
+        new Option('--all-organizations', 'show entries of the whole server (administrators only)'),
       ],
       examples: ['ringfence audit', 'ringfence audit --limit 500 -o json'],
     },

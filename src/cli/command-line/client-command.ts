@@ -14,7 +14,7 @@ const heading = 'Options of every command:';
 /** Made once: the commands are many, and each start pays for every option. */
 const globalOptions: readonly Option[] = [
   new Option('--server <url>', 'URL of the server (default: from the profile)').env('RINGFENCE_SERVER'),
-  new Option('--token-file <file>', 'read the token from a file (RINGFENCE_TOKEN holds one itself)').env(
+  new Option('--token-file <file>', 'read the token from a file (or set RINGFENCE_TOKEN to the token)').env(
     'RINGFENCE_TOKEN_FILE',
   ),
   new Option('--org <name|id>', 'the organization (default: from the profile)').env('RINGFENCE_ORG'),
@@ -23,21 +23,21 @@ const globalOptions: readonly Option[] = [
     .choices(outputs)
     .default('table')
     .env('RINGFENCE_OUTPUT'),
-  new Option('--no-headers', 'tables without their heads'),
-  new Option('-q, --quiet', 'print only ids, or only the secret of something new').env('RINGFENCE_QUIET'),
-  new Option('--no-color', 'no colours (like NO_COLOR; pipes never get colours)'),
+  new Option('--no-headers', 'print tables without header rows'),
+  new Option('-q, --quiet', 'print only ids, or only the new secret').env('RINGFENCE_QUIET'),
+  new Option('--no-color', 'no colors (same as NO_COLOR; output to a pipe never has colors)'),
 ].map((option) => option.helpGroup(heading));
 
 const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
 const waitOption = new Option(
   '--wait [duration]',
-  'wait until the change is in force on every device, 2 minutes unless given: --wait=30s',
+  'wait until the change is in force on every device, for up to 2 minutes or the given time: --wait=30s',
 );
-const dryRunOption = new Option('--dry-run', 'print what would change, and change nothing');
+const dryRunOption = new Option('--dry-run', 'print what would change, without changing anything');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 
 export const detachOption = (): Option =>
-  new Option('--detach', 'also where no group is left on a device, so that the default group applies to it');
+  new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
 
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */
@@ -108,7 +108,7 @@ const isText = (value: unknown): value is string => typeof value === 'string';
 
 /** An option that may be given several times. (Commander's own way would also swallow the arguments that follow.) */
 export const repeated = (flags: string, help: string): Option =>
-  new Option(flags, `${help}; may be repeated`).argParser((text: string, before: readonly string[] | undefined) => [
+  new Option(flags, `${help}; repeatable`).argParser((text: string, before: readonly string[] | undefined) => [
     ...(before ?? []),
     text,
   ]);

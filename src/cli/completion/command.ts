@@ -19,7 +19,7 @@ export function addCompletionCommands(program: Command): void {
     .command('completion')
     .summary('print the completion script of a shell')
     .description(
-      'Print the completion script of a shell. On a terminal it tells how to install it.\n\nNames of groups, devices, organizations, members, tokens and keys are asked of the server while you type; one that does not answer at once costs nothing but them.',
+      'Print the completion script of a shell. On a terminal, also print how to install it.\n\nWhile you type, completion asks the server for the names of groups, devices, organizations, members, tokens and keys. If the server does not answer quickly, completion leaves these names out.',
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
@@ -38,7 +38,7 @@ export function addCompletionCommands(program: Command): void {
     program,
     {
       usage: 'names [words...]',
-      summary: 'print what may follow a half-typed command line, one name on each line',
+      summary: 'print the completions of a partial command line, one name per line',
       hidden: true,
       examples: ['ringfence names -- group show'],
     },

@@ -37,7 +37,7 @@ async function readTarget(
   const wanted = readLabels(label);
   const [text, ...rest] = args;
   if (wanted.length > 0) return { picked: pickLabelled(await allDevices(session), wanted), words: args };
-  if (text === undefined) throw usageError('no device given: name one, or every device with --label');
+  if (text === undefined) throw usageError('no device given: name a device, or use --label');
   return { picked: pickDevices(await allDevices(session), text), words: rest };
 }
 
@@ -82,7 +82,7 @@ export async function changeList(
         // The person chose it by a name that it had then.
         if (hostname !== device.hostname) {
           const names = `${printable(deviceName(device))} is called ${printable(deviceName(newest))} now`;
-          throw new CliError('conflict', `device ${id} was renamed meanwhile: ${names}; nothing was changed on it`);
+          throw new CliError('conflict', `device ${id} was renamed in the meantime: ${names}; it was not changed`);
         }
         const list = listAfter(way, now, named);
         const after = isSorted ? list.toSorted() : list;
@@ -126,7 +126,7 @@ export async function changeEach(
     }
     throw error;
   }
-  if (changed === 0) session.say('Nothing to change: it is so already.');
+  if (changed === 0) session.say('Nothing to change: already up to date.');
   const [first] = after;
   await session.print({
     data: isMany ? after : first,

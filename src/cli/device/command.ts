@@ -13,20 +13,20 @@ const addStatusCommand = commandsOf(() => import('./status.ts'));
 const fieldOptions = (): readonly Option[] => [
   new Option('--tunnel-ip <address>', 'address inside the tunnel'),
   new Option('--local-ip <address:port>', 'where the device listens, with the port'),
-  new Option('--reflexive-ip4 <address>', 'IPv4 address that the world sees'),
+  new Option('--reflexive-ip4 <address>', 'public IPv4 address, as other hosts see it'),
   new Option('--endpoint-local-address-ip4 <address>', 'IPv4 address on the local network'),
-  repeated('--child-prefix <cidr>', 'a prefix behind the device, `none` for none'),
-  repeated('--address <address>', 'an address of its own besides that of the tunnel, `none` for none'),
-  repeated('--label <label>', 'what the device is, `none` for nothing (owners only)'),
+  repeated('--child-prefix <cidr>', 'a prefix behind the device; `none` removes them'),
+  repeated('--address <address>', 'another address of the device, besides the tunnel address; `none` removes them'),
+  repeated('--label <label>', 'a label of the device; `none` removes them (owners only)'),
   new Option('--relay <yes|no>', 'whether it relays traffic'),
   new Option('--discovery <yes|no>', 'whether it is a discovery node'),
-  new Option('--symmetric-nat <yes|no>', 'whether it stands behind a symmetric NAT'),
+  new Option('--symmetric-nat <yes|no>', 'whether it is behind a symmetric NAT'),
 ];
 
 const manyDevices =
-  'A pattern such as `web-*` (in quotes, for the shell) means every device whose host name matches; --label in the place of a device means every device that carries the label.';
+  'A pattern such as `web-*` (in quotes) selects every device whose host name matches. To select every device that has a label, use --label instead of a device.';
 const labelForm =
-  'A label is 1 to 63 of a-z, 0-9, `.`, `_`, `/` and `-`, beginning and ending with a letter or digit; a device has up to 32.';
+  'A label has 1 to 63 characters: a-z, 0-9, `.`, `_`, `/` and `-`. It starts and ends with a letter or digit. A device has up to 32 labels.';
 
 const labelFilter = (): Option => repeated('--label <label>', 'every device with this label');
 
@@ -39,7 +39,10 @@ export function addDeviceCommands(program: Command): void {
       summary: 'list devices',
       options: [
         repeated('--label <label>', 'only devices with this label'),
-        new Option('--state <state>', 'only those: yes, behind, failed, reverted, offline, never_seen, not_understood'),
+        new Option(
+          '--state <state>',
+          'only devices in this state: yes, behind, failed, reverted, offline, never_seen, not_understood',
+        ),
       ],
       examples: ['ringfence device list', 'ringfence device list --label app', 'ringfence device list --state offline'],
     },
@@ -56,11 +59,11 @@ export function addDeviceCommands(program: Command): void {
       usage: 'create <hostname>',
       policy: true,
       summary: 'register a device; its device token is shown only once',
-      about: 'An agent that has an enrollment key registers its device by itself: see `ringfence key create`.',
+      about: 'An agent with an enrollment key registers its own device: see `ringfence key create`.',
       options: [
         new Option('--public-key <key>', 'tunnel public key, unique in the organization').makeOptionMandatory(),
         new Option('--user <name|id>', 'for another member (owners only)'),
-        repeated('--group <name|id>', 'a group to apply, instead of the default group'),
+        repeated('--group <name|id>', 'a group to apply instead of the default group'),
         ...fieldOptions(),
       ],
       examples: [
@@ -92,7 +95,7 @@ export function addDeviceCommands(program: Command): void {
       usage: 'delete <device>',
       policy: true,
       summary: 'delete a device and revoke its device token',
-      about: 'A pattern such as `old-*` (in quotes, for the shell) means every device whose host name matches.',
+      about: 'A pattern such as `old-*` (in quotes) selects every device whose host name matches.',
       destructive: true,
       examples: ['ringfence device delete edge-1', "ringfence device delete 'old-*'"],
     },
@@ -108,14 +111,14 @@ export function addDeviceCommands(program: Command): void {
     (run, session) => run.status(session),
   );
 
-  const groups = addNoun(device, 'groups', 'the groups applied to a device; with none, the default group applies');
+  const groups = addNoun(device, 'groups', 'the groups of a device; without groups, the default group applies');
   addGroupsCommand(
     groups,
     {
       usage: 'list <device>',
-      summary: 'list the groups in effect on a device, and why each is',
+      summary: 'list the groups in effect on a device, and the reason for each',
       about:
-        'A group has a say because the list of the device names it, because it applies by label, because it is a guardrail, or because it is the default group.',
+        'A group is in effect because the device lists it, because it applies by label, because it is a guardrail, or because it is the default group.',
       examples: ['ringfence device groups list edge-1'],
     },
     (run, session, { args: [text = ''] }) => run.listGroups(session, text),
@@ -126,10 +129,12 @@ export function addDeviceCommands(program: Command): void {
       { usage, summary, about: manyDevices, options: [labelFilter()], examples, policy: true, dryRun: true },
       (run, session, { args, options }) => run.changeGroups(session, way, args, options),
     );
-  changeGroups('set', 'set [device] [groups...]', 'set the groups of a device; with none, the default group applies', [
-    'ringfence device groups set edge-1 web ssh',
-    'ringfence device groups set edge-1',
-  ]);
+  changeGroups(
+    'set',
+    'set [device] [groups...]',
+    'set the groups of a device; without groups, the default group applies',
+    ['ringfence device groups set edge-1 web ssh', 'ringfence device groups set edge-1'],
+  );
   changeGroups('add', 'add [device] [groups...]', 'add groups to a device', [
     'ringfence device groups add edge-1 web',
     "ringfence device groups add 'web-*' web ssh",
@@ -139,14 +144,14 @@ export function addDeviceCommands(program: Command): void {
     'ringfence device groups remove edge-1 ssh',
   ]);
 
-  const label = addNoun(device, 'label', 'labels, which say what a device is (set by owners)');
+  const label = addNoun(device, 'label', 'labels of devices (owners set them)');
   const changeLabels = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
     addLabelCommand<LabelOptions>(
       label,
       {
         usage,
         summary,
-        about: `${labelForm} A label changes nothing by itself: rules and groups name it.\n\n${manyDevices}`,
+        about: `${labelForm} A label has an effect only when a rule or a group names it.\n\n${manyDevices}`,
         options: [labelFilter(), detachOption()],
         policy: true,
         dryRun: true,
@@ -162,7 +167,7 @@ export function addDeviceCommands(program: Command): void {
     'ringfence device label remove web-1 prod',
     'ringfence device label remove --label app canary',
   ]);
-  changeLabels('set', 'set [device] [labels...]', 'set the labels of a device; with none, it has none', [
+  changeLabels('set', 'set [device] [labels...]', 'set the labels of a device; without labels, remove all', [
     'ringfence device label set web-1 app prod',
     'ringfence device label set web-1',
   ]);

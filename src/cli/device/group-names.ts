@@ -11,7 +11,7 @@ export const groupsForTable = async (session: Session): Promise<readonly Securit
 
 /** Why a group has a say on a device. */
 export const reasonWords: { readonly [By in AppliedGroup['by']]: string } = {
-  list: 'the list of the device names it',
+  list: 'the device lists it',
   label: 'it applies by label',
   default: 'it is the default group',
   guardrail: 'it is a guardrail',

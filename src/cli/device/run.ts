@@ -108,7 +108,7 @@ export async function list(session: Session, { label = [], state }: ListOptions)
     ],
   });
   if (devices.length === 0 && wanted.length === 0 && state === undefined)
-    session.say('No devices yet: `ringfence key create` makes a key with which agents register theirs.');
+    session.say('No devices yet. To create a key that lets agents register devices, run `ringfence key create`.');
 }
 
 export async function show(session: Session, text: string): Promise<void> {
@@ -170,7 +170,7 @@ export async function create(session: Session, hostname: string, options: Device
     ],
     device.device_token,
   );
-  session.say('Save the device token now: it is not shown again.');
+  session.say('Save the device token now. You cannot see it again.');
 }
 
 async function memberId(session: Session, text: string): Promise<string> {
@@ -182,7 +182,7 @@ async function memberId(session: Session, text: string): Promise<string> {
 export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
   const body = wireFields(options);
   if (Object.keys(body).length === 0)
-    throw usageError('nothing to change: give a field, like --hostname; --help lists them');
+    throw usageError('nothing to change: give a field such as --hostname; --help lists all fields');
   const client = await session.client();
   const { id, organization_id } = await findDevice(session, text);
   const device = await writeOrAsk(session, options.detach, (asked) =>

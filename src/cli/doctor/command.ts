@@ -14,8 +14,8 @@ export function addDoctorCommand(program: Command): void {
       usage: 'doctor',
       summary: 'check server, sign-in, clock and versions; on a device also the agent and its rules',
       about:
-        'Each check tells what it found, and what to do where something is wrong. Ends with 1 when a check failed. ' +
-        'On a device, run it as root: the agent answers its own user and root only.',
+        'Each check prints what it found, and how to fix a problem. Exits with 1 if a check fails. ' +
+        'On a device, run it as root: the agent answers only root and its own user.',
       options: [toOption(agentOptions.state)],
       examples: ['ringfence doctor', 'sudo ringfence doctor --server https://ringfence.example'],
     },

@@ -49,8 +49,8 @@ test('each thing that is wrong is told by itself', () => {
     warnings: ['clock is off'],
   });
   expect(agent).toMatch(/^warning agent: runs version 0\.0\.1/);
-  expect(link).toBe('failed interface: wg0 is not there');
-  expect(rules).toBe('failed rules: none are in force');
+  expect(link).toBe('failed interface: wg0 does not exist');
+  expect(rules).toBe('failed rules: no rules are in force');
   expect(stream).toBe('failed stream: waiting: cannot reach it');
   expect(held).toBe('failed held: a field is not understood');
   expect(trouble).toBe('failed trouble: reading: nft is missing');

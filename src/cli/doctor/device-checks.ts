@@ -14,20 +14,18 @@ export async function deviceChecks(session: Session, given: string | undefined):
   const state = stateOf(given === undefined ? {} : { state: given }, { env: session.terminal.env, isRoot });
   const { hasState, kernel, nft } = await readHost(state);
   if (!hasState) {
-    return [skipped('agent', `this machine is no device: there is no ${state}`)];
+    return [skipped('agent', `this machine is not a device: ${state} does not exist`)];
   }
   const host = [
     ok('kernel', kernel),
-    nft === undefined
-      ? failed('nft', 'cannot be run', 'Install nftables; the agent drives the kernel with it.')
-      : ok('nft', nft),
+    nft === undefined ? failed('nft', 'cannot be run', 'Install nftables; the agent needs it.') : ok('nft', nft),
   ];
   try {
     return [...host, ...runningChecks(await askStatus(state))];
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
     if (error.code === 'not_permitted') {
-      return [...host, skipped('agent', 'answers its own user and root only: run this as root')];
+      return [...host, skipped('agent', 'answers only root and its own user: run this command as root')];
     }
     if (error.code === 'failed') return [...host, failed('agent', `does not answer: ${error.message}`)];
     return [...host, ...(await inactiveChecks(state))];
@@ -36,14 +34,14 @@ export async function deviceChecks(session: Session, given: string | undefined):
 
 async function inactiveChecks(state: string): Promise<readonly Check[]> {
   const { kernel, interface: name } = await readInactiveAgent(state);
-  const agent = failed('agent', `does not run with ${state}`, 'Start it: systemctl start ringfence-agent.');
+  const agent = failed('agent', `does not run with ${state}`, 'Start the agent: systemctl start ringfence-agent.');
   switch (kernel) {
     case 'enforced':
-      return [agent, ok('rules', `those for ${name ?? 'its interface'} are in force all the same`)];
+      return [agent, ok('rules', `the rules for ${name ?? 'its interface'} are still in force`)];
     case 'absent':
-      return [agent, failed('rules', 'the kernel holds none: nothing is enforced')];
+      return [agent, failed('rules', 'the kernel holds no rules: no policy is enforced')];
     case 'unreadable':
-      return [agent, skipped('rules', 'the kernel cannot be asked: run this as root')];
+      return [agent, skipped('rules', 'cannot read the kernel: run this command as root')];
     default:
       return kernel satisfies never;
   }
@@ -54,10 +52,18 @@ export function runningChecks(status: StatusDocument): readonly Check[] {
   return [
     version === programVersion
       ? ok('agent', `runs, version ${version}`)
-      : warning('agent', `runs version ${version}, this program is ${programVersion}`, 'Restart it after an upgrade.'),
+      : warning(
+          'agent',
+          `runs version ${version}; this program is version ${programVersion}`,
+          'Restart the agent after an upgrade.',
+        ),
     link.name !== undefined && link.present
       ? ok('interface', link.name)
-      : failed('interface', `${link.wanted} is not there`, 'Its rules wait for it; bring the tunnel up.'),
+      : failed(
+          'interface',
+          `${link.wanted} does not exist`,
+          'Bring the tunnel up. The rules apply as soon as the interface appears.',
+        ),
     rules(status),
     stream.phase === 'live'
       ? ok('stream', `live, from ${status.server}`)
@@ -69,9 +75,9 @@ export function runningChecks(status: StatusDocument): readonly Check[] {
 }
 
 function rules({ policy: { origin, revision, pending } }: StatusDocument): Check {
-  if (origin === 'none') return failed('rules', 'none are in force');
-  if (origin === 'first') return warning('rules', 'no policy is known yet; inbound is closed');
+  if (origin === 'none') return failed('rules', 'no rules are in force');
+  if (origin === 'first') return warning('rules', 'no policy yet; inbound is closed');
   if (origin === 'lost') return warning('rules', 'the saved policy is lost; both directions are closed');
-  if (pending) return warning('rules', 'a newer policy is on its way into the kernel');
+  if (pending) return warning('rules', 'the agent is writing a newer policy to the kernel');
   return ok('rules', revision === undefined ? 'in force' : `revision ${revision} is in force`);
 }

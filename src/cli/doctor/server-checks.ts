@@ -37,7 +37,7 @@ export async function serverChecks(session: Session): Promise<readonly Check[]> 
   try {
     server = readServer(await session.server());
   } catch (error) {
-    return [failed('server', messageOf(error)), ...unreached('no server is known')];
+    return [failed('server', messageOf(error)), ...unreached('no server is configured')];
   }
   const { signal } = session;
   const asked = Date.now();
@@ -46,18 +46,18 @@ export async function serverChecks(session: Session): Promise<readonly Check[]> 
     health = await read(`${server}/healthz`, signal);
   } catch (error) {
     signal.throwIfAborted();
-    const advice = 'Check the address, the network on the way, and that the server runs.';
+    const advice = 'Check the address, the network path, and that the server runs.';
     return [failed('server', `${server} does not answer: ${messageOf(error)}`, advice), ...unreached('no answer')];
   }
   const answered = Date.now();
   if (health.status !== 200) {
-    const advice = 'Something else answers there, or a proxy in front of it: check the address.';
+    const advice = 'Another program or a proxy answers there: check the address.';
     return [failed('server', `${server}/healthz answers ${health.status}`, advice), ...unreached('no answer')];
   }
   const plain = isPlainRemote(server);
   return [
     plain
-      ? warning('server', `${server} is reached over plain http`, 'Anybody on the way can read your token: use https.')
+      ? warning('server', `${server} uses plain http`, 'Anyone on the network path can read your token. Use https.')
       : ok('server', `${server} answers in ${answered - asked} ms`),
     await readiness(server, signal),
     clock(health.date, (asked + answered) / 2, answered - asked),
@@ -71,35 +71,35 @@ const unreached = (why: string): readonly Check[] =>
 
 async function readiness(server: string, signal: AbortSignal): Promise<Check> {
   const { status, value } = await read(`${server}/readyz`, signal);
-  if (status === 200) return ok('ready', 'it serves requests');
+  if (status === 200) return ok('ready', 'the server accepts requests');
   const detail = isObject(value) ? field(value, 'detail') : undefined;
-  return failed(
-    'ready',
-    typeof detail === 'string' ? detail : `/readyz answers ${status}`,
-    'Read the log of the server.',
-  );
+  return failed('ready', typeof detail === 'string' ? detail : `/readyz answers ${status}`, 'Read the server log.');
 }
 
 /** The header has whole seconds, and the answer took its time: less than both is no difference. */
 function clock(date: string | null, now: number, took: number): Check {
   const theirs = date === null ? Number.NaN : Date.parse(date);
-  if (Number.isNaN(theirs)) return skipped('clock', 'the server does not tell the time');
+  if (Number.isNaN(theirs)) return skipped('clock', 'the server does not send the time');
   const skew = Math.max(0, Math.abs(theirs + 500 - now) - 500 - took);
-  if (skew <= mostSkewMs) return ok('clock', 'agrees with that of the server');
+  if (skew <= mostSkewMs) return ok('clock', 'matches the clock of the server');
   const seconds = Math.round(skew / 1_000);
   const which = theirs < now ? 'ahead of' : 'behind';
-  return failed('clock', `this machine is ${seconds} s ${which} the server`, 'Let both follow a time server (NTP).');
+  return failed(
+    'clock',
+    `this machine is ${seconds} s ${which} the server`,
+    'Synchronize both clocks with a time server (NTP).',
+  );
 }
 
 async function version(server: string, signal: AbortSignal): Promise<Check> {
   const { value } = await read(`${server}/api/openapi.json`, signal);
   const info = isObject(value) ? field(value, 'info') : undefined;
   const theirs = isObject(info) ? field(info, 'version') : undefined;
-  if (typeof theirs !== 'string') return warning('version', 'the server does not tell the version of its API');
-  if (theirs === apiVersion) return ok('version', `both speak version ${apiVersion} of the API`);
+  if (typeof theirs !== 'string') return warning('version', 'the server does not send its API version');
+  if (theirs === apiVersion) return ok('version', `both use API version ${apiVersion}`);
   return warning(
     'version',
-    `the server speaks version ${theirs} of the API, this program ${apiVersion}`,
+    `the server uses API version ${theirs}; this program uses version ${apiVersion}`,
     'Install the same release on both, the server first.',
   );
 }
@@ -125,7 +125,7 @@ function signIn({ username, scope, credential }: WhoAmI): Check {
   const soon = credential?.kind === 'user_token' && Date.parse(ends) - Date.now() < soonMs;
   const until = `${who}, until ${shortTime(ends)}`;
   return soon
-    ? warning('sign-in', until, 'The token ends soon: make another with `ringfence token create`.')
+    ? warning('sign-in', until, 'The token expires soon. Create a new one with `ringfence token create`.')
     : ok('sign-in', until);
 }
 
@@ -137,6 +137,6 @@ async function organization(session: Session): Promise<Check> {
     return ok('organization', name);
   } catch (error) {
     session.signal.throwIfAborted();
-    return failed('organization', messageOf(error), '`ringfence org list` shows those that you are in.');
+    return failed('organization', messageOf(error), '`ringfence org list` shows your organizations.');
   }
 }

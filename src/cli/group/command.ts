@@ -8,16 +8,15 @@ const addCommand = commandsOf(() => import('./run.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
-  'A rule is `in` or `out`, a protocol (tcp, udp, icmp, icmpv6, ipv4, ipv6, ip), ports (one, a range, several with ' +
-  'commas, services like ssh or postgres by name; none or `any` for all), and `from` (in) or `to` (out) the far end, with commas: addresses (single ones, CIDR prefixes or first-last), ' +
-  'devices that carry a label (`label:app`) or all of several (`label:app+prod`), one device (`device:web-1`), `all-devices`; none or `any` for every address.\n\n' +
-  'A group without inbound rules admits nothing but replies; one without outbound rules lets everything out.';
+  'A rule has four parts. First the direction: `in` or `out`. Then the protocol: tcp, udp, icmp, icmpv6, ipv4, ipv6 or ip. Then the ports: one, a range, or several with ' +
+  'commas; service names such as ssh or postgres work too; leave the ports out or write `any` for all. Last the peers, after `from` (in) or `to` (out), with commas: addresses (single ones, CIDR prefixes or first-last), ' +
+  'devices with a label (`label:app`) or with all of several labels (`label:app+prod`), one device (`device:web-1`), or `all-devices`; leave the peers out or write `any` for every address.\n\n' +
+  'A group without inbound rules admits only replies. A group without outbound rules lets all traffic out.';
 
-export const forceOption = (): Option =>
-  new Option('--force', 'also where a guardrail would leave nothing of a direction');
+export const forceOption = (): Option => new Option('--force', 'continue even if a guardrail blocks a whole direction');
 
 export function addGroupCommands(program: Command): void {
-  const group = addNoun(program, 'group', 'security groups: what devices let in and out');
+  const group = addNoun(program, 'group', 'security groups: the traffic that devices let in and out');
   addCommand(
     group,
     { usage: 'list', summary: 'list the groups that you can see', examples: ['ringfence group list'] },
@@ -28,7 +27,7 @@ export function addGroupCommands(program: Command): void {
     {
       usage: 'show <group>',
       summary: 'show a group and its rules',
-      about: '`default` is the default group of the organization.',
+      about: '`default` names the default group of the organization.',
       examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
     },
     (run, session, { args: [text = ''] }) => run.show(session, text),
@@ -43,16 +42,16 @@ export function addGroupCommands(program: Command): void {
       about: ruleWords,
       options: [
         new Option('--description <text>', 'free text'),
-        new Option('--mine', 'a group of my own, instead of one of the organization'),
-        repeated('--in <rule>', 'an inbound rule in words'),
-        repeated('--out <rule>', 'an outbound rule in words'),
+        new Option('--mine', 'create a personal group instead of a group of the organization'),
+        repeated('--in <rule>', 'an inbound rule'),
+        repeated('--out <rule>', 'an outbound rule'),
         repeated(
           '--applies-to <devices>',
-          'devices that have it without naming it: label:app, label:app+prod, all-devices',
+          'apply it to these devices automatically: label:app, label:app+prod, all-devices',
         ),
         new Option(
           '--guardrail <kind>',
-          'what the organization always forbids, or always requires, whatever other groups say (owners only)',
+          'always forbid or always require these rules, regardless of other groups (owners only)',
         ).choices(['forbid', 'require']),
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
         forceOption(),
@@ -74,13 +73,13 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'change a group: in $EDITOR, from a file, or by options',
       about:
-        'In the editor the group is a short YAML text. What is wrong with it is written above it, and you may try again. ' +
-        'If somebody else changed the group in the meantime, nothing is written, and your text is kept.',
+        'The editor shows the group as YAML. If it has errors, the editor opens again with the errors at the top. ' +
+        'If someone else changes the group in the meantime, the command changes nothing and saves your text in a file.',
       options: [
         new Option('--name <name>', 'a new name'),
         new Option('--description <text>', 'free text'),
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
-        repeated('--applies-to <devices>', 'devices that have it without naming it; `none` for none'),
+        repeated('--applies-to <devices>', 'apply it to these devices automatically; `none` for no devices'),
         forceOption(),
         detachOption(),
       ],
@@ -100,7 +99,12 @@ export function addGroupCommands(program: Command): void {
       policy: true,
       dryRun: true,
       summary: 'delete a group; the default group is reset instead',
-      options: [new Option('--detach', 'take it off the devices that use it; some may fall back to the default group')],
+      options: [
+        new Option(
+          '--detach',
+          'remove it from the devices that use it; the default group may then apply to some of them',
+        ),
+      ],
       destructive: true,
       examples: ['ringfence group delete web', 'ringfence group delete default --yes'],
     },

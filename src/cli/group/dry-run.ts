@@ -61,8 +61,8 @@ export async function printDryRun(session: Session, { before, after }: GroupChan
 }
 
 function touchedWords(names: readonly string[]): string {
-  if (names.length === 0) return 'No device has it.';
+  if (names.length === 0) return 'It applies to no devices.';
   const more = names.length > namedDevices ? ` and ${names.length - namedDevices} more` : '';
   const shown = printable(names.slice(0, namedDevices).join(', '));
-  return `It concerns ${names.length === 1 ? '1 device' : `${names.length} devices`}: ${shown}${more}.`;
+  return `It affects ${names.length === 1 ? '1 device' : `${names.length} devices`}: ${shown}${more}.`;
 }

@@ -50,7 +50,7 @@ async function write(
   { force, detach }: Pick<EditOptions, 'force' | 'detach'>,
 ): Promise<void> {
   const news = differing(group, body);
-  if (Object.keys(news).length === 0) return session.say('Nothing to change: it is so already.');
+  if (Object.keys(news).length === 0) return session.say('Nothing to change: already up to date.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   const client = await session.client();
@@ -76,9 +76,9 @@ function differing(group: SecurityGroup, body: GroupInput): GroupInput {
 }
 
 const help = [
-  'Rules have no order; each is an allow: PROTOCOL [PORTS] [from|to ADDRESSES, label:NAME, device:NAME, all-devices].',
-  'No inbound rule: nothing comes in but replies. No outbound rule: everything goes out.',
-  'Save and leave to apply. Leave without a change to keep the group as it is.',
+  'The order of rules does not matter. Each rule allows traffic: PROTOCOL [PORTS] [from|to ADDRESSES, label:NAME, device:NAME, all-devices].',
+  'Without inbound rules, only replies come in. Without outbound rules, all traffic goes out.',
+  'To apply, save and exit. To cancel, exit without changes.',
 ];
 const comments = (lines: readonly string[]): string => lines.map((line) => `# ${line}\n`).join('');
 const withoutComments = (text: string): string => text.replace(/^#.*\n?/gm, '');
@@ -106,11 +106,11 @@ async function editByHand(session: Session, group: SecurityGroup): Promise<void>
       shown = edited;
       await writeFile(
         file,
-        comments(['This cannot be applied:', ...problems.map((line) => `  ${line}`), '', ...help]) + edited,
+        comments(['Fix these errors:', ...problems.map((line) => `  ${line}`), '', ...help]) + edited,
       );
     }
   } catch (error) {
-    if (keep) session.terminal.note(`Your text is kept in ${file}`);
+    if (keep) session.terminal.note(`Your text is saved in ${file}`);
     throw error;
   } finally {
     if (!keep) await rm(folder, { recursive: true, force: true });
@@ -120,7 +120,7 @@ async function editByHand(session: Session, group: SecurityGroup): Promise<void>
 async function inEditor({ terminal, signal }: Session, file: string): Promise<string> {
   const code = await openEditor(file, terminal.env);
   signal.throwIfAborted();
-  if (code !== 0) throw new CliError('failed', `the editor ended with ${code}; nothing was changed`);
+  if (code !== 0) throw new CliError('failed', `the editor exited with code ${code}; nothing was changed`);
   return withoutComments(await readFile(file, 'utf8'));
 }
 

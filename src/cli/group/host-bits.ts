@@ -7,7 +7,7 @@ function hostBitNotes(rules: readonly StoredRule[]): readonly string[] {
   const ranges = new Set(rules.flatMap(({ ip_ranges }) => ip_ranges ?? []));
   return [...ranges].flatMap((range) => {
     const meant = maskedPrefix(range);
-    return meant === undefined ? [] : [`${range} means ${meant}: what stands behind the prefix does not count.`];
+    return meant === undefined ? [] : [`${range} means ${meant}: the bits after the prefix are ignored.`];
   });
 }
 

@@ -18,7 +18,7 @@ export interface PeerNames {
 /** For rules that name no device, or are shown where none is known: by id. */
 export const noNames: PeerNames = {
   idOf: (text) => {
-    throw usageError(`the devices are not known here: name \`${text}\` by a label`);
+    throw usageError(`device names do not work here: replace \`${text}\` with a label`);
   },
   nameOf: (id) => id,
 };
@@ -65,5 +65,5 @@ export function readPeerWord(text: string, names: PeerNames): Peer | undefined {
 export function readSelector(text: string): Selector {
   const selector = readSelectorWord(text.trim());
   if (selector !== undefined) return selector;
-  throw usageError(`\`${text}\` names no devices: write \`label:app\`, \`label:app+prod\` or \`all-devices\``);
+  throw usageError(`\`${text}\` does not select devices: write \`label:app\`, \`label:app+prod\` or \`all-devices\``);
 }

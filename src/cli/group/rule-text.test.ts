@@ -42,7 +42,7 @@ describe('words', () => {
   });
 
   it.each([
-    ['', /begins with a protocol/],
+    ['', /starts with a protocol/],
     ['tpc 80', /did you mean `tcp`/],
     ['gre', /`gre` is not a protocol/],
     ['postgress', /did you mean `postgres`/],
@@ -50,12 +50,12 @@ describe('words', () => {
     ['tcp htpp', /did you mean `http`/],
     ['udp ssh', /`ssh` is tcp 22, not udp/],
     ['tcp quic', /`quic` is udp 443, not tcp/],
-    ['ssh 22', /`ssh` is tcp 22 already/],
-    ['tcp 80:90', /is not a port, a range of ports or a known service/],
+    ['ssh 22', /`ssh` already means tcp 22/],
+    ['tcp 80:90', /is not a port, a port range or a known service/],
     ['tcp 0', /port 0 does not exist/],
     ['tcp 80 from', /needs addresses/],
-    ['tcp 80 from any,10.0.0.1', /stands alone/],
-    ['tcp 80 from 10.0.0.1 10.0.0.2', /separated by commas/],
+    ['tcp 80 from any,10.0.0.1', /cannot be combined with other entries/],
+    ['tcp 80 from 10.0.0.1 10.0.0.2', /separate addresses with commas/],
     ['tcp 80 to 10.0.0.1', /comes `from`/],
   ])('that mean nothing are refused: %s', (words, message) => {
     expect(() => readRuleWords('inbound', [words])).toThrow(message);

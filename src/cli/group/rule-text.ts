@@ -26,7 +26,7 @@ const directionWords: Readonly<Record<string, Direction>> = {
 export function readDirection(word: string | undefined): Direction {
   const direction = directionWords[word?.toLowerCase() ?? ''];
   if (direction !== undefined) return direction;
-  throw usageError(`a rule is \`in\` or \`out\`, not \`${word ?? ''}\``);
+  throw usageError(`a rule starts with \`in\` or \`out\`, not \`${word ?? ''}\``);
 }
 
 const example: { readonly [D in Direction]: string } = {
@@ -50,13 +50,13 @@ export function readRuleWords(
     .split(/\s+/)
     .filter((token) => token !== '');
   const [protocol, ...rest] = tokens;
-  if (protocol === undefined) throw usageError(`a rule begins with a protocol, e.g. \`${example[direction]}\``);
+  if (protocol === undefined) throw usageError(`a rule starts with a protocol, for example \`${example[direction]}\``);
   const at = rest.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
   const portTokens = at === -1 ? rest : rest.slice(0, at);
   const service = serviceNamed(protocol);
   if (service !== undefined && portTokens.length > 0) {
     throw usageError(
-      `\`${protocol}\` is ${service.ip_protocol} ${service.port} already; leave out \`${portTokens.join(' ')}\``,
+      `\`${protocol}\` already means ${service.ip_protocol} ${service.port}; remove \`${portTokens.join(' ')}\``,
     );
   }
   const ip_protocol = service?.ip_protocol ?? readProtocol(protocol);
@@ -95,7 +95,7 @@ function readPorts(text: string, direction: Direction, protocol: string): readon
       const match = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(part);
       if (match === null) {
         throw usageError(
-          `\`${part}\` is not a port, a range of ports or a known service${nearService(part)}, as in \`${example[direction]}\``,
+          `\`${part}\` is not a port, a port range or a known service${nearService(part)}; example: \`${example[direction]}\``,
         );
       }
       const from = Number(match[1]);
@@ -126,7 +126,8 @@ function readFarEnd(direction: Direction, word: string, rest: readonly string[],
     .filter((entry) => entry !== '');
   if (entries.length === 0) throw usageError(`\`${word}\` needs addresses, labels, devices, or \`any\``);
   if (entries.some((entry) => entry.toLowerCase() === 'any')) {
-    if (entries.length > 1) throw usageError('`any` stands alone: it includes every other address');
+    if (entries.length > 1)
+      throw usageError('`any` cannot be combined with other entries: it already includes every address');
     return anywhere;
   }
   const ranges: string[] = [];
@@ -141,10 +142,10 @@ function readFarEnd(direction: Direction, word: string, rest: readonly string[],
 
 function readRangeWord(entry: string): string {
   const range = entry.replace(/\s*-\s*/g, '-');
-  if (/\s/.test(range)) throw usageError(`addresses are separated by commas: \`${entry}\``);
+  if (/\s/.test(range)) throw usageError(`separate addresses with commas: \`${entry}\``);
   if (/^[a-z][a-z0-9._/-]*$/i.test(range)) {
     throw usageError(
-      `\`${range}\` is no address: write \`label:${range}\` for a label, \`device:${range}\` for a device`,
+      `\`${range}\` is not an address: write \`label:${range}\` for a label, \`device:${range}\` for a device`,
     );
   }
   return range;

@@ -61,7 +61,9 @@ export async function show(session: Session, text: string): Promise<void> {
   const groups = session.isForPeople ? await allGroups(session) : [];
   const users = devicesOf(group, devices, groups);
   const names = peerNames(devices);
-  const gone = goneDevices(group, names).map((id) => `device ${id} is gone: rules that name it match nobody by that`);
+  const gone = goneDevices(group, names).map(
+    (id) => `device ${id} no longer exists: entries that name it match no device`,
+  );
   await session.printRecord(group, [
     ['name', group.group_name],
     ['id', group.id],
@@ -114,7 +116,7 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
   const words = (direction: Direction, texts: readonly string[] | undefined) =>
     texts?.flatMap((text) => readRuleWords(direction, [text], names));
   if (file !== undefined && (options.in ?? options.out) !== undefined) {
-    throw usageError('rules come from --file or from --in and --out, not from both');
+    throw usageError('use either --file, or --in and --out');
   }
   const fromFile: GroupInput = input === undefined ? {} : readOrRefuse(input, 'update', names);
   const inbound_rules = words('inbound', options.in);
@@ -161,7 +163,7 @@ export async function remove(session: Session, text: string, options: { readonly
   }
   const question =
     found.is_default === true
-      ? 'Reset the default group to its first rules, which admit everything?'
+      ? 'Reset the default group to its initial rules, which allow all traffic?'
       : `Delete group ${found.group_name}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const api = found.user_id === undefined ? client.groups : client.userGroups;
@@ -215,7 +217,7 @@ export async function changeRules(
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);
-  if (changed === undefined) session.say(`Group ${found.group_name} has these rules already: nothing was changed.`);
+  if (changed === undefined) session.say(`Group ${found.group_name} already has these rules. Nothing was changed.`);
   await sayRules(session, direction, changed ?? found);
   if (changed !== undefined) sayWarnings(session, changed);
   return undefined;

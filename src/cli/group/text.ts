@@ -50,7 +50,7 @@ export function describeRules(
 ): readonly string[] {
   const words = rulesInWords(direction, rules, names);
   if (words.length > 0) return words;
-  return [direction === 'inbound' ? 'nothing (only replies)' : 'everything (no outbound rules)'];
+  return [direction === 'inbound' ? 'nothing (only replies)' : 'all traffic (no outbound rules)'];
 }
 
 export const sameSelectors = (a: readonly Selector[] = [], b: readonly Selector[] = []): boolean =>

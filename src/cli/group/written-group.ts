@@ -107,7 +107,7 @@ function toBody(written: JsonObject, peers: PeerNames): Body {
     const wire = (Object.hasOwn(wireNames, name) ? wireNames[name] : undefined) ?? name;
     const other = names.get(wire);
     if (other !== undefined) {
-      problems.push({ path: [name], detail: `\`${other}\` and \`${name}\` mean the same: give one of them` });
+      problems.push({ path: [name], detail: `\`${other}\` and \`${name}\` mean the same: use only one` });
       continue;
     }
     names.set(wire, name);
@@ -156,7 +156,7 @@ export function readWritten(written: unknown, mode: 'create' | 'update', names: 
   const { group, problems, more } = readGroup(body.body, { mode, limits });
   const found = [...body.problems, ...problems.map(({ pointer, detail }) => toWritten(pointer, detail, body))];
   const once = [...new Map(found.map((problem) => [key(problem), problem])).values()];
-  return { group, problems: more === 0 ? once : [...once, { path: [], detail: `and ${more} problems more` }] };
+  return { group, problems: more === 0 ? once : [...once, { path: [], detail: `and ${more} more problems` }] };
 }
 
 /** `policy.yaml:12: tcp 70000: from_port must lie between 0 and 65535, got 70000.` */

@@ -11,11 +11,11 @@ const addLog = commandsOf(() => import('./log.ts'));
 /** The word that these commands come under, which its own room has declared. */
 function nounOf(program: Command, name: string): Command {
   const noun = program.commands.find((command) => command.name() === name);
-  if (noun === undefined) throw new Error(`there is no command ${name}`);
+  if (noun === undefined) throw new Error(`command ${name} does not exist`);
   return noun;
 }
 
-const limit = (): Option => new Option('--limit <number>', 'at most so many states').default('20');
+const limit = (): Option => new Option('--limit <number>', 'maximum number of states').default('20');
 
 export function addGroupHistoryCommands(program: Command): void {
   const group = nounOf(program, 'group');
@@ -24,7 +24,7 @@ export function addGroupHistoryCommands(program: Command): void {
     {
       usage: 'history <group>',
       summary: 'show what changed in a group, by whom and when, newest first',
-      about: 'A deleted group is named by its id, which `ringfence log` shows.',
+      about: 'For a deleted group, use its id. `ringfence log` shows it.',
       options: [limit()],
       examples: ['ringfence group history web', 'ringfence group history web --limit 100 -o json'],
     },
@@ -36,8 +36,8 @@ export function addGroupHistoryCommands(program: Command): void {
       usage: 'diff <group> [from] [to]',
       summary: 'show the difference between two states of a group',
       about:
-        'Without revisions: what the last change did. With one: what changed since. With two: what changed from the first to the second. ' +
-        'A revision is any of the organization: it means the group as it was then.',
+        'Without revisions, it shows the last change. With one revision, it shows all changes since then. With two, it shows the changes between them. ' +
+        'You can use any revision of the organization: it means the state of the group at that revision.',
       examples: ['ringfence group diff web', 'ringfence group diff web 120', 'ringfence group diff web 120 131'],
     },
     (run, session, { args: [text = '', from, to] }) => run.groupDiff(session, text, from, to),
@@ -46,8 +46,8 @@ export function addGroupHistoryCommands(program: Command): void {
     group,
     {
       usage: 'restore <group> <revision>',
-      summary: 'make a group what it was at a revision; a deleted one comes back',
-      about: 'The old state becomes a new one: nothing is lost, and the way forward is another restore.',
+      summary: 'restore a group to its state at a revision, also after it was deleted',
+      about: 'Restoring creates a new revision and keeps the history. To undo it, restore again.',
       destructive: true,
       policy: true,
       options: [forceOption(), detachOption()],
@@ -64,7 +64,7 @@ export function addDeviceHistoryCommands(program: Command): void {
     {
       usage: 'history <device>',
       summary: "show what changed in a device's groups and address, by whom and when, newest first",
-      about: 'A deleted device is named by its id, which `ringfence log` shows.',
+      about: 'For a deleted device, use its id. `ringfence log` shows it.',
       options: [limit()],
       examples: ['ringfence device history edge-1'],
     },
@@ -77,10 +77,10 @@ export function addLogCommand(program: Command): void {
     program,
     {
       usage: 'log',
-      summary: 'tell what changed in the organization, by whom and when, newest last (for owners)',
+      summary: 'show what changed in the organization, by whom and when, newest last (owners only)',
       options: [
-        new Option('--limit <number>', 'at most so many changes').default('20'),
-        new Option('--all', 'also what changed nothing, and what agents said of where their devices are reached'),
+        new Option('--limit <number>', 'maximum number of changes').default('20'),
+        new Option('--all', 'also show writes that changed nothing, and addresses that agents reported'),
       ],
       examples: ['ringfence log', 'ringfence log --limit 200'],
     },

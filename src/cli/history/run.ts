@@ -54,7 +54,7 @@ function printStates<State extends AnyState>(
 ): Promise<void> {
   const block = ({ state, lines }: (typeof told)[number], paint: Paint): string => {
     const { revision, at, username, user_id, type } = state;
-    const who = printable(username ?? user_id ?? 'before there was a history');
+    const who = printable(username ?? user_id ?? 'before the history starts');
     const head = `${paint('bold', `revision ${revision}`)}  ${shortTime(at)}  ${who}${type === 'delete' ? '  deleted' : ''}`;
     const none = type === 'delete' ? [] : [paint('dim', 'no rule or field changed')];
     const shown = type === 'delete' ? [] : lines.map((line) => paintLine(line, paint));
@@ -132,7 +132,7 @@ export async function groupDiff(session: Session, text: string, from?: string, t
     ids: [id],
     table: ({ paint }) =>
       lines.length === 0
-        ? `Nothing differs in group ${printable(name)}.\n`
+        ? `No differences in group ${printable(name)}.\n`
         : [
             paint(
               'bold',
@@ -166,7 +166,7 @@ export async function restore(
   if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: standing(then) });
   const name = now?.record.group_name ?? text;
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
-  const question = `Make group ${printable(name)} what it was at revision ${revision}?`;
+  const question = `Restore group ${printable(name)} to revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const given = {
     ...(now !== undefined && { ifMatch: now.revision }),
@@ -177,7 +177,7 @@ export async function restore(
   );
   await session.printRecord(
     group,
-    `Restored group ${group.group_name} (${group.id}) to revision ${revision}; it is revision ${group.revision} now.`,
+    `Restored group ${group.group_name} (${group.id}) to revision ${revision}. The new revision is ${group.revision}.`,
   );
   sayWarnings(session, group);
 }

@@ -6,7 +6,7 @@ import type { NewKey } from './run.ts';
 const addCommand = commandsOf(() => import('./run.ts'));
 
 export function addKeyCommands(program: Command): void {
-  const key = addNoun(program, 'key', 'enrollment keys, with which agents register devices');
+  const key = addNoun(program, 'key', 'enrollment keys, which let agents register devices');
   addCommand(
     key,
     { usage: 'list', summary: 'list your enrollment keys, without their secrets', examples: ['ringfence key list'] },
@@ -27,10 +27,10 @@ export function addKeyCommands(program: Command): void {
       usage: 'create [name]',
       summary: 'create an enrollment key; its secret is shown only once',
       options: [
-        new Option('--uses <number>', 'how many devices it admits').default('1'),
-        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
-        repeated('--group <name|id>', 'a group that every device it admits starts with'),
-        repeated('--label <label>', 'a label that every device it admits gets (owners only)'),
+        new Option('--uses <number>', 'how many devices the key can register').default('1'),
+        new Option('--expires <time>', 'expiry time: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
+        repeated('--group <name|id>', 'a group for every device that registers with the key'),
+        repeated('--label <label>', 'a label for every device that registers with the key (owners only)'),
       ],
       examples: [
         'ringfence key create lab --uses 10 --expires 7d',

@@ -63,12 +63,14 @@ export async function create(session: Session, name: string | undefined, options
   const key = await client.enrollmentKeys.create(organization, body);
   await session.printRecord(key, (layout) => [...fieldsOf(key, layout), ['key', key.key]], key.key);
   session.say(
-    'Save the key now: it is not shown again. On a device with the package ringfence-agent, run this and type the key:',
+    'Save the key now. You cannot see it again. On a device with the package ringfence-agent, run this and type the key:',
   );
   const server = addressForDevices(key.public_url, await session.server());
   session.say(`  sudo ringfence-enroll --server ${server} --organization ${organization} --interface wg0`);
   if (isLoopback(server))
-    session.say(`${server} is this machine only: on another, put the address there that it reaches the server by.`);
+    session.say(
+      `${server} works only on this machine. On another machine, replace it with an address at which that machine reaches the server.`,
+    );
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

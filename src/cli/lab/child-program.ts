@@ -56,7 +56,7 @@ export class ChildProgram {
       if (!this.isRunning) break;
       await sleep(10);
     }
-    throw new Error(`its output never matched ${pattern}; it was: ${this.#output.slice(-2_000).trim()}`);
+    throw new Error(`its output never matched ${pattern}; the output was: ${this.#output.slice(-2_000).trim()}`);
   }
 
   /** Ends it, by force if it does not listen. */

@@ -12,7 +12,7 @@ async function perform(act: (work: Work) => Promise<void>): Promise<void> {
 }
 
 const nameOption = (): Option =>
-  new Option('--name <name>', "the lab's name, where there are several").env('RINGFENCE_LAB_NAME');
+  new Option('--name <name>', 'the name of the lab, if several labs run').env('RINGFENCE_LAB_NAME');
 
 export function addLabCommands(program: Command): void {
   const lab = addNoun(program, 'lab', 'try Ringfence on this machine: a server and devices in network namespaces');
@@ -42,13 +42,13 @@ export function addLabCommands(program: Command): void {
       new Option('--bare', 'only the server and the devices: no organization, no agents').env('RINGFENCE_LAB_BARE'),
     )
     .addOption(
-      new Option('-d, --detach', 'return as soon as it is up; `ringfence lab down` ends it').env(
+      new Option('-d, --detach', 'return as soon as it is up; `ringfence lab down` stops it').env(
         'RINGFENCE_LAB_DETACH',
       ),
     );
   up.action(() => perform((work) => work.up(up.opts<UpOptions>())));
 
-  const down = describe(lab.command('down [names...]'), 'stop labs, and clean up after dead ones', [
+  const down = describe(lab.command('down [names...]'), 'stop labs, and clean up labs that died', [
     'sudo ringfence lab down',
   ]);
   down.action((names: readonly string[]) => perform((work) => work.down(names)));
@@ -78,7 +78,7 @@ export function addLabCommands(program: Command): void {
 
   lab
     .command('traffic', { hidden: true })
-    .description('Listen and connect as lines on stdin say.')
+    .description('Listen and connect as commands on stdin request.')
     .action(async () => (await import('./traffic.ts')).serveTraffic());
 }
 

@@ -45,7 +45,7 @@ export class LabDevice {
 
   /** Starts an agent; what an earlier one kept is still there. */
   async startAgent(args: readonly string[]): Promise<ChildProgram> {
-    if (this.#agent?.isRunning === true) throw new Error(`the agent of ${this.name} runs already`);
+    if (this.#agent?.isRunning === true) throw new Error(`the agent of ${this.name} is already running`);
     await mkdir(this.stateFolder, { recursive: true, mode: 0o700 });
     const server = `http://${relayAddress.address}:${relayAddress.port}`;
     const own = ['--server', server, '--interface', driverName, '--state', this.stateFolder];
@@ -99,7 +99,7 @@ export class TrafficHelper {
       this.#waiting.delete(id);
     });
     this.#child.once('close', (code, signal) => {
-      for (const resolve of this.#waiting.values()) resolve(`the traffic helper ended by ${signal ?? code}`);
+      for (const resolve of this.#waiting.values()) resolve(`the traffic helper exited with ${signal ?? code}`);
     });
     this.#child.stdin?.on('error', () => {});
   }

@@ -14,7 +14,7 @@ export function introduction(record: LabRecord): string {
   const { name, url, place, adminToken, devices } = record;
   const [from = 'device-1', to = 'device-2'] = devices.map((each) => each.name);
   const way = name === 'lab' ? '' : ` --name ${name}`;
-  const opening = `The lab is up: a server, and ${devices.length} devices that reach each other over their driver interface rf0.
+  const opening = `The lab is up: a server and ${devices.length} devices. The devices reach each other over their driver interface rf0.
 
   web UI      ${url}/ui/
 ${deviceLines(record)}
@@ -25,7 +25,7 @@ In another terminal, for the command line:
 `;
   if (place === undefined) {
     return `${opening}
-The devices have no agents yet. \`ringfence lab run${way} ${from} -- COMMAND\` runs one inside.
+The devices have no agents yet. \`ringfence lab run${way} ${from} -- COMMAND\` runs a command on a device.
 `;
   }
   return `${opening}  export RINGFENCE_ORG=${place.organization}

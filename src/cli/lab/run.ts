@@ -41,12 +41,13 @@ const program = (): readonly string[] => [process.execPath, process.argv[1] ?? '
 
 function requireRoot(): void {
   if (process.getuid?.() !== 0) {
-    throw new CliError('notAllowed', 'the lab makes network namespaces and needs root: try it with sudo');
+    throw new CliError('notAllowed', 'the lab creates network namespaces and needs root: run it with sudo');
   }
 }
 
 function readName(text: string): string {
-  if (!/^[a-z0-9][a-z0-9-]{0,30}$/.test(text)) throw usageError('a lab is named by small letters, digits and dashes');
+  if (!/^[a-z0-9][a-z0-9-]{0,30}$/.test(text))
+    throw usageError('a lab name contains only lowercase letters, digits and dashes');
   return text;
 }
 
@@ -64,7 +65,7 @@ export async function up(options: UpOptions): Promise<void> {
   const devices = readCount(options.devices);
   const old = readRecord(name);
   if (old !== undefined && isAlive(old)) {
-    throw new CliError('conflict', `the lab ${name} is up already: \`ringfence lab status\` shows it`);
+    throw new CliError('conflict', `the lab ${name} is already running; see \`ringfence lab status\``);
   }
   if (old !== undefined) await clean(old);
   if (options.detach === true) await upDetached(name);
@@ -88,7 +89,7 @@ async function upHere(
     ...(listen === undefined ? {} : { listen }),
     ...(phase === undefined ? {} : { serverArguments: ['--phase', phase] }),
     onAgentEnd: (device, { code, signal }) => {
-      terminal.note(`The agent of ${device.name} ended by ${signal ?? `itself with ${code}`}; it comes back.`);
+      terminal.note(`The agent of ${device.name} stopped (${signal ?? `exit code ${code}`}). The lab restarts it.`);
       setTimeout(() => {
         if (!ended.signal.aborted) lab.startAgent(device).catch(() => {});
       }, 1_000);
@@ -170,7 +171,7 @@ export async function down(given: readonly string[]): Promise<void> {
     await clean(record);
     terminal.out(`The lab ${record.name} is down.\n`);
   }
-  if (records.length === 0) terminal.out('No lab is up.\n');
+  if (records.length === 0) terminal.out('No lab is running.\n');
 }
 
 /** What is left of a lab that was killed: namespaces and programs ended with it, files did not. */
@@ -182,9 +183,9 @@ async function clean(record: LabRecord): Promise<void> {
 export async function showLabs(): Promise<void> {
   requireRoot();
   const records = listRecords();
-  if (records.length === 0) terminal.out('No lab is up; `ringfence lab up` builds one.\n');
+  if (records.length === 0) terminal.out('No lab is running. Start one with `ringfence lab up`.\n');
   for (const record of records) {
-    const state = isAlive(record) ? `up, ${record.url}/ui/` : 'dead; `ringfence lab down` cleans up after it';
+    const state = isAlive(record) ? `up, ${record.url}/ui/` : 'died; run `ringfence lab down` to clean up';
     terminal.out(`${record.name}: ${state}\n`);
     if (isAlive(record)) terminal.out(deviceLines(record));
   }
@@ -192,7 +193,7 @@ export async function showLabs(): Promise<void> {
 
 function found(name: string): LabRecord {
   const record = readRecord(name);
-  if (record === undefined) throw new CliError('notFound', `there is no lab ${name}`);
+  if (record === undefined) throw new CliError('notFound', `lab ${name} does not exist`);
   return record;
 }
 
@@ -200,9 +201,9 @@ function found(name: string): LabRecord {
 function theLab(name: string | undefined): LabRecord {
   const alive = (name === undefined ? listRecords() : [found(name)]).filter(isAlive);
   const [record, ...others] = alive;
-  if (record === undefined) throw new CliError('notFound', 'no lab is up: `ringfence lab up` builds one');
+  if (record === undefined) throw new CliError('notFound', 'no lab is running; start one with `ringfence lab up`');
   if (others.length > 0) {
-    throw usageError(`several labs are up, say which: ${alive.map((each) => `--name ${each.name}`).join(', ')}`);
+    throw usageError(`several labs are running; choose one: ${alive.map((each) => `--name ${each.name}`).join(', ')}`);
   }
   return record;
 }
@@ -211,7 +212,7 @@ function theDevice(record: LabRecord, text: string): LabDeviceRecord {
   const device = record.devices.find(({ name }) => name === text || name === `device-${text}`);
   if (device === undefined) {
     const names = record.devices.map(({ name }) => name).join(', ');
-    throw new CliError('notFound', `the lab has no device ${text}; there are ${names}`);
+    throw new CliError('notFound', `the lab has no device ${text}; its devices are ${names}`);
   }
   return device;
 }

@@ -37,7 +37,7 @@ function splitNames(groups: readonly SecurityGroup[], text: string): readonly st
   const same = text.includes(',') ? groups.filter(({ group_name }) => group_name === text.trim()) : [];
   if (same.length === 0) return text.split(',');
   throw usageError(
-    `${printable(text)} is ambiguous: it is the name of a group, and names with a comma between; use ids:`,
+    `${printable(text)} is ambiguous: it is the name of one group and also a list of names; use ids:`,
     same.map((group) => namedLine(namesOfGroup(group))),
   );
 }

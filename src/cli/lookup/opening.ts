@@ -13,7 +13,7 @@ export interface DetachOption {
 export const wouldOpen = (error: unknown): error is RingfenceError =>
   error instanceof RingfenceError && error.code === 'would_open';
 
-const reason = 'no group would be left on these devices, and the default group would apply to them';
+const reason = 'these devices would have no group left, and the default group would apply to them';
 
 /**
  * Writes. Where that would open devices, shows them and asks, and writes with `detach` after a yes. In a script, and with `--yes`, which answers a
@@ -32,11 +32,11 @@ export async function writeOrAsk<T>(
     const devices = await openedNames(session, error);
     const { terminal, signal, values } = session;
     if (!terminal.isInteractive || values.yes === true) {
-      throw new CliError('conflict', `nothing was written: ${reason}; use --detach to go on`, devices);
+      throw new CliError('conflict', `nothing was written: ${reason}; to continue, use --detach`, devices);
     }
     terminal.note(`${reason[0]?.toUpperCase()}${reason.slice(1)}:`);
     for (const name of devices) terminal.note(`  ${printable(name)}`);
-    if (!(await terminal.confirm('Go on?', { yes: false, signal })))
+    if (!(await terminal.confirm('Continue?', { yes: false, signal })))
       throw new CliError('conflict', 'nothing was changed');
     return write({ detach: true });
   }

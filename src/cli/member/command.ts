@@ -27,7 +27,7 @@ export function addMemberCommands(program: Command): void {
     {
       usage: 'role <user> <role>',
       summary: 'make a member an owner, or an owner a member',
-      about: 'The role is owner or member. An organization has one owner or several; the last one stays.',
+      about: 'The role is owner or member. An organization always keeps at least one owner.',
       examples: ['ringfence member role ada owner'],
     },
     (run, session, { args: [text = '', role = ''] }) => run.setRole(session, text, role),
@@ -37,13 +37,13 @@ export function addMemberCommands(program: Command): void {
     {
       usage: 'remove <user>',
       policy: true,
-      summary: "remove a member, with that member's devices and groups in the organization",
+      summary: 'remove a member, and delete the devices and groups of the member in the organization',
       about:
-        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them, also for whoever copied them. --rotate-tokens rotates all of them and shows the new ones, which you put on the devices. Groups that the member owned leave their lists; " +
-        'a device that would be left with the default group stops the removal, unless --detach says that this is meant.',
+        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them, also for anyone who copied them. To rotate all of them and show the new ones, use --rotate-tokens; then put the new tokens on the devices. The groups that the member owned are removed from these devices; " +
+        'if the default group would then apply to a device, the command stops. To continue anyway, use --detach.',
       destructive: true,
       options: [
-        new Option('--keep-devices', "take the member's devices over instead of deleting them"),
+        new Option('--keep-devices', 'take over the devices of the member instead of deleting them'),
         new Option('--rotate-tokens', 'with --keep-devices: end the old tokens of these devices and show new ones'),
         detachOption(),
       ],

@@ -55,7 +55,7 @@ async function clearUsername(session: Session, text: string): Promise<string> {
   const others = users.filter(({ id, username }) => username !== text && couldMean(id, text));
   if (others.length === 0) return text;
   throw usageError(
-    `${text} is ambiguous: it may be a username, and is part of the id of another user; give the id of the one you mean:`,
+    `${text} is ambiguous: it is a username and also part of the id of another user; use an id:`,
     users
       .filter((user) => user.username === text || others.includes(user))
       .map(({ id, username }) => namedLine({ id, names: [username] })),
@@ -102,8 +102,8 @@ export async function remove(session: Session, text: string, options: RemoveOpti
   const { user_id, username } = await find(session, text);
   const question =
     keepDevices === true
-      ? `Remove ${username} with all groups of ${username} in the organization, and take the devices over?`
-      : `Remove ${username}, with all devices and groups of ${username} in the organization?`;
+      ? `Remove ${username} and all groups of ${username} in the organization, and take over the devices?`
+      : `Remove ${username}, and delete all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const member = await writeOrAsk(session, detach, (asked) =>
     client.members.remove(organization, user_id, { ...(keepDevices === true && { keep: 'devices' }), ...asked }),
@@ -114,7 +114,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
   if (rotateTokens === true) return rotateAll(session, member, tokens, done);
   if (tokens.length > 0)
     session.say(
-      `These tokens stay valid, also for whoever copied them, until \`ringfence token rotate\` ends the old secret: ${tokens.map(({ id, device_id }) => `${id} of device ${device_id}`).join(', ')}.`,
+      `These tokens stay valid, also for anyone who copied them, until you replace their secrets with \`ringfence token rotate\`: ${tokens.map(({ id, device_id }) => `${id} of device ${device_id}`).join(', ')}.`,
     );
   return session.printRecord(member, done, member.user_id);
 }

@@ -34,8 +34,7 @@ export async function signInByBrowser(
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   try {
     const coming = new Promise<URLSearchParams>((resolve, reject) => {
-      const onAbort = (): void =>
-        reject(new CliError('failed', 'nobody signed in in time; run `ringfence login` again'));
+      const onAbort = (): void => reject(new CliError('failed', 'the sign-in timed out; run `ringfence login` again'));
       limit.addEventListener('abort', onAbort, { once: true });
       server.on('request', (request, response) => {
         const url = new URL(request.url ?? '/', redirectUri);

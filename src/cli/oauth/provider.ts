@@ -66,7 +66,7 @@ async function exchange<T>(issuer: string, work: () => Promise<T>, signal?: Abor
     if (error instanceof oauth.ResponseBodyError) throw refusal(error);
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw failure(
-      `cannot ask the identity provider ${issuer}: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `cannot reach the identity provider ${issuer}: ${cause instanceof Error ? cause.message : String(cause)}`,
     );
   }
 }
@@ -77,10 +77,10 @@ function refusal({ error, error_description }: Pick<oauth.ResponseBodyError, 'er
     case 'access_denied':
       return new CliError('notAllowed', 'the sign-in was denied');
     case 'expired_token':
-      return failure('the code was not used in time; run `ringfence login` again');
+      return failure('the code expired; run `ringfence login` again');
     case 'invalid_target':
       return failure(
-        'the identity provider gives no tokens for this server: it does not know the resource that was asked for; log in by the address that the provider knows, or name the resource with --audience',
+        'the identity provider does not know this server as a resource and issues no token for it; sign in with the server address that the provider knows, or name the resource with --audience',
       );
     case 'invalid_grant':
       return new CliError('notAllowed', 'your sign-in has ended; run `ringfence login` again');
@@ -92,7 +92,7 @@ function refusal({ error, error_description }: Pick<oauth.ResponseBodyError, 'er
 }
 
 export async function discover({ issuer }: Pick<OAuthClient, 'issuer'>, signal?: AbortSignal): Promise<Provider> {
-  if (!isSafeUrl(issuer)) throw failure(`${issuer} is not a safe address for an identity provider`);
+  if (!isSafeUrl(issuer)) throw failure(`${issuer} is not a secure address for an identity provider; use https`);
   const identifier = new URL(issuer);
   return exchange(
     issuer,
@@ -139,7 +139,7 @@ export async function askForCode(client: OAuthClient, provider: Provider, signal
     async () => {
       const answer = await oauth.deviceAuthorizationRequest(provider, own, oauth.None(), asked, request(signal));
       const code = await oauth.processDeviceAuthorizationResponse(provider, own, answer);
-      if (!isSafeUrl(code.verification_uri)) throw failure('the identity provider names no safe address for the code');
+      if (!isSafeUrl(code.verification_uri)) throw failure('the identity provider sent no secure address for the code');
       const { verification_uri_complete, ...rest } = code;
       const isSafe = verification_uri_complete !== undefined && isSafeUrl(verification_uri_complete);
       return isSafe ? code : rest;

@@ -57,7 +57,7 @@ export function addOrganizationCommands(program: Command): void {
   );
   addCommand(
     org,
-    { usage: 'use <org>', summary: 'choose the organization that commands use', examples: ['ringfence org use acme'] },
+    { usage: 'use <org>', summary: 'set the organization that commands use', examples: ['ringfence org use acme'] },
     (run, session, { args: [text = ''] }) => run.use(session, text),
   );
 }

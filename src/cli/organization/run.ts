@@ -59,7 +59,7 @@ export async function create(
   if (isChosenHere || profile?.organization === undefined) return;
   // Whoever has chosen another for good would go on there without noticing.
   const word = /^[\w.-]+$/.test(name) ? name : organization.id;
-  session.say(`Commands still use another organization. To use this one: ringfence org use ${word}`);
+  session.say(`Commands still use another organization. To switch, run: ringfence org use ${word}`);
 }
 
 export async function edit(
@@ -88,7 +88,7 @@ export async function use(session: Session, text: string): Promise<void> {
   const { id, name: organization } = await session.findOrganization(text);
   const stored = await readProfiles(session.profilesFile);
   const { name, profile } = await session.profile();
-  if (profile === undefined) throw usageError('there is no profile to store it in: run `ringfence login` first');
+  if (profile === undefined) throw usageError('no profile to save the organization in: run `ringfence login` first');
   const profiles = { ...stored.profiles, [name]: { ...profile, organization: id } };
   await writeProfiles(session.profilesFile, { ...stored, profiles });
   session.say(`Commands now use organization ${organization} (profile ${name}).`);

@@ -46,7 +46,8 @@ async function askAboutMoved(
   { acceptMoved }: ApplyOptions,
 ): Promise<void> {
   if (warnings.length === 0) return;
-  const remedy = 'To mean a device whatever it is called, write its `id` beside `device`, and `device:ID` in rules.';
+  const remedy =
+    'To refer to a device independently of its name, add its `id` next to `device`, and write `device:ID` in rules.';
   if (acceptMoved === true || terminal.isInteractive) {
     for (const line of [...warnings, remedy]) terminal.note(acceptMoved === true ? `Warning: ${line}` : line);
     if (
@@ -56,10 +57,10 @@ async function askAboutMoved(
       return;
     throw new CliError('failed', 'nothing was changed');
   }
-  throw new CliError('conflict', 'names in the files mean other devices than before; nothing was changed:', [
+  throw new CliError('conflict', 'names in the files refer to different devices than before; nothing was changed:', [
     ...warnings,
     remedy,
-    'If all of them are right, apply with --accept-moved.',
+    'If this is correct, apply again with --accept-moved.',
   ]);
 }
 
@@ -72,7 +73,7 @@ async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
     terminal.note(`${countSteps(steps, 'would')}.`);
   }
   const deleted = steps.filter(({ action }) => action === 'delete').map(({ name }) => name);
-  const warning = deleted.length === 0 ? '' : ` Groups that are deleted: ${deleted.join(', ')}.`;
+  const warning = deleted.length === 0 ? '' : ` Groups to delete: ${deleted.join(', ')}.`;
   const question = `Apply ${steps.length === 1 ? 'this change' : `these ${steps.length} changes`}?${warning}`;
   if (!(await session.confirm(question))) throw new CliError('failed', 'nothing was changed');
   return terminal.isInteractive;
@@ -101,7 +102,7 @@ async function perform(session: Session, steps: readonly Step[], { force, detach
     }
     for (const step of left) await writeOrAsk(session, detach, (asked) => take(step, asked));
   } catch (error) {
-    session.terminal.note(`${count} of ${steps.length} changes were made; applying again makes the rest.`);
+    session.terminal.note(`${count} of ${steps.length} changes were made. Apply again to make the rest.`);
     throw error;
   }
 }
@@ -153,6 +154,6 @@ function takeStep(
 function idOf(group: GroupReference, made: ReadonlyMap<string, string>): string {
   if ('id' in group) return group.id;
   const id = made.get(`${group.scope} ${group.name}`);
-  if (id === undefined) throw new Error(`the group ${group.name} was not made`);
+  if (id === undefined) throw new Error(`the group ${group.name} was not created`);
   return id;
 }

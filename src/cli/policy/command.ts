@@ -16,13 +16,13 @@ const addExplain = commandsOf(() => import('./explain.ts'));
 
 const fileFormat =
   'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
-  '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for one of your own) and `devices` (each with ' +
-  '`device`, `groups` and `labels`; what it does not name stays as it is; with `id` it is the device with this id, whatever is called so). Rules are written as in `group allow`, or as records of the API. A group is taken ' +
-  'whole: a direction that a file does not name has no rules. Applying a file twice changes nothing the second time.';
+  '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for a personal group) and `devices` (each with ' +
+  '`device`, `groups` and `labels`; fields that you leave out do not change; `id` selects the device with this id, regardless of its name). Write rules as in `group allow`, or as API records. A file describes a whole ' +
+  'group: a direction that you leave out has no rules. Applying the same file twice changes nothing the second time.';
 
 const fileOptions = (): readonly Option[] => [
   repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
-  new Option('--prune', 'delete groups that no file names, of the owners that the files are about'),
+  new Option('--prune', 'delete groups that are missing from the files, for each owner that has groups in the files'),
 ];
 
 export function addPolicyCommands(program: Command): void {
@@ -32,12 +32,12 @@ export function addPolicyCommands(program: Command): void {
       usage: 'apply [files...]',
       policy: true,
       summary: 'change groups and devices to match policy files',
-      about: `${fileFormat}\n\nShows what would change and asks before it writes. In a script, where nobody can answer, it writes only with --yes. What would take the last group from a device comes last; if it still would, it is asked for, and in a script needs --detach.`,
+      about: `${fileFormat}\n\nThe command shows the changes and asks before it writes. In a script, it writes only with --yes. It makes changes that remove the last group of a device at the end, and asks before it makes them; in a script, they need --detach.`,
       options: [
         ...fileOptions(),
         forceOption(),
         detachOption(),
-        new Option('--accept-moved', 'apply although names mean other devices than before'),
+        new Option('--accept-moved', 'apply even if names refer to different devices than before'),
       ],
       dryRun: true,
       destructive: true,
@@ -59,7 +59,7 @@ export function addPolicyCommands(program: Command): void {
         ...fileOptions(),
         new Option(
           '--detailed-exitcode',
-          'end with 2 when something would change, with 1 after any error, and with 0 otherwise',
+          'exit with 2 if something would change, with 1 after an error, and with 0 otherwise',
         ),
       ],
       examples: ['ringfence diff -f groups.yaml', 'ringfence diff policy/ --detailed-exitcode'],
@@ -72,8 +72,8 @@ export function addPolicyCommands(program: Command): void {
       usage: 'export',
       summary: 'print groups and devices as a file that `apply` reads',
       about:
-        'A device is written with its id, so that the file always means this device, whatever another one is called later. ' +
-        'With --names-only it is written by name, for another organization.',
+        'The file contains the id of each device, so that it always refers to this device, even after names change. ' +
+        'To use the file in another organization, export with --names-only.',
       options: [new Option('--names-only', 'write devices by name, without their ids')],
       examples: [
         'ringfence export > backup.yaml',
@@ -88,10 +88,11 @@ export function addPolicyCommands(program: Command): void {
     {
       usage: 'nft <group|device>',
       summary: 'print the nftables ruleset that a device would get',
-      about: 'For a device: from its groups, or the default group. For a group: as if a device had this group alone.',
+      about:
+        'For a device, the ruleset comes from its groups, or from the default group. For a group, it is the ruleset of a device that has only this group.',
       options: [
         new Option('--interface <name>', 'the driver interface').default('wg0').env('RINGFENCE_INTERFACE'),
-        new Option('--neighbour-discovery', 'the interface does neighbour discovery (no tunnel)'),
+        new Option('--neighbour-discovery', 'the interface uses neighbor discovery (not a tunnel)'),
       ],
       examples: ['ringfence nft edge-1 --interface wg0', 'ringfence nft web | sudo nft -c -f -'],
     },
@@ -103,15 +104,15 @@ export function addPolicyCommands(program: Command): void {
       usage: 'explain [ends...]',
       summary: 'check whether a connection is allowed, which rule decides, and whether the devices enforce it',
       about:
-        'Give where it comes from, where it goes and the port: `explain app-1 db-1 5432`; or the same by options. With --who, only where it ' +
-        'goes and the port: every device that may connect there. The policy is one answer; whether the devices have it in force is the other.',
+        'Give the source, the destination and the port: `explain app-1 db-1 5432`; or use options. With --who, give only the ' +
+        'destination and the port, to list every device that may connect there. The output shows what the policy says, and whether the devices enforce it.',
       options: [
-        new Option('--from <device|address>', 'where it comes from'),
-        new Option('--to <device|address>', 'where it goes'),
-        new Option('--who', 'list who may connect there'),
-        new Option('--proto <protocol>', 'tcp, udp, icmp, or the number of another').default('tcp'),
+        new Option('--from <device|address>', 'the source'),
+        new Option('--to <device|address>', 'the destination'),
+        new Option('--who', 'list the devices that may connect to the destination'),
+        new Option('--proto <protocol>', 'tcp, udp, icmp, or a protocol number').default('tcp'),
         new Option('--port <port>', 'destination port, for tcp and udp: a number, or a service like ssh'),
-        new Option('--exit-code', 'end with 1 when it is refused'),
+        new Option('--exit-code', 'exit with 1 if the connection is refused'),
       ],
       examples: [
         'ringfence explain app-1 db-1 5432',

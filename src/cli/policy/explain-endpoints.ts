@@ -31,13 +31,14 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   for (const [index, text] of row.entries()) {
     const name = names[index];
     if (name === undefined) continue;
-    if (options[name] !== undefined) throw usageError(`\`${text}\` and --${name} say the same thing twice`);
+    if (options[name] !== undefined)
+      throw usageError(`\`${text}\` and --${name} give the same value twice; use one of them`);
     given.set(name, text);
   }
   const [from, to, port] = (['from', 'to', 'port'] as const).map((name) => given.get(name) ?? options[name]);
-  if (options.who === true && options.from !== undefined) throw usageError('--who asks for every --from at once');
+  if (options.who === true && options.from !== undefined) throw usageError('--who lists every source; remove --from');
   if (to === undefined || (from === undefined && options.who !== true)) {
-    throw usageError('say where it comes from and where it goes: `ringfence explain app-1 db-1 5432`');
+    throw usageError('give the source and the destination: `ringfence explain app-1 db-1 5432`');
   }
   return { from, to, proto: options.proto, port };
 }
@@ -79,7 +80,7 @@ export function readEndpoints(
     if (moved !== undefined) placed.set(moved.id, moved);
     return { name, address: standIn, device: moved, isStandIn: true };
   });
-  if (there === undefined) throw new Error('an end is asked for');
+  if (there === undefined) throw new Error('the source and the destination are required');
   return { from: here, to: there, devices: devices.map((device) => placed.get(device.id) ?? device) };
 }
 
@@ -99,7 +100,7 @@ function readEndpoint(text: string, devices: readonly Device[]): FoundEndpoint {
     const [device, second] = meant;
     if (second !== undefined) {
       throw usageError(
-        `${text} is ambiguous: ${meant.length} devices have this address or are called so; name the one you mean by its id:`,
+        `${text} is ambiguous: ${meant.length} devices have this address or name; use an id:`,
         meant.map((one) => namedLine(namesOfDevice(one))),
       );
     }

@@ -54,11 +54,11 @@ export async function explain(session: Session, row: readonly string[], options:
   if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
     throw usageError(
-      `${from.name} is IPv${from.address.family} and ${to.name} is IPv${to.address.family}: no packet goes between them`,
+      `${from.name} is IPv${from.address.family} and ${to.name} is IPv${to.address.family}; no traffic is possible between them`,
     );
   }
   if (from.device === undefined && to.device === undefined) {
-    throw usageError('neither end is a device of this organization: there is no rule to look at');
+    throw usageError('neither the source nor the destination is a device of this organization; no rule applies');
   }
   const transport = readTransport(asked, from.address.family);
   const sides = sidesOf(from, to, transport, known);
@@ -141,7 +141,7 @@ function readTransport({ proto, port }: ExplainQuery, family: 4 | 6): Transport 
     const number = readPort(port, word);
     if (number === undefined)
       throw usageError(
-        `${word} needs a port: give a number or a service after the ends (ringfence explain app-1 db-1 ssh), or --port`,
+        `${word} needs a port: give a number or a service, for example ringfence explain app-1 db-1 ssh, or use --port`,
       );
     return { kind: word, dport: number };
   }
@@ -149,7 +149,7 @@ function readTransport({ proto, port }: ExplainQuery, family: 4 | 6): Transport 
   if (word === 'icmp' || word === 'icmpv4' || word === 'icmpv6' || word === 'ping') return echoRequest[family];
   const number = /^\d{1,3}$/.test(word) ? Number(word) : Number.NaN;
   if (number >= 0 && number <= 255) return { kind: 'other', protocol: number };
-  throw usageError(`\`${proto}\` is not a protocol: use tcp, udp, icmp, or the number of another`);
+  throw usageError(`\`${proto}\` is not a protocol: use tcp, udp, icmp, or a protocol number`);
 }
 
 function sideOf(
@@ -186,15 +186,15 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
     }
     case 'forbid':
       return [
-        `the guardrail ${reason.group.name} forbids it, whatever any group says: ${ruleOf(reason, names)}`,
+        `the guardrail ${reason.group.name} forbids it, regardless of other groups: ${ruleOf(reason, names)}`,
         ...admittingRules(policy, packet)
           .slice(0, shownRules)
           .map((rule) => `void: ${ruleOf(rule, names)}`),
       ];
     case 'require':
-      return [`the guardrail ${reason.group.name} requires it, whatever any group says: ${ruleOf(reason, names)}`];
+      return [`the guardrail ${reason.group.name} requires it, regardless of other groups: ${ruleOf(reason, names)}`];
     case 'open':
-      return [`no outbound rules, so everything may leave (${groupNames(policy)})`];
+      return [`no outbound rules, so all traffic may leave (${groupNames(policy)})`];
     case 'no-rule': {
       const rules = policy.groups.flatMap((group) =>
         rulesOf(group, direction).map((rule) => {
@@ -205,10 +205,10 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
       const word = direction === 'inbound' ? 'inbound' : 'outbound';
       return [
         `no ${word} rule of ${groupNames(policy)} admits it`,
-        ...(rules.length === 0 ? [`there is no ${word} rule at all`] : rules.slice(0, shownRules)),
+        ...(rules.length === 0 ? [`there are no ${word} rules`] : rules.slice(0, shownRules)),
         ...(rules.length > shownRules ? [`… and ${rules.length - shownRules} more`] : []),
         ...(reason.peerGone ?? []).map(
-          ({ group, peer }) => `${group.name}: ${peerWord(peer)} is gone, so it admits nobody`,
+          ({ group, peer }) => `${group.name}: ${peerWord(peer)} no longer exists, so the rule admits no device`,
         ),
       ];
     }
@@ -217,9 +217,9 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
     case 'discovery':
       return ['neighbour discovery'];
     case 'server':
-      return ["admitted as the agent's way to its server"];
+      return ['admitted as traffic between the agent and its server'];
     case 'forwarded':
-      return ['only passes through'];
+      return ['forwarded traffic'];
     default:
       return reason satisfies never;
   }
@@ -229,13 +229,13 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
 function containersWords(side: Side): readonly string[] {
   const { device, direction, decision } = side;
   const name = printable(deviceName(device));
-  if (side.containers === 'ignore') return [`Containers on ${name} are not judged: its agent ignores them.`];
+  if (side.containers === 'ignore') return [`The rules do not apply to containers on ${name}: its agent ignores them.`];
   if (decision.reason.kind === 'server')
-    return [`Containers on ${name} have no part in it: the way is the agent's own.`];
+    return [`This does not include containers on ${name}: only the agent itself may use it.`];
   if (decision.verdict === 'accept') return [];
   return direction === 'inbound'
-    ? [`So is a container's published port on ${name}, by the port that the connection is made to.`]
-    : [`So is a container on ${name} whose address is translated.`];
+    ? [`The same applies to a published container port on ${name}; the rules see the published port.`]
+    : [`The same applies to a container on ${name} whose address is translated.`];
 }
 
 const shownRules = 10;
@@ -268,7 +268,7 @@ function render(explanation: {
     for (const line of rest) lines.push(`    ${line}`);
   }
   const whole =
-    sides.length === 2 ? '' : 'Only one end is a device of this organization: the other end was not judged.';
+    sides.length === 2 ? '' : 'Only one side is a device of this organization. The other side was not checked.';
   const nowhere = [from, to].filter(({ isStandIn }) => isStandIn).map(({ name }) => name);
   const notes = [
     ...sides.flatMap(containersWords),

@@ -83,7 +83,7 @@ async function deviceBefore(session: Session, device: Device): Promise<DevicePol
     return isKnown ? undefined : before;
   } catch (error) {
     if (!(error instanceof RingfenceError) || error.status !== 404) throw error;
-    session.terminal.note('This server does not tell which devices had a name before: names are taken as they are.');
+    session.terminal.note('This server does not keep the history of names. Names refer to the current devices.');
     return undefined;
   }
 }

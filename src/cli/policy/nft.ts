@@ -27,7 +27,10 @@ export function knownPolicy(device: Device, groups: readonly SecurityGroup[], fl
   const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
   if (!('missing' in policy)) return resolvePolicy(policy, fleet);
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
-  throw new CliError('notFound', `the policy of ${deviceName(device)} is not known: you may not see ${missing}`);
+  throw new CliError(
+    'notFound',
+    `the policy of ${deviceName(device)} is not known: you do not have access to ${missing}`,
+  );
 }
 
 export interface NftOptions {
@@ -59,7 +62,7 @@ export async function showNft(session: Session, text: string, options: NftOption
   );
   if (isClosed(policy, 'outbound') && serverAccess === undefined) {
     session.say(
-      "Not in it: the agent's way to its server, which each agent adds for itself and has not reported here.",
+      'Not included: the rules for the traffic between the agent and its server. Each agent adds its own, and this one has not reported them.',
     );
   }
   await session.print({

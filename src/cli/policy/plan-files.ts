@@ -31,7 +31,7 @@ export async function planFiles(
 ): Promise<FilePlan> {
   const files = [...file, ...given];
   if (files.length === 0) throw usageError('no policy file given: name a file, a folder, or - for stdin');
-  if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be read only once');
+  if (files.filter((name) => name === '-').length > 1) throw usageError('stdin can be used only once');
   const inputs = await Promise.all(files.map((name) => readInput(name, session)));
   const documents = inputs.flatMap((input) => input.documents);
   const names = await namesFor(
@@ -49,7 +49,8 @@ export async function planFiles(
     session,
     desired.groups.flatMap(({ inbound, outbound }) => [...inbound, ...outbound]),
   );
-  if (desired.groups.length + desired.devices.length === 0) throw usageError('the files name no group and no device');
+  if (desired.groups.length + desired.devices.length === 0)
+    throw usageError('the files contain no groups and no devices');
   const client = await session.client();
   const [groups, devices, me] = await Promise.all([
     allGroups(session),

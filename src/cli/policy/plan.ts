@@ -84,8 +84,8 @@ export function planPolicy(
     throw new CliError(
       fault.exit,
       faults.every(({ exit }) => exit === 'notFound')
-        ? 'the files name what is not here:'
-        : 'the files cannot be applied as they are:',
+        ? 'the files refer to things that do not exist:'
+        : 'the files have errors:',
       faults.flatMap(({ message, details }) => [message, ...details]),
     );
   }
@@ -104,7 +104,7 @@ function sameDeviceTwice(desired: Desired, actual: CurrentPolicy): readonly CliE
       ? []
       : [
           usageError(
-            `${entry.where}: ${printable(entry.device)} is the device ${device.id}, which is in ${before} already`,
+            `${entry.where}: ${printable(entry.device)} is the device ${device.id}, which is already in ${before}`,
           ),
         ];
   });
@@ -130,12 +130,12 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: CurrentPol
   const [only, second] = same;
   if (second !== undefined)
     throw usageError(
-      `${same.length} groups are called ${printable(name)}; add the \`id\` of the one you mean:`,
+      `${same.length} groups have the name ${printable(name)}; add the \`id\` of one:`,
       same.map((group) => namedLine(namesOfGroup(group))),
     );
   if (only !== undefined && id !== undefined)
     throw usageError(
-      `no group has the id ${id}; the group that is called ${printable(name)} is another one, ${only.id}: correct the \`id\`, or remove it`,
+      `no group has the id ${id}; the group ${printable(name)} has the id ${only.id}: correct the \`id\`, or remove it`,
     );
   return only;
 }
@@ -163,7 +163,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
     const [is, wanted] = [group.guardrail, guardrail].map((kind) =>
       kind === undefined ? 'no guardrail' : `guardrail ${kind}`,
     );
-    throw usageError(`group ${printable(group.group_name)} is ${is} and stays so; the file says ${wanted}`);
+    throw usageError(`group ${printable(group.group_name)} is ${is}, and this cannot change; the file says ${wanted}`);
   }
   const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound, names);
   const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound, names);
@@ -255,14 +255,15 @@ function findDevice({ id, device: name }: DesiredDevice, { devices }: CurrentPol
     if ([device.hostname, device.public_key, device.id].includes(isUuid(name) ? name.toLowerCase() : name))
       return device;
     // What is only an address, or part of an id, may be another device's tomorrow.
-    throw usageError(`a file names a device by its host name or its full id, not by ${printable(name)}; it is`, [
-      namedLine(namesOfDevice(device)),
-    ]);
+    throw usageError(
+      `a file must name a device by its host name or its full id, not by ${printable(name)}; the device is`,
+      [namedLine(namesOfDevice(device))],
+    );
   }
   const found = devices.find((device) => device.id === id);
   if (found !== undefined) return found;
   const same = devices.filter(({ hostname }) => hostname === name);
-  const more = same.length === 0 ? '' : `; what is called ${printable(name)} now is another device:`;
+  const more = same.length === 0 ? '' : `; ${printable(name)} is now the name of another device:`;
   throw new CliError(
     'notFound',
     `no device has the id ${id}${more}`,
@@ -292,7 +293,7 @@ function reference(
   const others = groups.filter(({ id }) => id !== group?.id && couldMean(id, name));
   if (others.length > 0)
     throw usageError(
-      `${printable(name)} is ambiguous: it is the name of a group in the files and part of the id of another; write the id of the one you mean:`,
+      `${printable(name)} is ambiguous: it is the name of a group in the files and part of the id of another; use an id:`,
       [...(group === undefined ? [] : [group]), ...others].map((one) => namedLine(namesOfGroup(one))),
     );
   return group === undefined ? { scope: only.scope, name } : { id: group.id };

@@ -73,7 +73,7 @@ export function readPolicy({ documents, faults }: Input, names: PeerNames): Desi
     else {
       for (const name of Object.keys(value)) {
         if (!topFields.includes(name))
-          whole.report([name], `there is no field \`${name}\` here; known: ${topFields.join(', ')}`);
+          whole.report([name], `unknown field \`${name}\`; known fields: ${topFields.join(', ')}`);
       }
       for (const [path, entry] of entries(value, 'groups', whole))
         readGroupEntry(entryAt(document, path, entry), groups, names);
@@ -131,7 +131,7 @@ function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice
   if (!isObject(value)) return report([], 'a device is a mapping with `device`, `id`, `groups` and `labels`');
   const { id, device = id, groups, labels, ...rest } = value;
   for (const name of Object.keys(rest))
-    report([name], `there is no field \`${name}\` here; known: device, id, groups, labels`);
+    report([name], `unknown field \`${name}\`; known fields: device, id, groups, labels`);
   if (id !== undefined && !isUuid(id)) return report(['id'], '`id` must be the full id of a device');
   if (typeof device !== 'string' || device === '') return report(['device'], '`device` must be a host name or an id');
   // A file that says nothing but the device means the default group; one that says only labels means only these.
@@ -164,6 +164,6 @@ function twice<T extends { readonly where: string }>(
     const name = nameOf(thing);
     const before = first.get(name);
     first.set(name, before ?? thing.where);
-    return before === undefined ? [] : [`${thing.where}: ${name} stands in ${before} already`];
+    return before === undefined ? [] : [`${thing.where}: ${name} is already in ${before}`];
   });
 }

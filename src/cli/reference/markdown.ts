@@ -8,9 +8,9 @@ const exitWords: { readonly [Name in keyof typeof exitCodes]: string } = {
   usage: 'wrong usage: an unknown option, an impossible value, an invalid rule',
   notFound: 'not found, or not visible to you',
   notAllowed: 'not allowed: no token, an invalid one, or one without the permission',
-  conflict: 'conflict: a name is taken, a group is in use, or somebody else changed it in the meantime',
-  timeOver: 'time is over: what `--wait` waits for has not happened',
-  interrupted: 'ended by Ctrl-C',
+  conflict: 'conflict: a name is taken, a group is in use, or someone else changed it in the meantime',
+  timeOver: 'timeout: `--wait` ended before the change was in force',
+  interrupted: 'interrupted by Ctrl-C',
 };
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
@@ -20,7 +20,7 @@ function optionTable(options: readonly OptionNode[]): string {
     const notes = [
       help,
       ...(choices.length > 0 ? [`one of ${choices.map((choice) => `\`${choice}\``).join(', ')}`] : []),
-      ...(fallback === undefined ? [] : [`\`${fallback}\` unless given`]),
+      ...(fallback === undefined ? [] : [`default \`${fallback}\``]),
     ];
     return `| \`${cell(flags)}\` | ${cell(notes.join('; '))} | ${env === undefined ? '' : `\`${env}\``} |`;
   });
@@ -39,7 +39,8 @@ function section(node: CommandNode): string {
     `\`\`\`\nringfence ${node.path} ${node.usage}\n\`\`\``,
   ];
   if (node.aliases.length > 0) parts.push(`Also ${node.aliases.map((alias) => `\`${alias}\``).join(', ')}.`);
-  if (node.options.some(({ long }) => long === '--yes')) parts.push('Asks before it acts; `--yes` answers beforehand.');
+  if (node.options.some(({ long }) => long === '--yes'))
+    parts.push('Asks for confirmation; `--yes` skips the question.');
   if (own.length > 0) parts.push(optionTable(own));
   if (examples.length > 0) parts.push(['```sh', ...examples, '```'].join('\n'));
   return parts.join('\n\n');
@@ -59,11 +60,11 @@ export function writeReference(root: CommandNode): string {
   );
   return `${[
     '# The command line',
-    'Every command of `ringfence`, its options and examples. This page is written by the program itself; a test holds it to\nwhat the program does.',
+    'Every command of `ringfence`, its options and examples. The program generates this page, and a test\nchecks that it is current.',
     index.join('\n'),
     '## Options of every client command',
     optionTable(once),
-    'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. A profile’s token goes to the profile’s own server only.\n\nFrom Node 22 on, what the runtime compiles is kept in `$XDG_CACHE_HOME/ringfence/compile-cache` (else below `~/.cache`), where nobody else can\nwrite; `NODE_DISABLE_COMPILE_CACHE=1` turns that off.\n\nThings are named by name or id. A name that several things have is refused with the list of them.',
+    'The token comes from `--token-file`, from the variable `RINGFENCE_TOKEN`, or from the profile that `ringfence login` stored\nin `$XDG_CONFIG_HOME/ringfence/profiles.json`. The command line sends the token of a profile only to the server of the profile.\n\nWith Node 22 or newer, the program caches compiled code in `$XDG_CACHE_HOME/ringfence/compile-cache` (by default below `~/.cache`), where only you can\nwrite. To turn this off, set `NODE_DISABLE_COMPILE_CACHE=1`.\n\nName things by name or id. If several things have the same name, the command fails and lists them.',
     '## Exit codes',
     ['| Code | Meaning |', '| --- | --- |', ...exits].join('\n'),
     '## Commands',

@@ -10,7 +10,7 @@ export function addServerCommand(program: Command): void {
   server
     .addHelpText(
       'after',
-      '\nThe first start makes the user `admin`; RINGFENCE_ADMIN_TOKEN sets its token, otherwise one is made and shown once.\n',
+      '\nThe first start creates the user `admin`. RINGFENCE_ADMIN_TOKEN sets its token; otherwise the server creates a token and prints it once.\n',
     )
     .action(async (values: ServerValues) => {
       const { runServer } = await import('../../server/main.ts');
@@ -37,6 +37,6 @@ export function addBackupCommands(program: Command): void {
   );
   command('restore', "restore a backup into the server's database; no server may be running on it").option(
     '--replace',
-    'replace what the database holds now',
+    'replace the current content of the database',
   );
 }

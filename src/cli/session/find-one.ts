@@ -21,7 +21,7 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
     if (byId !== undefined) return byId.thing;
     const message = `no ${what} has the id ${given}`;
     if (called.length === 0) throw new CliError('notFound', message);
-    throw new CliError('notFound', `${message}; a ${what} is called so, name it by its id:`, called.map(namedLine));
+    throw new CliError('notFound', `${message}; a ${what} has this name; use its id:`, called.map(namedLine));
   }
   const found =
     called.length > 0
@@ -32,11 +32,11 @@ export function findOne<T>(what: string, text: string, things: readonly T[], rea
   if (second !== undefined) {
     const why =
       called.length === found.length
-        ? `${found.length} ${what}s are called ${printable(given)}`
+        ? `${found.length} ${what}s have the name ${printable(given)}`
         : called.length > 0
           ? `${printable(given)} is ambiguous: it is the name of one ${what} and part of the id of another`
           : `${found.length} ${what}s have an id that ends with ${printable(given)}`;
-    throw usageError(`${why}; name the one you mean by its id:`, found.map(namedLine));
+    throw usageError(`${why}; use an id:`, found.map(namedLine));
   }
   const near = closestWord(
     given,

@@ -93,7 +93,7 @@ function parse(file: string, text: string): Profiles {
     }
     return { current: value['current'], profiles };
   } catch {
-    throw new CliError('failed', `${file} cannot be read as profiles; move it away and run \`ringfence login\` again`);
+    throw new CliError('failed', `${file} is not a valid profile file; move it away and run \`ringfence login\` again`);
   }
 }
 

@@ -131,7 +131,7 @@ export class Session {
       const known = Object.keys(profiles);
       throw new CliError(
         'notFound',
-        `there is no profile ${name}; ${known.length === 0 ? 'run `ringfence login` first' : `there are ${known.join(', ')}`}`,
+        `profile ${name} does not exist; ${known.length === 0 ? 'run `ringfence login` first' : `known profiles: ${known.join(', ')}`}`,
       );
     }
     return { name, profile };
@@ -211,7 +211,7 @@ export class Session {
     if (only === undefined)
       throw usageError('you are not in any organization yet: create one with `ringfence org create NAME`');
     throw usageError(
-      'you are in several organizations: choose one with --org NAME, RINGFENCE_ORG, or for good with `ringfence org use NAME`',
+      'you are in several organizations: choose one with --org NAME or RINGFENCE_ORG, or set a default with `ringfence org use NAME`',
       all.map(({ id, name }) => `${id}  ${name}`),
     );
   }
@@ -236,7 +236,7 @@ export function readServer(text: string): string {
     );
   }
   if (url.username !== '' || url.password !== '')
-    throw usageError('a server URL must not hold a user name or a password');
+    throw usageError('a server URL must not contain a user name or a password');
   return text.replace(/\/+$/, '');
 }
 

@@ -21,7 +21,8 @@ async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
       if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
       const made = (await stat(lock).catch(() => undefined))?.mtimeMs ?? Date.now();
       if (Date.now() - made > staleMs) await rm(lock, { force: true });
-      else if (Date.now() > until) throw new CliError('failed', `${lock} is held by another program; remove it if not`);
+      else if (Date.now() > until)
+        throw new CliError('failed', `another program holds ${lock}; if no other program runs, remove the file`);
       else await sleep(lockPauseMs);
     }
   }

@@ -64,15 +64,12 @@ export async function waitInForce(session: Session, given: string | true): Promi
     const others = missing.filter((one) => one !== first).map((one) => `${one.name} is ${countsLine(one.answer)}`);
     const details = [...exceptionLines(answer), ...others];
     if (isRefused(answer)) throw new CliError('failed', `${name} is ${countsLine(answer)}`, details);
-    throw new CliError('timeOver', `time is over: ${name} is ${countsLine(answer)}`, details);
+    throw new CliError('timeOver', `timeout: ${name} is ${countsLine(answer)}`, details);
   }
   const hidden = session.changed?.hidden ?? 0;
   if (hidden === 0) return;
   const where = hidden === 1 ? 'an organization' : `${hidden} organizations`;
-  throw new CliError(
-    'notAllowed',
-    `whether it is in force in ${where} that you are not a member of, only the members can see`,
-  );
+  throw new CliError('notAllowed', `only members of ${where} can see whether it is in force there`);
 }
 
 function exceptionLines(answer: Convergence): readonly string[] {

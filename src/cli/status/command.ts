@@ -10,18 +10,18 @@ export function addStatusCommand(program: Command): void {
     program,
     {
       usage: 'status',
-      summary: 'tell on which devices the policy is in force, and why not on the others',
+      summary: 'show on which devices the policy is in force, and why not on the others',
       about:
-        'In force means proven: the device has said that its rules reflect the newest change that touches it, with a digest of the rules ' +
-        'that its kernel holds, and it is the digest that the server expects.',
+        'In force means proven: the device has confirmed the newest change that affects it, with a digest of the rules ' +
+        'in its kernel, and the digest is the one that the server expects.',
       options: [
         new Option('--revision <number>', 'a revision other than the newest'),
         new Option(
           '--wait [duration]',
-          'wait until it is in force on every device, 2 minutes unless given: --wait=30s',
+          'wait until it is in force on every device, for up to 2 minutes or the given time: --wait=30s',
         ),
-        new Option('--devices <number>', 'with --wait: also until so many devices have joined'),
-        new Option('--exit-code', 'end with 1 unless it is in force everywhere'),
+        new Option('--devices <number>', 'with --wait: also wait until this many devices have joined'),
+        new Option('--exit-code', 'exit with 1 unless it is in force everywhere'),
       ],
       examples: [
         'ringfence status',

@@ -24,7 +24,7 @@ function readRevision(text: string | undefined): number | undefined {
 function readDevices({ devices, wait }: StatusOptions): number {
   if (devices === undefined) return 0;
   if (!/^\d{1,9}$/.test(devices)) throw usageError(`\`${devices}\` is not a number of devices`);
-  if (wait === undefined) throw usageError('--devices says what --wait waits for: give both');
+  if (wait === undefined) throw usageError('--devices needs --wait');
   return Number(devices);
 }
 

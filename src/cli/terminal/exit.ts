@@ -76,7 +76,7 @@ function describe(error: RingfenceError): readonly string[] {
 function messageOf(error: RingfenceError): string {
   if (error.code === 'unreachable') return `cannot reach ${error.message}`;
   if (error.code === 'precondition_failed') {
-    return 'somebody else changed it in the meantime; nothing was written. Check it and try again.';
+    return 'someone else changed it in the meantime; nothing was written. Check it and try again.';
   }
   return error.message;
 }

@@ -51,7 +51,7 @@ export async function readInput(path: string, options: InputOptions): Promise<In
       .filter(({ value }) => value !== null && value !== undefined)
       .map(({ file, value, lineOf }) => ({ file, value, place: (at) => `${file}:${lineOf(at)}` })),
     faults: read.flatMap(({ file, faults }) =>
-      faults.map(({ line, message }) => `${file}:${line}: this is no YAML: ${message}`),
+      faults.map(({ line, message }) => `${file}:${line}: not valid YAML: ${message}`),
     ),
   };
 }
@@ -61,7 +61,7 @@ export async function readOneInput(path: string, options: InputOptions): Promise
   const { documents, faults } = await readInput(path, options);
   if (faults.length > 0) throw usageError('the file cannot be read:', faults);
   const [only, second] = documents;
-  if (only === undefined) throw usageError(`${path === '-' ? 'stdin' : path} holds nothing`);
-  if (second !== undefined) throw usageError(`${path} holds several documents; one is expected here`);
+  if (only === undefined) throw usageError(`${path === '-' ? 'stdin' : path} is empty`);
+  if (second !== undefined) throw usageError(`${path} contains several documents; this command expects one`);
   return only;
 }

@@ -75,7 +75,7 @@ export class Terminal {
     { yes: given, signal }: { readonly yes: boolean; readonly signal: AbortSignal },
   ): Promise<boolean> {
     if (given) return true;
-    if (!this.isInteractive) throw usageError(`${question} Nobody is here to answer: use --yes to go on.`);
+    if (!this.isInteractive) throw usageError(`${question} There is no terminal to answer on. To continue, use --yes.`);
     return yes.test((await this.#ask(`${question} [y/N] `, { echo: true, signal })).trim());
   }
 

@@ -6,7 +6,7 @@ import type { NewToken } from './run.ts';
 const addCommand = commandsOf(() => import('./run.ts'));
 
 export function addTokenCommands(program: Command): void {
-  const token = addNoun(program, 'token', 'tokens that speak for a user');
+  const token = addNoun(program, 'token', 'tokens that act for a user');
   addCommand(
     token,
     { usage: 'list', summary: 'list your tokens, without their secrets', examples: ['ringfence token list'] },
@@ -24,8 +24,8 @@ export function addTokenCommands(program: Command): void {
       summary: 'create a token; its secret is shown only once',
       options: [
         new Option('--user <name|id>', 'for another user (administrators only)'),
-        new Option('--expires <time>', 'when it ends: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now'),
-        new Option('--read-only', 'refused on every write'),
+        new Option('--expires <time>', 'expiry time: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now'),
+        new Option('--read-only', 'the token cannot write'),
       ],
       examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
     },
@@ -35,7 +35,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'rotate <token>',
-      summary: 'replace the secret of a token; the old secret stops working at once',
+      summary: 'replace the secret of a token; the old secret stops working immediately',
       destructive: true,
       examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
     },
@@ -45,7 +45,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'delete <token>',
-      summary: 'revoke a token; its open streams end',
+      summary: 'revoke a token and close its open streams',
       destructive: true,
       examples: ['ringfence token delete ci --yes'],
     },

@@ -55,12 +55,12 @@ export async function create(session: Session, name: string | undefined, options
 
 async function showSecret(session: Session, token: IssuedToken): Promise<void> {
   await session.printRecord(token, (layout) => [...fieldsOf(token, layout), ['token', token.token]], token.token);
-  session.say('Save the token now: it is not shown again.');
+  session.say('Save the token now. You cannot see it again.');
 }
 
 export async function rotate(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
-  const question = `Give token ${found.name || found.id} another secret? The old one stops at once.`;
+  const question = `Replace the secret of token ${found.name || found.id}? The old secret stops working immediately.`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   return showSecret(session, await (await session.client()).tokens.rotate(found.id));
 }

@@ -5,7 +5,7 @@ import { addNoun, commandsOf } from '../command-line/client-command.ts';
 const addCommand = commandsOf(() => import('./run.ts'));
 
 export function addUserCommands(program: Command): void {
-  const user = addNoun(program, 'user', 'users of the server (for its administrator)');
+  const user = addNoun(program, 'user', 'users of the server (administrators only)');
   addCommand(user, { usage: 'list', summary: 'list users', examples: ['ringfence user list'] }, (run, session) =>
     run.list(session),
   );
@@ -19,11 +19,11 @@ export function addUserCommands(program: Command): void {
     user,
     {
       usage: 'delete <user>',
-      summary: 'delete a user, with its tokens, devices and groups everywhere',
+      summary: 'delete a user, and its tokens, devices and groups in all organizations',
       policy: true,
       about:
-        'With --wait the organizations are waited for that you are a member of; whether the change is in force elsewhere is for the owners there to see, ' +
-        'and the command ends with 4 where there is such an organization.',
+        'With --wait, the command waits for the organizations that you are a member of. If the change affects other organizations, only their owners can see whether it is in force, ' +
+        'and the command exits with 4.',
       destructive: true,
       examples: ['ringfence user delete ada', 'ringfence user delete ada --yes --wait'],
     },

@@ -12,8 +12,8 @@ export function addWatchCommand(program: Command): void {
       usage: 'watch [kinds...]',
       summary: 'follow changes as they happen',
       about:
-        'Kinds are `device` and `security-groups`; none named, both. Resumes by itself when the connection is lost.',
-      options: [new Option('--no-initial', 'leave out what is there already')],
+        'Kinds are `device` and `security-groups`; the default is both. The command reconnects if it loses the connection.',
+      options: [new Option('--no-initial', 'leave out the current state')],
       examples: [
         'ringfence watch',
         'ringfence watch device --no-initial',

@@ -26,7 +26,7 @@ function readKinds(given: readonly string[]): readonly WatchKind[] {
     if (kind !== undefined) return kind;
     const near = closestWord(word, Object.keys(words));
     throw usageError(
-      `\`${word}\` cannot be watched${near === undefined ? '' : ` (did you mean ${near}?)`}; known: ${watchKinds.join(', ')}`,
+      `\`${word}\` is not a kind of change${near === undefined ? '' : ` (did you mean ${near}?)`}; known: ${watchKinds.join(', ')}`,
     );
   });
   return [...new Set(kinds)];
@@ -69,7 +69,7 @@ function sayStates(session: Session, informer: Informer, kinds: readonly WatchKi
         return `${size} ${kind === 'device' ? 'device' : 'group'}${size === 1 ? '' : 's'}`;
       });
       session.say(
-        `Up to date at revision ${informer.revision}: ${counts.join(', ')}. Waiting for changes; Ctrl-C ends.`,
+        `Up to date at revision ${informer.revision}: ${counts.join(', ')}. Waiting for changes. Press Ctrl-C to stop.`,
       );
     }
     if (phase === 'waiting' && before !== 'waiting' && lastError !== undefined) {
@@ -138,7 +138,7 @@ function ruleDifferences(
     rulesInWords(direction, record[name] as Parameters<typeof rulesInWords>[1]);
   const [was, is] = [read(before), read(after)];
   return [
-    ...was.filter((rule) => !is.includes(rule)).map((rule) => `no more ${word} ${rule}`),
-    ...is.filter((rule) => !was.includes(rule)).map((rule) => `now ${word} ${rule}`),
+    ...was.filter((rule) => !is.includes(rule)).map((rule) => `removed ${word} ${rule}`),
+    ...is.filter((rule) => !was.includes(rule)).map((rule) => `added ${word} ${rule}`),
   ];
 }

@@ -10,24 +10,27 @@ const fieldOptions = (): readonly Option[] => [
     '--event <event>',
     'device.failed, device.reverted, device.drift_repaired, device.offline or enrollment_key.expiring (default: all)',
   ),
-  new Option('--name <name>', 'what people call it'),
-  new Option('--offline-after <seconds>', 'how long a device may be away before device.offline is told (default: 900)'),
+  new Option('--name <name>', 'a name for the webhook'),
+  new Option(
+    '--offline-after <seconds>',
+    'how long a device may be offline before the server sends device.offline (default: 900)',
+  ),
 ];
 
 export function addWebhookCommands(program: Command): void {
   const webhook = addNoun(
     program,
     'webhook',
-    'alerts to a URL: devices that fail, drift or go silent, keys that end (for owners)',
+    'alerts to a URL: devices that fail, drift or go offline, and keys that expire (owners only)',
   );
   addCommand<WebhookOptions>(
     webhook,
     {
       usage: 'create <url>',
-      summary: 'send alerts to a URL; the secret that signs them is shown only once',
+      summary: 'send alerts to a URL; the command shows the signing secret only once',
       about:
-        'The host must be one that the operator of the server allows (`ringfence server --webhook-hosts`). ' +
-        'Deliveries are signed as Standard Webhooks says (webhook-id, webhook-timestamp, webhook-signature).',
+        'The operator of the server must allow the host (`ringfence server --webhook-hosts`). ' +
+        'The server signs deliveries as Standard Webhooks specifies (webhook-id, webhook-timestamp, webhook-signature).',
       options: fieldOptions(),
       examples: ['ringfence webhook create https://hooks.example.com/ringfence --event device.failed'],
     },
@@ -43,7 +46,7 @@ export function addWebhookCommands(program: Command): void {
     {
       usage: 'edit <webhook>',
       summary: 'change a webhook, named by its id, its name or its URL',
-      options: [new Option('--url <url>', 'another URL'), ...fieldOptions()],
+      options: [new Option('--url <url>', 'a new URL'), ...fieldOptions()],
       examples: ['ringfence webhook edit pager --offline-after 3600'],
     },
     (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
@@ -53,7 +56,7 @@ export function addWebhookCommands(program: Command): void {
     {
       usage: 'test <webhook>',
       summary: 'send a test to a webhook',
-      about: 'What became of it is in `ringfence webhook deliveries`.',
+      about: '`ringfence webhook deliveries` shows the result.',
       examples: ['ringfence webhook test pager'],
     },
     (run, session, { args: [text = ''] }) => run.test(session, text),
@@ -62,8 +65,8 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'deliveries <webhook>',
-      summary: 'show what became of the alerts of a webhook, newest first',
-      options: [new Option('--limit <number>', 'at most so many').default('20')],
+      summary: 'show the deliveries of a webhook, newest first',
+      options: [new Option('--limit <number>', 'maximum number of deliveries').default('20')],
       examples: ['ringfence webhook deliveries pager'],
     },
     (run, session, { args: [text = ''], options }) => run.deliveries(session, text, options),
@@ -72,7 +75,7 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'delete <webhook>',
-      summary: 'end a webhook, with what is still to be delivered to it',
+      summary: 'delete a webhook and its pending deliveries',
       destructive: true,
       examples: ['ringfence webhook delete pager'],
     },

@@ -25,7 +25,7 @@ function readEvents(texts: readonly string[]): readonly AlertEvent[] {
     .flatMap((text) => text.split(','))
     .map((text) => {
       if (isEvent(text)) return text;
-      throw usageError(`\`${text}\` is not an event; there are ${alertEvents.join(', ')}`);
+      throw usageError(`\`${text}\` is not an event; use ${alertEvents.join(', ')}`);
     });
 }
 
@@ -54,7 +54,7 @@ export async function create(session: Session, url: string, options: WebhookOpti
       ['id', made.id],
       ['events', made.events],
       ['secret', made.secret],
-      ['', 'The secret is shown only this once: the receiver verifies deliveries with it.'],
+      ['', 'Save the secret now. You cannot see it again. The receiver verifies deliveries with it.'],
     ],
     made.secret,
   );
@@ -92,7 +92,7 @@ export async function test(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const webhook = await find(session, text);
   const sent = await client.webhooks.test(webhook.organization_id, webhook.id);
-  const table = `A test is on its way to ${titleOf(webhook)}; \`ringfence webhook deliveries\` shows what becomes of it.`;
+  const table = `Sent a test to ${titleOf(webhook)}. \`ringfence webhook deliveries\` shows the result.`;
   await session.printRecord(sent, table);
 }
 
@@ -123,7 +123,7 @@ export async function deliveries(session: Session, text: string, options: { read
 export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const webhook = await find(session, text);
-  if (!(await session.confirm(`End webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
+  if (!(await session.confirm(`Delete webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
   const gone = await client.webhooks.delete(webhook.organization_id, webhook.id);
   return session.printRecord(gone, `Deleted webhook ${titleOf(gone)} (${gone.id}).`);
 }

@@ -18,9 +18,9 @@ test.each<readonly [string | undefined, Partial<StoredRule>]>([
   [undefined, {}],
   ['its port is 443, not 22', { from_port: 443, to_port: 443 }],
   ['its ports are 8000-8100, not 22', { from_port: 8000, to_port: 8100 }],
-  ['it is about udp, not tcp', { ip_protocol: 'udp' }],
-  ['it is about ping, not tcp', { ip_protocol: 'icmp', from_port: 0, to_port: 0 }],
-  ['it is about IPv6, not IPv4', { ip_protocol: 'ipv6', from_port: 0, to_port: 0 }],
+  ['it applies to udp, not to tcp', { ip_protocol: 'udp' }],
+  ['it applies to ping, not to tcp', { ip_protocol: 'icmp', from_port: 0, to_port: 0 }],
+  ['it applies to IPv6, not to IPv4', { ip_protocol: 'ipv6', from_port: 0, to_port: 0 }],
   ['bastion (100.64.0.2) is not among those it names', { ip_ranges: ['10.0.0.0/8'] }],
   [
     'its port is 443, not 22, and bastion (100.64.0.2) is not among those it names',

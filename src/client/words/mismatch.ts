@@ -24,10 +24,10 @@ export function mismatchWords(rule: StoredRule, packet: Packet, farEnd: string |
     if (isPorted && sameProtocol && !isAnyPort(rule)) {
       const word = rule.from_port === rule.to_port ? 'port is' : 'ports are';
       faults.push(`its ${word}${portWords(rule)}, not ${transport.dport}`);
-    } else faults.push(`it is about ${ruleWord(rule)}, not ${transportWord(packet)}`);
+    } else faults.push(`it applies to ${ruleWord(rule)}, not to ${transportWord(packet)}`);
   }
   const only = onlyFamily(rule);
-  if (only !== undefined && only !== family) faults.push(`it is about IPv${only}, not IPv${family}`);
+  if (only !== undefined && only !== family) faults.push(`it applies to IPv${only}, not to IPv${family}`);
   else if (!ruleAdmits({ ...rule, ip_protocol: family === 4 ? 'ipv4' : 'ipv6', from_port: 0, to_port: 0 }, packet)) {
     const address = printAddress(family, remote);
     const who = farEnd === undefined || farEnd === address ? address : `${farEnd} (${address})`;

@@ -62,7 +62,7 @@ function spokenRule(direction: Direction, rule: StoredRule, names: Names): strin
   const farEnd = [
     ...peers.map((peer) =>
       'device_id' in peer && names.deviceOf(peer.device_id) === undefined
-        ? 'a device that is gone'
+        ? 'a deleted device'
         : peerWord(peer, naming).replace(/^device:/, ''),
     ),
     ...ip_ranges.map((range) => {

@@ -61,9 +61,9 @@ function contentOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName
 function readBase(installed: Installed, place: HookPoint, used: Set<string>): BaseReading {
   const name = baseName(place);
   const chain = installed.chains.get(name);
-  if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
+  if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain does not exist');
   if (!isProperlyAttached(chain, baseHook(place))) {
-    throw new Unexpected('wrong_attachment', name, 'the chain hangs on another hook, priority or policy than ours');
+    throw new Unexpected('wrong_attachment', name, 'the chain has another hook, priority or policy');
   }
   const chains = new ChainReader(installed, used);
   const rules = chains.rules(name);
@@ -72,7 +72,7 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
   const here = first.matches.find((match) => match.kind === 'interface');
   if (here === undefined) throw new Unexpected('wrong_layout', name, 'a rule does not name the interface');
   const content = contentOf(place, rules, here.name);
-  if (content === undefined) throw new Unexpected('wrong_layout', name, 'the rules are not in an order of ours');
+  if (content === undefined) throw new Unexpected('wrong_layout', name, 'the rules are in another order');
   const admitted = new MatchReader(chains, place, 'accept');
   if (content.kind === 'default') {
     return { policy: { kind: 'closed', ...admitted.dispatch(undefined), any: everybody }, interface: here.name };
@@ -104,14 +104,13 @@ export const isOurMap = ({ object, name, members }: InstalledObject): boolean =>
 function strangers({ flagged, chains, objects }: Installed, table: TableName): Finding[] {
   const own = new Set<string>(directions.map((direction) => baseName({ table, direction })));
   const found: Finding[] = [];
-  if (flagged)
-    found.push({ code: 'table_flags', name: '', detail: 'the table carries flags, which may switch it off' });
+  if (flagged) found.push({ code: 'table_flags', name: '', detail: 'the table has flags, which may disable it' });
   for (const { object, name } of objects.filter((each) => !isOurCounter(each) && !isOurMap(each))) {
-    found.push({ code: 'foreign_object', name, detail: `the table holds a ${object} that is not ours` });
+    found.push({ code: 'foreign_object', name, detail: `the table contains a foreign ${object}` });
   }
   for (const { name, attachment } of chains.values()) {
     if (attachment === undefined || own.has(name)) continue;
-    found.push({ code: 'foreign_chain', name, detail: `a chain that is not ours hangs on hook ${attachment.hook}` });
+    found.push({ code: 'foreign_chain', name, detail: `a foreign chain is attached to hook ${attachment.hook}` });
   }
   return found;
 }

@@ -27,7 +27,7 @@ export class Unexpected extends Error {
 }
 
 export const unexpectedLayout = (name: string): Unexpected =>
-  new Unexpected('wrong_layout', name, 'the rules are not laid out as ours are');
+  new Unexpected('wrong_layout', name, 'the rules do not have the expected layout');
 
 /** Reads chains of one table, and remembers which. */
 export class ChainReader {
@@ -48,11 +48,11 @@ export class ChainReader {
 
   rules(name: string): readonly Rule[] {
     const chain = this.#installed.chains.get(name);
-    if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain is not there');
+    if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain does not exist');
     this.used.add(name);
     return chain.rules.map((each) => {
       if (each.kind === 'known') return each.rule;
-      throw new Unexpected('foreign_rule', name, `the chain holds a rule that is not ours: ${each.json}`);
+      throw new Unexpected('foreign_rule', name, `the chain contains a foreign rule: ${each.json}`);
     });
   }
 }

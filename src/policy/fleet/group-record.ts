@@ -42,7 +42,7 @@ export class NotUnderstood extends Error {
   readonly code = 'not_understood';
   readonly group: string;
   constructor(group: string, why: string) {
-    super(`the group ${group} holds something that is not understood: ${why}`);
+    super(`the group ${group} has content that this version does not understand: ${why}`);
     this.group = group;
   }
 }
@@ -55,7 +55,7 @@ const rulesAt = (record: JsonObject, name: string, problems: Problems): readonly
 export function readGroupRecord(record: unknown): PolicyGroup {
   const id = isObject(record) ? field(record, 'id') : undefined;
   const named = typeof id === 'string' ? id.slice(0, 40) : 'without an id';
-  if (!isObject(record)) throw new NotUnderstood(named, 'it is no object');
+  if (!isObject(record)) throw new NotUnderstood(named, 'it is not an object');
   const problems = new Problems();
   refuseUnknownFields(record, recordFields, '', problems);
   const name = field(record, 'group_name');
@@ -65,7 +65,7 @@ export function readGroupRecord(record: unknown): PolicyGroup {
     given.applies_to === undefined ? undefined : readSelectors(given.applies_to, '/applies_to', problems, anyNumber);
   const guardrail = guardrailKinds.find((kind) => kind === given.guardrail);
   if (given.guardrail !== undefined && guardrail === undefined) {
-    problems.add('/guardrail', 'not_one_of', () => 'this kind of guardrail is not known.');
+    problems.add('/guardrail', 'not_one_of', () => 'this kind of guardrail is unknown.');
   }
   if (!isUuid(id)) problems.add('/id', 'not_an_id', () => 'it has no id.');
   const [problem] = problems.problems;

@@ -45,7 +45,7 @@ function readList(value: unknown, pointer: string, most: number, problems: Probl
     return [];
   }
   if (value.length > most) {
-    problems.add(pointer, 'too_many_items', () => `There may be ${most} entries, here are ${value.length}.`);
+    problems.add(pointer, 'too_many_items', () => `The list may have at most ${most} entries, got ${value.length}.`);
     return [];
   }
   return value;
@@ -71,7 +71,7 @@ export function readLabels(
     if (typeof label !== 'string') {
       problems.add(at(pointer, index), label.fault, () => `${show(text)} ${label.reason}.`);
     } else if (labels.has(label)) {
-      problems.add(at(pointer, index), 'duplicate', () => `The label ${show(text)} stands in the list already.`);
+      problems.add(at(pointer, index), 'duplicate', () => `The label ${show(text)} is already in the list.`);
     } else labels.add(label);
   }
   return [...labels].toSorted();

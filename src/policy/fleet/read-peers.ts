@@ -23,7 +23,7 @@ function onlyKey(entry: JsonObject, known: readonly Key[], pointer: string, prob
   const strange = names.filter((name) => !(known as readonly string[]).includes(name));
   for (const name of strange) {
     const here = at(pointer, name.slice(0, 100));
-    problems.add(here, 'unknown_field', () => `There is no field ${show(name)} here; known: ${known.join(', ')}.`);
+    problems.add(here, 'unknown_field', () => `Unknown field ${show(name)}; known fields: ${known.join(', ')}.`);
   }
   const keys = known.filter((name) => names.includes(name));
   if (keys.length > 1 || names.length === 0) {
@@ -85,7 +85,7 @@ function readEntries(
   options: ReadPeersOptions,
 ): Peer[] {
   if (value === null) {
-    problems.add(pointer, 'null_not_allowed', () => 'The list must be an array; leave it out for none.');
+    problems.add(pointer, 'null_not_allowed', () => 'The list must be an array; to leave it empty, omit it.');
     return [];
   }
   if (!Array.isArray(value)) {
@@ -93,7 +93,11 @@ function readEntries(
     return [];
   }
   if (value.length > options.most) {
-    problems.add(pointer, 'too_many_items', () => `There may be ${options.most} entries, here are ${value.length}.`);
+    problems.add(
+      pointer,
+      'too_many_items',
+      () => `The list may have at most ${options.most} entries, got ${value.length}.`,
+    );
     return [];
   }
   const seen = new Set<string>();
@@ -102,7 +106,7 @@ function readEntries(
     const peer = readEntry(entry, known, here, problems, options);
     if (peer === undefined) return [];
     const key = peerKey(peer);
-    if (seen.has(key)) problems.add(here, 'duplicate', () => 'The entry stands in the list already.');
+    if (seen.has(key)) problems.add(here, 'duplicate', () => 'The entry is already in the list.');
     seen.add(key);
     return [peer];
   });
@@ -114,7 +118,7 @@ export function readPeers(value: unknown, pointer: string, problems: Problems, o
     problems.add(
       pointer,
       'too_few_items',
-      () => 'peers must have an entry; leave it out where the rule names no device.',
+      () => 'peers must have at least one entry; omit it if the rule names no devices.',
     );
   }
   return readEntries(value, peerKeys, pointer, problems, options);

@@ -59,7 +59,7 @@ export class FleetCounts {
     try {
       this.#last = (await this.#count()) ?? this.#last;
     } catch (cause) {
-      onWarning('devices were not counted for the metrics', cause);
+      onWarning('cannot count devices for the metrics', cause);
     }
     const took = monotonic() - began;
     this.#dueAt = monotonic() + Math.max(leastAgeMs, took * restFactor);

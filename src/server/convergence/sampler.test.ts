@@ -56,7 +56,7 @@ describe('a sampler', () => {
     state.fails = true;
     sampler.see(acme, { admitted: 2, refused: 1 });
     await sampler.flush();
-    expect(warnings).toEqual(['samples of fleets were not recorded']);
+    expect(warnings).toEqual(['cannot save the samples of fleets']);
     state.fails = false;
     sampler.see(acme, { admitted: 1, refused: 0 });
     await sampler.flush();
@@ -86,7 +86,7 @@ describe('a sampler', () => {
     sampler.see(other);
     await sampler.flush();
     expect(log).toEqual([['record', other, { devices: 3, in_force: 2 }]]);
-    expect(warnings).toEqual(['the state of a fleet was not recorded']);
+    expect(warnings).toEqual(['cannot save the state of a fleet']);
   });
 
   it('adds up no further than numbers are exact, however much devices claim', async () => {

@@ -48,7 +48,7 @@ export class Sampler {
   /** Writes what is due. To be called every `flushMs`; never fails, what could not be written is written the next time. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush()
-      .catch((cause: unknown) => this.#o.onWarning('samples of fleets were not recorded', cause))
+      .catch((cause: unknown) => this.#o.onWarning('cannot save the samples of fleets', cause))
       .finally(() => (this.#flushing = undefined));
     return this.#flushing;
   }
@@ -91,7 +91,7 @@ export class Sampler {
         await samples.record(org, { devices, in_force });
       } catch (cause) {
         // Of one organization, which keeps no other from its sample.
-        this.#o.onWarning('the state of a fleet was not recorded', cause);
+        this.#o.onWarning('cannot save the state of a fleet', cause);
       }
     }
   }

@@ -34,17 +34,17 @@ export interface Verdict {
 const differs: Verdict = {
   in_force: 'failed',
   code: 'digest_differs',
-  detail: 'the rules in its kernel are not the ones that its policy asks for',
+  detail: 'the rules in its kernel do not match its policy',
 };
 
 /** Why a digest says nothing about the policy, whatever it is: it is not made as this server makes it. */
 function unprovenReason({ digest, digestForm: form }: Receipt): Omit<Verdict, 'in_force'> | undefined {
   if (digest === undefined) {
-    return { code: 'no_digest', detail: 'its agent does not say what the kernel holds: update it' };
+    return { code: 'no_digest', detail: 'its agent does not report a digest of its rules: update the agent' };
   }
   if (form === digestForm) return undefined;
   const program = form < digestForm ? 'the agent' : 'the server';
-  const detail = `its agent makes digests of form ${form}, this server compares those of form ${digestForm}: update ${program}`;
+  const detail = `its agent reports digests of form ${form}, this server needs form ${digestForm}: update ${program}`;
   return { code: 'digest_form', detail };
 }
 

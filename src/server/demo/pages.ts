@@ -9,7 +9,7 @@ export const demoPage = (title: string, body: string): string => `<!doctype html
 <style>body{font:18px/1.5 system-ui,sans-serif;max-width:26rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem;margin:.25rem 0;width:100%}code{font-size:1.4em}</style>
 </head>
 <body><h1>${escape(title)}</h1>${body}
-<p><small>The demo identity provider of Ringfence: it asks for no password.</small></p></body>
+<p><small>The demo identity provider of Ringfence: it does not ask for passwords.</small></p></body>
 </html>
 `;
 

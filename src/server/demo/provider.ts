@@ -26,7 +26,7 @@ export interface DemoProvider {
 export class DemoMissing extends Error {
   constructor(cause: unknown) {
     super(
-      '--demo-idp needs the package oidc-provider, which installations do not carry: run npm install oidc-provider beside this program',
+      '--demo-idp needs the package oidc-provider, which is not installed: run npm install oidc-provider in the directory of this program',
       {
         cause,
       },
@@ -90,7 +90,7 @@ async function configuration(
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
     renderError: (context, { error, error_description }) => {
       context.type = 'html';
-      context.body = demoPage('That did not work', `<p>${shown(error_description ?? error)}</p>`);
+      context.body = demoPage('The sign-in failed', `<p>${shown(error_description ?? error)}</p>`);
     },
     features: {
       devInteractions: { enabled: false },
@@ -210,7 +210,7 @@ export async function startDemoProvider({ port }: { readonly port: number }): Pr
         };
         answer().catch(() => {
           if (!response.headersSent) response.writeHead(400, { 'content-type': 'text/html; charset=utf-8' });
-          response.end(demoPage('That did not work', '<p>Begin the sign-in again.</p>'));
+          response.end(demoPage('The sign-in failed', '<p>Start the sign-in again.</p>'));
         });
       };
     },

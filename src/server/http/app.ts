@@ -118,9 +118,13 @@ function serveSpare(app: FastifyInstance, connections: Connections): void {
     if (connections.isSpare(request.raw.socket)) {
       reply.header('connection', 'close');
       if (request.routeOptions.config.operation === 'watchEvents') {
-        throw new HttpError('unavailable', 'The server has as many connections as it may have. Try again.', {
-          headers: { 'Retry-After': '10' },
-        });
+        throw new HttpError(
+          'unavailable',
+          'The server has reached its maximum number of connections. Try again later.',
+          {
+            headers: { 'Retry-After': '10' },
+          },
+        );
       }
     }
     done();

@@ -49,7 +49,7 @@ export const invalid = (problems: readonly RequestProblem[], more = 0, extras: E
 
 /** Why a reader cannot go on from the revision that it names. */
 export const revisionGone =
-  'The revision is above the head, or a restored backup discarded it, or deletions after it are no longer kept. Start afresh, without gt_revision.';
+  'The revision is newer than the head, a restored backup discarded it, or the server no longer keeps the deletions after it. Start again without gt_revision.';
 
 export const revisionAhead = (pointer: string, head: number): HttpError =>
   invalid([{ pointer, code: 'out_of_range', detail: `The newest revision of the organization is ${head}.` }]);
@@ -71,7 +71,7 @@ const things = {
 } as const;
 
 export const notFound = (what: keyof typeof things): HttpError =>
-  new HttpError('not_found', `There is no such ${things[what]} here, or you may not see it.`);
+  new HttpError('not_found', `This ${things[what]} does not exist, or you do not have access to it.`);
 
 function groupProblem(problem: GroupListProblem): RequestProblem {
   const pointer = problem.index < 0 ? '/security_groups' : at('/security_groups', problem.index);
@@ -80,7 +80,7 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
       return {
         pointer,
         code: 'unknown_group',
-        detail: `${problem.group} is no group of the device's user or of the organization.`,
+        detail: `${problem.group} is not a group of the user of the device or of the organization.`,
       };
     case 'default_group':
       return {
@@ -92,15 +92,15 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
       return {
         pointer,
         code: 'guardrail_listed',
-        detail: `${problem.group} is a guardrail: it applies by label, never by list.`,
+        detail: `${problem.group} is a guardrail: guardrails apply by label and cannot be listed.`,
       };
     case 'duplicate':
-      return { pointer, code: 'duplicate', detail: `${problem.group} stands in the list already.` };
+      return { pointer, code: 'duplicate', detail: `${problem.group} is already in the list.` };
     case 'too_many_ranges':
       return {
         pointer,
         code: 'too_many_ranges',
-        detail: `The groups of a device may name ${problem.allowed} address ranges together, these name ${problem.ranges}.`,
+        detail: `The groups of a device may have at most ${problem.allowed} address ranges together; these have ${problem.ranges}.`,
       };
     case 'too_many':
       return problem.allowed === 0
@@ -108,7 +108,7 @@ function groupProblem(problem: GroupListProblem): RequestProblem {
         : {
             pointer,
             code: 'too_many_items',
-            detail: `A device may have ${problem.allowed} group${problem.allowed === 1 ? '' : 's'} here.`,
+            detail: `On this server, a device may have at most ${problem.allowed} group${problem.allowed === 1 ? '' : 's'}.`,
           };
     default:
       return problem.code satisfies never;
@@ -141,8 +141,8 @@ const listDevices = (devices: NamedDevices): Extras => ({
 function inUse({ devices, enrollment_keys }: Extract<StoreProblem, { readonly code: 'group_in_use' }>): HttpError {
   const detail = [
     ...(devices.length > 0 ? [`The group is applied to ${nameDevices(devices)}.`] : []),
-    ...(enrollment_keys.length > 0 ? [`Devices get the group by enrollment key ${sentence(enrollment_keys)}.`] : []),
-    'Take it off and end the keys first, or delete it with ?detach=true.',
+    ...(enrollment_keys.length > 0 ? [`Devices get the group from enrollment key ${sentence(enrollment_keys)}.`] : []),
+    'Remove it from the devices and revoke the keys first, or delete it with ?detach=true.',
   ];
   return new HttpError('group_in_use', detail.join(' '), {
     ...listDevices(devices),
@@ -154,7 +154,7 @@ const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'wo
   new HttpError(
     'would_open',
     `This would leave ${nameDevices(devices, more)} without a group, and the default group would apply. ` +
-      'Apply another group first, or go on with ?detach=true.',
+      'Apply another group first, or continue with ?detach=true.',
     { ...listDevices(devices), moreDevices: more },
   );
 
@@ -173,15 +173,15 @@ const counted: Readonly<Record<CountedQuota, string>> = {
 const applicationProblem: Readonly<
   Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], Omit<RequestProblem, 'pointer'>>
 > = {
-  phase: { code: 'phase_limit', detail: 'Groups apply by label, and guardrails exist, in phase 3 only.' },
+  phase: { code: 'phase_limit', detail: 'Labels on groups and guardrails need phase 3.' },
   user_group: {
     code: 'organization_only',
     detail:
-      "Only the organization's own groups apply by label or are guardrails; a user's group applies by a device's list.",
+      'Only groups of the organization can apply by label or be guardrails. A group of a user applies only to devices that list it.',
   },
   default_group: {
     code: 'default_group',
-    detail: 'The default group applies where no other does, not by label.',
+    detail: 'The default group applies to devices without other groups. It cannot apply by label.',
   },
 };
 
@@ -194,22 +194,19 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'credential_ended':
       return unauthenticated(true);
     case 'forbidden':
-      return new HttpError('forbidden', 'You may not do this, or not any more.');
+      return new HttpError('forbidden', 'You do not have permission to do this, or you lost it in the meantime.');
     case 'precondition_failed':
       return changed(problem.revision);
     case 'phase_forbids':
-      return new HttpError(
-        'phase_limit',
-        'This server runs in phase 1: an organization has its default group and no other.',
-      );
+      return new HttpError('phase_limit', 'This server runs in phase 1: an organization has only its default group.');
     case 'public_key_taken':
       return new HttpError('public_key_taken', 'Another device of the organization has this public key.');
     case 'labels_by_owner':
-      return new HttpError('labels_by_owner', 'Only an owner of the organization sets or changes labels.');
+      return new HttpError('labels_by_owner', 'Only an owner of the organization may set or change labels.');
     case 'address_by_owner':
       return new HttpError(
         'address_by_owner',
-        'The device has labels: only an owner of the organization changes its tunnel_ip and addresses.',
+        'The device has labels: only an owner of the organization may change its tunnel_ip and addresses.',
       );
     case 'username_taken':
       return new HttpError('username_taken', 'Another user has this name, or one that looks like it.');
@@ -218,10 +215,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'owns_organizations':
       return new HttpError(
         'conflict',
-        'The user is the last owner of an organization: make somebody else an owner there first, or delete it.',
+        'The user is the last owner of an organization: make another member an owner first, or delete the organization.',
       );
     case 'already_member':
-      return new HttpError('already_member', 'The user is a member of the organization already.');
+      return new HttpError('already_member', 'The user is already a member of the organization.');
     case 'group_in_use':
       return inUse(problem);
     case 'group_list_invalid':
@@ -229,7 +226,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'last_owner':
       return new HttpError(
         'last_owner',
-        'The last owner cannot leave, be removed or become a member: make somebody else an owner first, or delete the organization.',
+        'The last owner cannot leave, be removed or become a member: make another member an owner first, or delete the organization.',
       );
     case 'would_open':
       return wouldOpen(problem);
@@ -238,20 +235,20 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'revision_gone':
       return new HttpError(
         'revision_gone',
-        problem.oldest === undefined ? revisionGone : `The history is kept from revision ${problem.oldest} on.`,
+        problem.oldest === undefined ? revisionGone : `The history starts at revision ${problem.oldest}.`,
       );
     case 'group_exists':
-      return new HttpError('conflict', 'The group is there: somebody brought it back.');
+      return new HttpError('conflict', 'The group already exists: someone else restored it.');
     case 'too_often':
       return new HttpError(
         'rate_limited',
-        `Too many of these were asked for, or wait. Try again in ${problem.seconds} s.`,
+        `Too many of these requests were made or are waiting. Try again in ${problem.seconds} s.`,
         later(problem.seconds),
       );
     case 'limit_reached':
       return new HttpError(
         'limit_reached',
-        `There may be ${problem.limit} ${counted[problem.what]}. Remove some that are no longer needed, or ask the operator of this server.`,
+        `The limit is ${problem.limit} ${counted[problem.what]}. Remove some that you no longer need, or ask the operator of this server to raise the limit.`,
       );
     case 'device_unknown':
       return invalid(
@@ -265,10 +262,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return invalid(problem.fields.map((field) => ({ pointer: `/${field}`, ...applicationProblem[problem.why] })));
     case 'too_many_ranges':
       return invalid([
-        { pointer: '', code: 'too_many_ranges', detail: `A group may name ${problem.limit} address ranges.` },
+        { pointer: '', code: 'too_many_ranges', detail: `A group may have at most ${problem.limit} address ranges.` },
       ]);
     case 'too_many_device_ranges': {
-      const named = problem.devices.length > 0 ? nameDevices(problem.devices) : 'every device without a list';
+      const named = problem.devices.length > 0 ? nameDevices(problem.devices) : 'every device without groups';
       const detail = `With these rules, ${named} would have more than ${problem.limit} address ranges over all groups.`;
       return invalid([{ pointer: '', code: 'too_many_ranges', detail }], 0, listDevices(problem.devices));
     }
@@ -277,7 +274,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'invalid_text':
       return invalid([{ pointer: '', code: 'text_invalid', detail: 'A text in the body cannot be stored.' }]);
     case 'unavailable':
-      return new HttpError('unavailable', 'The database cannot be reached right now. Try again shortly.', {
+      return new HttpError('unavailable', 'The server cannot reach its database. Try again shortly.', {
         ...later(2),
         cause,
       });
@@ -320,7 +317,7 @@ export const unauthenticated = (given: boolean): HttpError =>
     'unauthenticated',
     given
       ? 'The credential is unknown, revoked or expired.'
-      : 'A credential is needed: send `Authorization: Bearer …` with a token.',
+      : 'The request needs a credential: send `Authorization: Bearer …` with a token.',
     challenge,
   );
 
@@ -335,23 +332,23 @@ export const rejectedCredential = ({ why, retryAfterSeconds }: Rejected): HttpEr
 export const changed = (revision: number): HttpError =>
   new HttpError(
     'precondition_failed',
-    `The record has changed: its revision is ${revision} now. Read it again and repeat your change on it.`,
+    `The record has changed: its revision is ${revision} now. Read it again and repeat your change.`,
     { headers: { ETag: `"${revision}"` } },
   );
 
 const unexpected = (cause: unknown): HttpError =>
-  new HttpError('internal', 'Something went wrong on our side. The request id leads to the cause in the log.', {
+  new HttpError('internal', 'The server failed to handle the request. Search its log for the request id.', {
     cause,
   });
 
 /** Failures that the framework finds by itself, by its own codes. */
 const framework: Readonly<Record<string, readonly [ErrorCode, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server takes.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The body is not as long as Content-Length says.'],
-  FST_ERR_BAD_URL: ['malformed_path', 'The path holds a broken percent encoding.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['malformed_path', 'The path holds a segment that is too long.'],
-  ECONNRESET: ['malformed_request', 'The request ended before it was whole.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_request', 'The length of the body does not match Content-Length.'],
+  FST_ERR_BAD_URL: ['malformed_path', 'The path contains an invalid percent encoding.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['malformed_path', 'The path contains a segment that is too long.'],
+  ECONNRESET: ['malformed_request', 'The request ended before it was complete.'],
 };
 
 /** The answer to any failure at all. */

@@ -20,20 +20,20 @@ async function answerTo(bytes: string, waitMs = 60_000): Promise<{ readonly head
 }
 
 test.each([
-  ['no HTTP', 'NONSENSE\r\n\r\n', 400, 'malformed_request', 'The request cannot be read as HTTP.'],
+  ['no HTTP', 'NONSENSE\r\n\r\n', 400, 'malformed_request', 'The request is not valid HTTP.'],
   [
     'a header line without a colon',
     'POST / HTTP/1.1\r\nHost: x\r\nAccept\r\n\r\n',
     400,
     'malformed_request',
-    'The request cannot be read as HTTP.',
+    'The request is not valid HTTP.',
   ],
   [
     'too large a head',
     `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'x'.repeat(maxHeaderSize)}\r\n\r\n`,
     431,
     'headers_too_large',
-    `The headers of a request may have ${maxHeaderSize} bytes together.`,
+    `The headers of a request may have at most ${maxHeaderSize} bytes in total.`,
   ],
 ])('%s', async (_what, bytes, status, code, detail) => {
   const { head, body } = await answerTo(bytes);
@@ -52,7 +52,7 @@ test.each([
   expect(body).toMatchObject({
     status: 408,
     code: 'request_timeout',
-    detail: 'The request did not arrive whole within 60 seconds.',
+    detail: 'The request did not arrive completely within 60 seconds.',
   });
 });
 

@@ -13,16 +13,16 @@ interface Reason {
   readonly detail: string;
 }
 
-const malformed: Reason = { code: 'malformed_request', detail: 'The request cannot be read as HTTP.' };
+const malformed: Reason = { code: 'malformed_request', detail: 'The request is not valid HTTP.' };
 /** By Node's name for it. */
 const reasons: Readonly<Record<string, Reason>> = {
   HPE_HEADER_OVERFLOW: {
     code: 'headers_too_large',
-    detail: `The headers of a request may have ${maxHeaderSize} bytes together.`,
+    detail: `The headers of a request may have at most ${maxHeaderSize} bytes in total.`,
   },
   ERR_HTTP_REQUEST_TIMEOUT: {
     code: 'request_timeout',
-    detail: `The request did not arrive whole within ${arrivalMs / 1000} seconds.`,
+    detail: `The request did not arrive completely within ${arrivalMs / 1000} seconds.`,
   },
 };
 

@@ -51,7 +51,7 @@ export class IssuerUnavailable extends Error {
   readonly retryAfterSeconds: number;
 
   constructor(issuer: string, retryAfterMs: number, cause: unknown) {
-    super(`the identity provider ${issuer} cannot be reached`, { cause });
+    super(`cannot reach the identity provider ${issuer}`, { cause });
     this.name = 'IssuerUnavailable';
     this.retryAfterSeconds = Math.max(1, Math.ceil(retryAfterMs / 1000));
   }
@@ -128,7 +128,7 @@ export class Issuer {
       this.#failure = cause;
       this.#pausedUntil = this.#clock() + Math.min(retryMostMs, retryMs * 2 ** this.#failures);
       this.#failures += 1;
-      this.#warn(`the keys of the identity provider ${this.issuer} were not fetched`, cause);
+      this.#warn(`cannot fetch the keys of the identity provider ${this.issuer}`, cause);
     }
   }
 

@@ -82,7 +82,7 @@ const rejected = (why: string): Rejected => ({ kind: 'rejected', why });
 
 function explain(error: unknown): Rejected {
   if (error instanceof IssuerUnavailable) {
-    const why = 'The identity provider cannot be reached right now. Try again shortly.';
+    const why = 'The server cannot reach the identity provider. Try again shortly.';
     return { kind: 'rejected', why, retryAfterSeconds: error.retryAfterSeconds };
   }
   if (error instanceof errors.JWTExpired) return rejected('The access token has expired.');
@@ -95,17 +95,17 @@ function explain(error: unknown): Rejected {
       case 'iss':
         return rejected('The access token comes from another issuer.');
       default:
-        return rejected(`The access token has no good claim \`${error.claim}\`.`);
+        return rejected(`The claim \`${error.claim}\` of the access token is missing or invalid.`);
     }
   }
   if (error instanceof errors.JOSEAlgNotAllowed) {
-    return rejected('The access token is signed by an algorithm that is not accepted.');
+    return rejected('The access token is signed with an algorithm that the server does not accept.');
   }
   if (error instanceof errors.JWKSNoMatchingKey) {
-    return rejected('The access token is signed by a key that its issuer does not have.');
+    return rejected('The access token is signed with a key that its issuer does not publish.');
   }
   if (error instanceof errors.JWSSignatureVerificationFailed) {
-    return rejected("The access token's signature does not verify.");
+    return rejected('The signature of the access token is invalid.');
   }
   // What is left is a token that cannot be read, by whoever made it; nothing of it is repeated.
   return rejected('The access token cannot be read.');
@@ -132,7 +132,8 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
   return async (token) => {
     const { iss: named } = claimsOf(token);
     const issuer = typeof named === 'string' ? issuers.get(named) : undefined;
-    if (issuer === undefined) return rejected('The access token comes from an issuer that is not accepted here.');
+    if (issuer === undefined)
+      return rejected('The access token comes from an issuer that this server does not accept.');
     try {
       const { payload, protectedHeader } = await jwtVerify(token, issuer.keyFor, {
         algorithms,
@@ -143,9 +144,10 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
         requiredClaims: ['exp', 'sub'],
       });
       const { sub = '', exp = 0 } = payload;
-      if (sub === '' || sub.length > longestName) return rejected('The access token has no good claim `sub`.');
+      if (sub === '' || sub.length > longestName)
+        return rejected('The claim `sub` of the access token is missing or invalid.');
       if (isFromFuture(payload, options)) return rejected('The access token was issued in the future.');
-      if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is no access token.');
+      if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is not an access token.');
       const username = nameFrom(payload, usernameClaim, sub);
       const expiresAt = (exp + toleranceSeconds) * 1000;
       return { kind: 'verified', issuer: issuer.issuer, subject: sub, username, expiresAt };

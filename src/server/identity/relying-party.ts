@@ -52,7 +52,7 @@ export class SignInError extends Error {
 }
 
 const timeoutMs = 10_000;
-const stale = 'This sign-in was begun too long ago, in another browser, or was finished already. Begin it again.';
+const stale = 'This sign-in has expired, started in another browser, or is already finished. Start it again.';
 
 /** The failure as the provider wrote it, where it wrote one. */
 const errorOf = (error: unknown): string | undefined =>
@@ -151,7 +151,7 @@ export class RelyingParty {
     const claims = await this.#verify(id_token);
     const { sub: subject = '' } = claims;
     if (subject === '' || subject.length > longestName) {
-      throw new SignInError('refused', 'The identity provider names nobody.');
+      throw new SignInError('refused', 'The identity provider did not identify a user.');
     }
     const described = claims[usernameClaim] === undefined ? await this.#describe(provider, access_token, subject) : {};
     const username = nameFrom({ ...described, ...claims }, usernameClaim, subject);
@@ -234,7 +234,7 @@ export class RelyingParty {
       return payload;
     } catch (cause) {
       if (cause instanceof IssuerUnavailable) throw unavailable(cause);
-      throw new SignInError('refused', 'What the identity provider said cannot be believed.', cause);
+      throw new SignInError('refused', 'The server cannot verify the answer of the identity provider.', cause);
     }
   }
 
@@ -284,11 +284,11 @@ export class RelyingParty {
   #endpoint(provider: oauth.AuthorizationServer, name: 'authorization_endpoint' | 'token_endpoint'): string {
     const place = provider[name];
     if (place === undefined || !isSafeUrl(place)) {
-      throw new SignInError('retry', 'The identity provider is not set up for signing in.', new Error(`no ${name}`));
+      throw new SignInError('retry', 'The identity provider is not configured for sign-in.', new Error(`no ${name}`));
     }
     return place;
   }
 }
 
 const unavailable = (cause: unknown): SignInError =>
-  new SignInError('retry', 'The identity provider cannot be reached right now. Try again shortly.', cause);
+  new SignInError('retry', 'The server cannot reach the identity provider. Try again shortly.', cause);

@@ -70,7 +70,7 @@ export class BrowserSessions {
       this.#checking.add(session.id);
       // Beside the request: a slow provider slows nobody.
       this.#check(session, secret)
-        .catch((cause: unknown) => onWarning('a session was not checked', cause))
+        .catch((cause: unknown) => onWarning('cannot check a session with the identity provider', cause))
         .finally(() => this.#checking.delete(session.id));
     }
     const { id, user_id, username, is_admin } = session;
@@ -102,7 +102,7 @@ export class BrowserSessions {
     const grant = sealed === undefined ? undefined : readGrant(unseal(secret, sealed));
     await (everywhere ? store.sessions.endAllOf(user_id) : store.sessions.end(token_id));
     if (grant !== undefined) {
-      party.revoke(grant).catch((cause: unknown) => onWarning('a refresh token was not taken back', cause));
+      party.revoke(grant).catch((cause: unknown) => onWarning('cannot revoke a refresh token', cause));
     }
     return party.logoutLocation(grant);
   }

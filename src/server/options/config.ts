@@ -36,14 +36,17 @@ const fallbackOf = (option: ServerOption): unknown =>
 function refuseHalves(values: ServerValues): void {
   const { oidcIssuer, oidcAudience, oidcClientId, oidcClientSecretFile, oidcCliClientId } = values;
   if (oidcAudience !== undefined && oidcIssuer === undefined) {
-    throw new Error('--oidc-issuer and --oidc-audience go together: a token may be meant for somebody else.');
+    throw new Error(
+      '--oidc-issuer needs --oidc-audience, and --oidc-audience needs --oidc-issuer: without an audience, tokens for other services would be valid here.',
+    );
   }
   if (values.demoIdp === true) {
-    if (oidcIssuer !== undefined)
-      throw new Error('--demo-idp brings an identity provider of its own: leave --oidc-issuer out.');
+    if (oidcIssuer !== undefined) throw new Error('--demo-idp starts its own identity provider: remove --oidc-issuer.');
     const host = values.listen?.host ?? '127.0.0.1';
     if (!/^(localhost|127(\.\d+){3}|::1)$/.test(host)) {
-      throw new Error('--demo-idp lets anybody in: it goes only with --listen on this machine, like 127.0.0.1:8080.');
+      throw new Error(
+        '--demo-idp lets anyone sign in: use it only with --listen on a loopback address such as 127.0.0.1:8080.',
+      );
     }
   }
   if (oidcClientId !== undefined && oidcIssuer === undefined) throw new Error('--oidc-client-id needs --oidc-issuer.');
@@ -92,7 +95,7 @@ export function serverConfig(
   }
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {
-    throw new Error('--tls-cert and --tls-key go together.');
+    throw new Error('Use --tls-cert and --tls-key together.');
   }
   const said = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
   const { checkConfig: _checkConfig, ...config } = {

@@ -33,7 +33,7 @@ test('the server needs a primary, and says so of a URL that asks for a standby',
 });
 
 test.each([
-  ['mysql://a/db', /must begin with postgres/],
+  ['mysql://a/db', /must start with postgres/],
   ['postgres://a:port/db', /bad host/],
   ['postgres://a:70000/db', /bad port/],
   ['postgres://a/db?sslmod=require', /unknown parameter: sslmod/],
@@ -41,7 +41,7 @@ test.each([
   ['postgres://a/db?options=-c%20x=y', /unknown parameter: options/],
   ['postgres://a/db?sslcert=/c', /go together/],
   ['postgres://a%zz/db', /percent encoding/],
-  ['postgres:///db?host=a,b,c&port=1,2', /more or fewer ports/],
+  ['postgres:///db?host=a,b,c&port=1,2', /number of ports does not match/],
 ] as const)('%s is refused in words', (url, words) => {
   expect(() => parseDatabaseUrl(url)).toThrow(words);
 });

@@ -85,7 +85,8 @@ function readHosts(authority: string, given: ReadonlyMap<string, string>): Datab
   const written = authority.split(',').map(readHost);
   const hosts = given.get('host')?.split(',') ?? written.map(({ host }) => host);
   const ports = given.get('port')?.split(',') ?? (given.has('host') ? [''] : written.map(({ port }) => port));
-  if (ports.length !== 1 && ports.length !== hosts.length) throw new Error('It has more or fewer ports than hosts.');
+  if (ports.length !== 1 && ports.length !== hosts.length)
+    throw new Error('The number of ports does not match the number of hosts.');
   const portOf = (index: number): string => (ports.length === 1 ? ports[0] : ports[index]) ?? '';
   const [first, ...others] = hosts.map((host, index): DatabaseHost => {
     const port = portOf(index);
@@ -94,7 +95,7 @@ function readHosts(authority: string, given: ReadonlyMap<string, string>): Datab
       port: port === '' ? Number(process.env['PGPORT'] ?? defaultPort) : readPort(port),
     };
   });
-  if (first === undefined) throw new Error('It names no host.');
+  if (first === undefined) throw new Error('It has no host.');
   return [first, ...others];
 }
 
@@ -106,7 +107,7 @@ function readMode(text: string): SslMode {
 
 /** Throws an error whose message is a sentence for the operator. */
 export function parseDatabaseUrl(text: string): DatabaseAddress {
-  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must begin with postgres://.');
+  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must start with postgres://.');
   const match = form.exec(text);
   if (match === null) throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
   const [, account, authority = '', path, query] = match;
@@ -119,7 +120,8 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
   }
   const seconds = Number(given.get('connect_timeout') ?? defaultConnectSeconds);
   if (!Number.isInteger(seconds) || seconds < 0) throw new Error('Its connect_timeout must be a number of seconds.');
-  if (given.has('sslcert') !== given.has('sslkey')) throw new Error('Its sslcert and sslkey go together.');
+  if (given.has('sslcert') !== given.has('sslkey'))
+    throw new Error('It must have both sslcert and sslkey, or neither.');
   return {
     hosts: readHosts(authority, given),
     user: given.get('user') ?? decodedOrAbsent(user),

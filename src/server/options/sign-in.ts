@@ -22,52 +22,52 @@ export const signInOptions = {
   oidcIssuer: {
     flags: '--oidc-issuer <url,...>',
     env: 'RINGFENCE_OIDC_ISSUER',
-    help: 'accept access tokens (JWT) of this OpenID Connect provider; several with commas',
+    help: 'accept access tokens (JWT) of this OpenID Connect provider; separate several with commas',
     read: readIssuers,
   },
   oidcAudience: {
     flags: '--oidc-audience <name,...>',
     env: 'RINGFENCE_OIDC_AUDIENCE',
-    help: 'what access tokens must name as their audience, one of several with commas (default: ringfence or the public URL, unless --oidc-client-id is given)',
+    help: 'the audience that access tokens must have; separate several with commas (default: ringfence or the public URL, unless --oidc-client-id is given)',
     read: readList,
   },
   oidcUsernameClaim: {
     flags: '--oidc-username-claim <claim>',
     env: 'RINGFENCE_OIDC_USERNAME_CLAIM',
-    help: 'the claim that names a new user; the subject where it is absent',
+    help: 'the claim that becomes the name of a new user; without the claim, the subject',
     fallback: 'preferred_username',
     read: (text: string) => text.trim(),
   },
   oidcClockTolerance: {
     flags: '--oidc-clock-tolerance <seconds>',
     env: 'RINGFENCE_OIDC_CLOCK_TOLERANCE',
-    help: "by how much the provider's clock may differ",
+    help: 'maximum difference between the clocks of the provider and the server',
     fallback: '30',
     read: between(0, 600),
   },
   oidcClientId: {
     flags: '--oidc-client-id <id>',
     env: 'RINGFENCE_OIDC_CLIENT_ID',
-    help: 'sign people in to the web UI as this client of the (first) provider',
+    help: 'client of the (first) provider for the sign-in to the web UI',
     read: (text: string) => text.trim(),
   },
   oidcClientSecretFile: {
     flags: '--oidc-client-secret-file <file>',
     env: 'RINGFENCE_OIDC_CLIENT_SECRET_FILE',
-    help: "the client's secret, in a file; without one the client is public",
+    help: 'file with the client secret; without it, the client is public',
     read: readPath,
   },
   oidcScopes: {
     flags: '--oidc-scopes <names>',
     env: 'RINGFENCE_OIDC_SCOPES',
-    help: 'what the web sign-in asks for; add offline_access to hold sessions to the provider',
+    help: 'scopes of the web sign-in; add offline_access to end sessions when the provider ends them',
     fallback: 'openid profile',
     read: readScopes,
   },
   oidcName: {
     flags: '--oidc-name <name>',
     env: 'RINGFENCE_OIDC_NAME',
-    help: "what the provider is called on the sign-in page (default: the issuer's host)",
+    help: 'name of the provider on the sign-in page (default: the host of the issuer)',
     read: (text: string) => text.trim(),
   },
   oidcCliClientId: {
@@ -79,20 +79,20 @@ export const signInOptions = {
   oidcCliScopes: {
     flags: '--oidc-cli-scopes <names>',
     env: 'RINGFENCE_OIDC_CLI_SCOPES',
-    help: 'what `ringfence login` asks for',
+    help: 'scopes that `ringfence login` requests',
     fallback: 'openid profile offline_access',
     read: readScopes,
   },
   oidcCliParameters: {
     flags: '--oidc-cli-parameters <query>',
     env: 'RINGFENCE_OIDC_CLI_PARAMETERS',
-    help: 'what else `ringfence login` tells the provider, like resource=https://ringfence.example',
+    help: 'more parameters that `ringfence login` sends to the provider, such as resource=https://ringfence.example',
     read: readParameters,
   },
   demoIdp: {
     flags: '--demo-idp',
     env: 'RINGFENCE_DEMO_IDP',
-    help: 'try signing in: run an identity provider beside the server, with two people and no passwords; never for real use',
+    help: 'run a demo identity provider next to the server, with two users and no passwords; do not use it in production',
     fallback: false,
   },
   sessionIdle: {
@@ -112,7 +112,7 @@ export const signInOptions = {
   sessionCheck: {
     flags: '--session-check <seconds>',
     env: 'RINGFENCE_SESSION_CHECK',
-    help: 'how often the provider is asked whether a session still stands, where it gave a refresh token',
+    help: 'how often the server asks the provider whether a session is still valid, if it has a refresh token',
     fallback: '300',
     // Longer than the provider may take to answer.
     read: between(30, 31_536_000),

@@ -23,7 +23,7 @@ export function oneOf<T extends string>(choices: readonly T[]): (text: string) =
 /** A list in one value: by commas, because that fits a variable of the environment too. */
 export const readList = (text: string): readonly string[] => {
   const items = text.split(',').map((item) => item.trim());
-  if (items.includes('')) throw new Error('It must be one value, or several with commas between them.');
+  if (items.includes('')) throw new Error('It must be one value, or several values separated by commas.');
   return [...new Set(items)];
 };
 

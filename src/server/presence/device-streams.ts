@@ -138,7 +138,7 @@ export class DeviceStreams implements DevicePresence {
       while (this.#changed.size > 0);
       this.#forget();
     } catch (cause) {
-      this.#o.onWarning('which devices are connected was not recorded', cause);
+      this.#o.onWarning('cannot save which devices are connected', cause);
     }
   }
 

@@ -82,7 +82,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   await hints.start();
   await guard.verify();
   const recording = setInterval(() => {
-    uses.flush().catch((cause: unknown) => onWarning('the last use of tokens was not recorded', cause));
+    uses.flush().catch((cause: unknown) => onWarning('cannot save the last use of tokens', cause));
   }, recordUsesEveryMs).unref();
 
   const close = async (): Promise<void> => {

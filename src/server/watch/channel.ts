@@ -99,7 +99,7 @@ export class Channel implements View, StreamOwner, Task {
       onLoaded: (waiting, kept) => this.#onLoaded(waiting, kept),
       onFailed: (waiting, cause) => {
         this.#stalled.push(...waiting);
-        options.onWarning('reading the state of an organization failed', cause);
+        options.onWarning('cannot read the state of an organization', cause);
       },
     });
   }

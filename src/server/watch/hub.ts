@@ -295,7 +295,7 @@ export class Hub {
 
   #follow(reading: Promise<unknown> | undefined): void {
     // A failure here costs nothing but time: the next tick looks again.
-    reading?.catch((cause: unknown) => this.#o.onWarning('reading the change log failed', cause));
+    reading?.catch((cause: unknown) => this.#o.onWarning('cannot read the change log', cause));
   }
 
   #onHeads(heads: Heads, known: ReadonlyMap<OrganizationId, number>): void {
@@ -330,7 +330,7 @@ export class Hub {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
       await this.#heads.immediate.getMany(watched.map((channel) => channel.org));
     } catch (cause) {
-      this.#o.onWarning('looking for changes failed', cause);
+      this.#o.onWarning('cannot check for changes', cause);
     } finally {
       this.#polling = false;
     }

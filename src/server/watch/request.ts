@@ -17,7 +17,7 @@ function repeated(body: unknown): readonly RequestProblem[] {
           {
             pointer: at(at('', index), 'kind'),
             code: 'duplicate',
-            detail: `${JSON.stringify(kind.slice(0, 80))} is asked for twice; one item a kind.`,
+            detail: `${JSON.stringify(kind.slice(0, 80))} is requested twice; send one item per kind.`,
           } as const,
         ]
       : [],

@@ -106,7 +106,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   }
 
   const warn = (cause: unknown): void => {
-    if (!stopped.signal.aborted) onWarning('webhooks were not looked after', cause);
+    if (!stopped.signal.aborted) onWarning('cannot deliver webhooks; trying again', cause);
   };
 
   /** Whoever cannot ask the database has not heard of devices either. */

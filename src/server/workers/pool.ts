@@ -188,7 +188,10 @@ export class WorkerPool {
         else socket.destroy();
       });
     } catch (error) {
-      this.#o.log.warn({ err: error }, 'workers cannot tell each other of changes directly: the database does');
+      this.#o.log.warn(
+        { err: error },
+        'workers cannot notify each other of changes directly; they use the database instead',
+      );
     }
   }
 
@@ -266,13 +269,13 @@ export class WorkerPool {
     }
     const deaths = performance.now() - worker.since > healthyMs ? 1 : worker.deaths + 1;
     if (!this.#serving && deaths > mostDeaths) {
-      this.#onFailure(new StartError([`the workers end before they serve (${how})`]));
+      this.#onFailure(new StartError([`the workers exit before they serve requests (${how})`]));
       return;
     }
     const wait = backOffMs[Math.min(deaths - 1, backOffMs.length - 1)] ?? 0;
     this.#o.log.error(
       { worker: worker.number, how },
-      `worker ${worker.number} ended unexpectedly (${how}); starting another in ${wait} ms`,
+      `worker ${worker.number} exited unexpectedly (${how}); starting a new one in ${wait} ms`,
     );
     if (wait > 0) await sleep(wait);
     if (!this.#stopping) this.#start(worker.number, deaths);

@@ -15,7 +15,7 @@ const keyAt = 12;
 
 function addressOf(text: string): Uint8Array {
   const address = parseAddress(text);
-  if ('fault' in address) throw new RangeError(`${JSON.stringify(text)} is no address`);
+  if ('fault' in address) throw new RangeError(`${JSON.stringify(text)} is not an address`);
   return addressBytes(address.family, address.value);
 }
 

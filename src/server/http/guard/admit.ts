@@ -228,9 +228,9 @@ const groupIn = ({ group, deletedGroup }: Subjects): boolean => (group ?? delete
 
 function refusal(principal: Principal): string {
   if (principal.kind === 'device')
-    return 'A device token may not do this: it reads its organization and reports its own endpoint.';
-  if (principal.kind === 'enrollment') return 'An enrollment key admits a device and nothing else.';
-  return 'You may not do this.';
+    return 'A device token cannot do this: it can only read its organization and report its own endpoint.';
+  if (principal.kind === 'enrollment') return 'An enrollment key can only register a device.';
+  return 'You do not have permission to do this.';
 }
 
 function hiddenThing(subjects: Subjects): Parameters<typeof notFound>[0] {

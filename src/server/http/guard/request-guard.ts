@@ -82,7 +82,10 @@ export class RequestGuard {
     params: Readonly<Record<string, unknown>>,
   ): Promise<AdmittedRequest> {
     if (!acceptsJson(request.headers.accept)) {
-      throw new HttpError('not_acceptable', 'The answer is application/json, which Accept does not admit.');
+      throw new HttpError(
+        'not_acceptable',
+        'The server answers with application/json, which the Accept header does not allow.',
+      );
     }
     const { lookups, limits, answerTimeoutMs, audit } = this.#o;
     const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };

@@ -115,7 +115,7 @@ async function reserve(principal: Principal, streamQuota: StreamQuota): Promise<
   const who = principal.kind === 'user' ? principal.user_id : credentialId(principal);
   const reservation = await streamQuota.take({ kind: 'wait', credential: `wait ${who}` });
   if (typeof reservation !== 'string') return reservation;
-  throw new HttpError('rate_limited', 'As many of your requests wait as may. End one, or ask without wait.', {
+  throw new HttpError('rate_limited', 'Too many of your requests are waiting. End one, or ask without wait.', {
     headers: { 'Retry-After': String(retryAfter) },
   });
 }
@@ -139,7 +139,7 @@ const read: Handler<'readConvergence'> = async (call, services) => {
   const converged = await convergedOf(call, services);
   if (converged === undefined) {
     throw invalid([
-      { pointer: '/revision', code: 'out_of_range', detail: 'The organization has no such revision yet.' },
+      { pointer: '/revision', code: 'out_of_range', detail: 'The organization has not reached this revision yet.' },
     ]);
   }
   const { revision, pending } = converged;

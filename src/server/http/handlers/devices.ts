@@ -49,10 +49,13 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
   const body = given as AddDevice;
   const byKey = principal.kind === 'enrollment' ? principal.key_id : undefined;
   if (byKey !== undefined && (body.security_groups ?? []).length > 0) {
-    throw new HttpError('forbidden', 'An enrollment key cannot choose groups: they are set on the key.');
+    throw new HttpError('forbidden', 'A request with an enrollment key cannot set groups: the key sets them.');
   }
   if (byKey !== undefined && (body.labels ?? []).length > 0) {
-    throw new HttpError('labels_by_owner', 'An enrollment key cannot choose labels: an owner sets them on the key.');
+    throw new HttpError(
+      'labels_by_owner',
+      'A request with an enrollment key cannot set labels: an owner sets them on the key.',
+    );
   }
   const { secret, digest } = mint('device', random);
   const user_id = body.user_id === undefined ? principal.user_id : parseUserId(body.user_id);
@@ -110,7 +113,7 @@ function refuseBeyondEndpoint(body: unknown, { labels = [] }: DeviceRecord): voi
     const isAddress = beyond.some((name) => name === 'tunnel_ip' || name === 'addresses');
     throw new HttpError(
       beyond.includes('labels') ? 'labels_by_owner' : isAddress && labels.length > 0 ? 'address_by_owner' : 'forbidden',
-      `A device token may change ${endpointFields.join(', ')}; not ${beyond.join(', ')}.`,
+      `A device token may change only ${endpointFields.join(', ')}; not ${beyond.join(', ')}.`,
     );
   }
 }

@@ -13,7 +13,7 @@ import { responseHead, twoWayResponseHead } from '../../watch/wire.ts';
 
 function holderOf({ principal }: AdmittedRequest): Holder {
   // The table of rights lets no enrollment key in; without a token there would be nothing to revoke.
-  if (principal.kind === 'enrollment') throw new HttpError('forbidden', 'An enrollment key reads no events.');
+  if (principal.kind === 'enrollment') throw new HttpError('forbidden', 'An enrollment key cannot read events.');
   const { user_id, token_id, expires_at } = principal;
   return {
     user: user_id,
@@ -30,9 +30,13 @@ function holderOf({ principal }: AdmittedRequest): Holder {
 const retryAfter = 10;
 
 const tooMany = (who: string): HttpError =>
-  new HttpError('rate_limited', `${who} has as many open streams as it may have. End one, or wait.`, {
-    headers: { 'Retry-After': String(retryAfter) },
-  });
+  new HttpError(
+    'rate_limited',
+    `${who} has reached its maximum number of open streams. Close one, or try again later.`,
+    {
+      headers: { 'Retry-After': String(retryAfter) },
+    },
+  );
 
 function refusal(why: Refusal): HttpError {
   switch (why) {

@@ -35,14 +35,14 @@ function readTransport(protocol: string, port: number | undefined): (family: 4 |
 }
 
 const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
-  from_unknown: problem('/from', 'device_unknown', 'The organization has no such device.'),
-  to_unknown: problem('/to', 'device_unknown', 'The organization has no such device.'),
-  from_has_no_address: problem('/from', 'address_invalid', 'The device has no address of its own: give an address.'),
-  to_has_no_address: problem('/to', 'address_invalid', 'The device has no address of its own: give an address.'),
+  from_unknown: problem('/from', 'device_unknown', 'This device does not exist in the organization.'),
+  to_unknown: problem('/to', 'device_unknown', 'This device does not exist in the organization.'),
+  from_has_no_address: problem('/from', 'address_invalid', 'The device has no address yet: give an address instead.'),
+  to_has_no_address: problem('/to', 'address_invalid', 'The device has no address yet: give an address instead.'),
   families_differ: problem(
     '/to',
     'family_contradiction',
-    'One end is IPv4 and the other is IPv6: no packet goes between.',
+    'One end is IPv4 and the other is IPv6: no traffic is possible between them.',
   ),
   no_device: problem('/to', 'device_unknown', 'Neither end is a device of the organization.'),
 };

@@ -103,7 +103,7 @@ const list =
     const show = { id: (group: Stored<GroupRecord>) => group.id, json: (group: Stored<GroupRecord>) => group.json };
     const { at_revision } = call.query;
     if (at_revision !== undefined && principal.kind !== 'user')
-      throw new HttpError('forbidden', 'A device token does not read the past.');
+      throw new HttpError('forbidden', 'A device token cannot read the history.');
     await store.log.checkListing(params.org_id, call.query.gt_revision);
     // A group may be a megabyte: few are read before it is known how large they are here.
     const read = (part: { readonly limit: number }) =>

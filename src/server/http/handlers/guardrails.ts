@@ -30,7 +30,7 @@ export function refuseEverything(rules: Rules): void {
     directions.map((direction) => ({
       pointer: `/${direction}_rules`,
       code: 'forbids_everything' as const,
-      detail: `These rules forbid all ${direction} traffic of the devices they apply to. If that is meant, send it with ?force=true.`,
+      detail: `These rules forbid all ${direction} traffic of the devices they apply to. If you want this, repeat the request with ?force=true.`,
     })),
   );
 }
@@ -79,7 +79,7 @@ const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
   pointer: '',
   code: 'not_compared',
   detail:
-    'There is too much to compare with what guardrails forbid: further rules may admit nothing. Explain tells of each packet.',
+    'There are too many rules to compare with the guardrails: other rules may also have no effect. To check a connection, use explain.',
   guardrail_ids,
 });
 
@@ -108,7 +108,7 @@ async function warningsFor(store: Store, org: OrganizationId, written: SavedGrou
           break;
         }
         const names = by.map(({ name }) => name).join(', ');
-        const detail = `On ${onDevices(devices)}, everything that this rule admits is forbidden by ${names}.`;
+        const detail = `On ${onDevices(devices)}, this rule has no effect: ${names} forbids everything that it admits.`;
         found.set(pointer, { pointer, code: 'void_by_guardrail', detail, guardrail_ids: by.map(({ id }) => id) });
       }
     };

@@ -68,7 +68,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const { group, deletedGroup } = call.subjects;
   const past = await store.history.groupAt(org_id, revision, sg_id, groupReader(call.principal));
   if (past === undefined) {
-    const detail = `There was no such group at revision ${revision}, or you could not see it.`;
+    const detail = `The group did not exist at revision ${revision}, or you did not have access to it.`;
     throw invalid([{ pointer: '/revision', code: 'no_such_state', detail }]);
   }
   if (past.record.guardrail === 'forbid' && call.query.force !== true) refuseEverything(past.record);
@@ -83,7 +83,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   if (deletedGroup?.record.is_default === true) {
     throw new HttpError(
       'conflict',
-      'The default group was reset, and another one is in its place: restore that one, or write the old rules to it.',
+      'The default group was reset and replaced by a new one: restore the new one, or write the old rules to it.',
     );
   }
   const { group_name = '', group_description = '', ...rules } = readGroupBody(typed, services);

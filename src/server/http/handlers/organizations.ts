@@ -63,7 +63,7 @@ const listMembers: Handler<'listMembers'> = async (call, { store }) => {
 const addMember: Handler<'addMember'> = async (call, { store }) => {
   const { user_id, username } = call.body;
   if ((user_id === undefined) === (username === undefined)) {
-    const detail = 'Name the user by user_id or by username, one of the two.';
+    const detail = 'Give either user_id or username.';
     throw invalid([{ pointer: '', code: user_id === undefined ? 'missing_field' : 'contradiction', detail }]);
   }
   const { org_id } = call.params;
@@ -73,7 +73,7 @@ const addMember: Handler<'addMember'> = async (call, { store }) => {
       if (!(error instanceof StoreError) || error.problem.code !== 'not_found' || error.problem.what !== 'user')
         throw error;
       const pointer = user_id === undefined ? '/username' : '/user_id';
-      throw invalid([{ pointer, code: 'unknown_user', detail: 'There is no such user.' }]);
+      throw invalid([{ pointer, code: 'unknown_user', detail: 'This user does not exist.' }]);
     });
   return record(shown(member), { location: pathFor('readMember', { org_id, user_id: member.user_id }) });
 };
@@ -90,7 +90,7 @@ const removeMember: Handler<'removeMember'> = async (call, { store }) => {
   const { org_id, user_id } = call.params;
   const { keep, detach = false } = call.query;
   if (keep !== undefined && user_id === call.principal.user_id) {
-    const detail = 'Whoever leaves cannot keep the devices: an owner removes the member and takes them over.';
+    const detail = 'You cannot keep the devices when you leave: an owner must remove you and take them over.';
     throw invalid([{ pointer: '/keep', code: 'contradiction', detail }]);
   }
   const { member, revision, ...ids } = await store.members.remove(org_id, call.by, user_id, {

@@ -133,7 +133,7 @@ export function registerSignIn(app: FastifyInstance, options: SignInRouteOptions
   );
   if (browser === undefined) {
     const absent = (): never => {
-      throw new HttpError('not_found', 'This server has no sign-in by browser.');
+      throw new HttpError('not_found', 'This server does not support sign-in in a browser.');
     };
     app.get(signIn.path, absent);
     app.get(finishSignIn.path, absent);

@@ -36,7 +36,7 @@ const createUser: Handler<'createUser'> = async (call, { store }) => {
   const username = readUsername(call.body.username);
   if (username === undefined) {
     const detail =
-      'A username has no characters that cannot be seen, no line breaks, and letters of one script only: not Latin with Cyrillic or Greek.';
+      'A username must not contain invisible characters or line breaks, and must not mix scripts such as Latin with Cyrillic or Greek.';
     throw invalid([{ pointer: '/username', code: 'not_a_username', detail }]);
   }
   const user = await store.users.create({ username }, call.by);
@@ -80,7 +80,7 @@ function futureExpiry(text: string | undefined, clock: () => number): Date | und
   if (text === undefined) return undefined;
   const expiry = new Date(text);
   if (expiry.getTime() > clock()) return expiry;
-  throw invalid([{ pointer: '/expires_at', code: 'expiry_past', detail: 'expires_at must lie in the future.' }]);
+  throw invalid([{ pointer: '/expires_at', code: 'expiry_past', detail: 'expires_at must be in the future.' }]);
 }
 
 async function issueToken(
@@ -178,7 +178,7 @@ const revokeEnrollmentKey: Handler<'revokeEnrollmentKey'> = async (call, { store
 const removeUser: Handler<'removeUser'> = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
-  if (user_id === call.principal.user_id) throw new HttpError('conflict', 'An administrator cannot remove itself.');
+  if (user_id === call.principal.user_id) throw new HttpError('conflict', 'Administrators cannot remove themselves.');
   const { user, changed } = await store.users.remove(user_id, call.by);
   const memberships = await Promise.all(
     changed.map(({ organization_id }) => store.members.of(organization_id, call.principal.user_id)),

@@ -18,11 +18,11 @@ function checkUrl(text: string, { webhookHosts }: Services): void {
     throw problem('not_a_url', 'The address must be a URL like https://hooks.example.com/ringfence.');
   }
   if (url.username !== '' || url.password !== '' || url.hash !== '') {
-    throw problem('not_a_url', 'The address must hold no user name, no password and no fragment.');
+    throw problem('not_a_url', 'The address must not contain a user name, a password or a fragment.');
   }
   if (reachOf(url, webhookHosts) !== undefined) return;
-  const none = 'This server sends webhooks nowhere: its operator allows hosts with --webhook-hosts.';
-  const other = `${url.host} is not among the hosts that the operator of this server allows (--webhook-hosts).`;
+  const none = 'This server does not send webhooks: its operator must allow hosts with --webhook-hosts.';
+  const other = `${url.host} is not a host that the operator of this server allows (--webhook-hosts).`;
   throw problem('host_not_allowed', webhookHosts.length === 0 ? none : other);
 }
 

@@ -43,7 +43,7 @@ export class SharedListener {
     };
     const failed = (cause: Error): void => {
       settled();
-      this.#onWarning('cannot take connections again, will try', cause);
+      this.#onWarning('cannot accept connections; trying again', cause);
     };
     server
       .on('listening', settled)

@@ -109,7 +109,7 @@ export function keepRenewed(
       // Said once, not every few seconds.
       if (warned === String(cause)) return;
       warned = String(cause);
-      options.onWarning('the certificate cannot be read anew; the one in force stays', cause);
+      options.onWarning('cannot reload the certificate; the server keeps the current one', cause);
     }
   };
   const timer = setInterval(() => {
@@ -130,7 +130,7 @@ export function keepRenewed(
       server.setTicketKeys(ticketKeysOf(current, secret));
       rotateIn(next.endsInMs);
     } catch (cause) {
-      options.onWarning('the key of TLS session tickets was not replaced; the server tries again', cause);
+      options.onWarning('cannot replace the key of TLS session tickets; the server tries again', cause);
       rotateIn(retryMs);
     }
   };

@@ -28,7 +28,7 @@ export function createMetrics(
   const registry = new Registry();
   if (options.process !== false) collectDefaultMetrics({ register: registry });
   // Added up over a server's processes, this is how many of them answered.
-  new Gauge({ name: 'ringfence_workers', help: 'Processes that serve.', registers: [registry] }).set(1);
+  new Gauge({ name: 'ringfence_workers', help: 'Processes that serve requests.', registers: [registry] }).set(1);
   const requests = new Counter({
     name: 'ringfence_http_requests_total',
     help: 'Requests answered, by operation and status.',
@@ -44,7 +44,7 @@ export function createMetrics(
   });
   const webhookDeliveries = new Counter({
     name: 'ringfence_webhook_deliveries_total',
-    help: 'Attempts to deliver alerts to webhooks, by outcome: delivered, failed (tried again), given_up.',
+    help: 'Attempts to deliver alerts to webhooks, by outcome: delivered, failed (the server retries), given_up.',
     labelNames: ['outcome'] as const,
     registers: [registry],
   });
@@ -67,7 +67,7 @@ export function createMetrics(
   let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
   const devices = new Gauge({
     name: 'ringfence_devices',
-    help: 'Devices of all organizations, by whether their policy is in force. Every server tells the same.',
+    help: 'Devices of all organizations, by whether their policy is in force. Every server reports the same values.',
     labelNames: ['in_force'] as const,
     registers: [shared],
   });

@@ -25,10 +25,10 @@ const leastBytes = 16 * 1024 ** 2;
 /** `directory` holds the data of the server's own database. */
 export const databaseChecks = (store: AskedDatabase, directory?: string): readonly ReadyCheck[] => [
   ...(directory === undefined ? [] : [{ name: fullStorage, check: () => checkRoom(directory) }]),
-  { name: 'the database cannot be reached', check: () => store.ping() },
+  { name: 'cannot reach the database', check: () => store.ping() },
   {
     // What this server writes lacks what the later version keeps: requests belong to a server of that version.
-    name: 'a later version has migrated the database, and this server is to be replaced by it',
+    name: 'a later version has migrated the database; upgrade this server',
     check: () => store.checkSchema(),
   },
 ];

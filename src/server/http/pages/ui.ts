@@ -121,7 +121,7 @@ export function registerUi(app: FastifyInstance, assets: Assets | undefined): vo
     const path = request.params['*'];
     // A page of the UI has its own address; only the script knows which there are.
     const asset = assets.get(path) ?? (path.startsWith('assets/') ? undefined : assets.get('index.html'));
-    if (asset === undefined) throw new HttpError('not_found', 'There is no such file.');
+    if (asset === undefined) throw new HttpError('not_found', 'This file does not exist.');
     return answer(asset, request, reply);
   });
 }

@@ -33,7 +33,11 @@ function allowedMethods(path: string, pages: readonly string[]): readonly string
 export function unknownRoute(method: string, path: string, pages: readonly string[]): HttpError {
   const allowed = allowedMethods(path, pages);
   if (allowed.length === 0) return new HttpError('not_found', 'There is nothing at this path.');
-  return new HttpError('method_not_allowed', `${method} is not possible here; possible: ${allowed.join(', ')}.`, {
-    headers: { Allow: allowed.join(', ') },
-  });
+  return new HttpError(
+    'method_not_allowed',
+    `This path does not support ${method}. Supported: ${allowed.join(', ')}.`,
+    {
+      headers: { Allow: allowed.join(', ') },
+    },
+  );
 }

@@ -58,17 +58,17 @@ export class BodyMemory {
     if (user !== undefined && (this.#byUser.get(user) ?? 0) + more > userLimit) {
       throw later(
         'rate_limited',
-        'The bodies of this user, in requests that are not answered yet, are too large together.',
+        'The unanswered requests of this user have too many bytes in their bodies. Try again later.',
       );
     }
     if ((this.#byAddress.get(address) ?? 0) + more > addressLimit) {
       throw later(
         'rate_limited',
-        'The bodies from this address, in requests that are not answered yet, are too large together.',
+        'The unanswered requests from this address have too many bytes in their bodies. Try again later.',
       );
     }
     if (this.#total + more > total) {
-      throw later('unavailable', 'The server holds as many bytes of request bodies as it may.');
+      throw later('unavailable', 'The server has too many bytes of unanswered request bodies. Try again later.');
     }
   }
 

@@ -114,7 +114,7 @@ function wholeBody(body: IncomingMessage, bounds: JsonBounds): Buffer {
 const nothing = Buffer.alloc(0);
 
 const tooLarge = (limit: number): HttpError =>
-  new HttpError('payload_too_large', `The body may be ${limit} bytes large here.`);
+  new HttpError('payload_too_large', `The body may be at most ${limit} bytes.`);
 
 const isJson = (type: string | undefined): boolean =>
   type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
@@ -135,7 +135,7 @@ async function readJson(
   const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json, claim);
   // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
   if (coding !== '' && coding !== 'identity') {
-    throw new HttpError('unsupported_media_type', 'Send the body as it is, without a Content-Encoding.', {
+    throw new HttpError('unsupported_media_type', 'Send the body without a Content-Encoding.', {
       headers: { 'Accept-Encoding': 'identity' },
     });
   }

@@ -16,8 +16,9 @@ export function refuseForgery(
   const site = headers['sec-fetch-site'];
   const elsewhere =
     (site !== undefined && site !== 'same-origin') || (headers.origin !== undefined && headers.origin !== origin);
-  if (elsewhere) throw new HttpError('forbidden', 'A browser session is for requests of its own pages only.');
+  if (elsewhere)
+    throw new HttpError('forbidden', 'A browser session works only for requests from the pages of this server.');
   if (headers[csrfHeader] === undefined) {
-    throw new HttpError('forbidden', 'A request by a browser session needs the header `X-Ringfence-Csrf: 1`.');
+    throw new HttpError('forbidden', 'A request with a browser session needs the header `X-Ringfence-Csrf: 1`.');
   }
 }

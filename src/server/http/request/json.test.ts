@@ -19,18 +19,18 @@ function scanned(text: string, piece: number): string | undefined {
 
 test.each([
   ['[[[1]]]', undefined],
-  ['[[[[1]]]]', 'too_deep: The body may nest 3 deep.'],
+  ['[[[[1]]]]', 'too_deep: The body may have at most 3 levels of nesting.'],
   ['[[],[],[],[],[]]', undefined],
-  ['[[],[],[],[],[],[]]', 'too_many_values: The body may hold 6 arrays and objects.'],
+  ['[[],[],[],[],[],[]]', 'too_many_values: The body may contain at most 6 arrays and objects.'],
   ['{"a":1,"b":2,"c":3,"d":4,"e":5}', undefined],
-  ['{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}', 'too_many_values: The body may hold 5 fields.'],
+  ['{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}', 'too_many_values: The body may contain at most 5 fields.'],
   ['[1,2,3,4,5,6,7,8,9]', undefined],
-  ['["","","","","","","","","",""]', 'too_many_values: The body may hold 8 values.'],
+  ['["","","","","","","","","",""]', 'too_many_values: The body may contain at most 8 values.'],
   ['["éé"]', undefined],
-  ['["ééé"]', 'text_too_long: The body may hold 4 bytes of characters outside ASCII.'],
+  ['["ééé"]', 'text_too_long: The body may contain at most 4 bytes of non-ASCII characters.'],
   // What stands in a text counts for nothing, also behind what looks like its end.
   ['["[[[[[[::::::,,,,,,,,,,\\"[[[[\\\\"]', undefined],
-  ['["\\\\",[[[1]]]]', 'too_deep: The body may nest 3 deep.'],
+  ['["\\\\",[[[1]]]]', 'too_deep: The body may have at most 3 levels of nesting.'],
 ])('%s is bounded the same in one piece and byte by byte', (text, refusal) => {
   for (const piece of [1, 2, 3, 1_000]) expect(scanned(text, piece)).toBe(refusal);
   expect(() => parseJson(Buffer.from(text))).not.toThrow();

@@ -80,15 +80,19 @@ export class JsonScan {
 }
 
 const tooDeep = (depth: number): HttpError =>
-  invalid([{ pointer: '', code: 'too_deep', detail: `The body may nest ${depth} deep.` }]);
+  invalid([{ pointer: '', code: 'too_deep', detail: `The body may have at most ${depth} levels of nesting.` }]);
 
 const beyondAscii = (bytes: number): HttpError =>
   invalid([
-    { pointer: '', code: 'text_too_long', detail: `The body may hold ${bytes} bytes of characters outside ASCII.` },
+    {
+      pointer: '',
+      code: 'text_too_long',
+      detail: `The body may contain at most ${bytes} bytes of non-ASCII characters.`,
+    },
   ]);
 
 const tooMany = (what: string): HttpError =>
-  invalid([{ pointer: '', code: 'too_many_values', detail: `The body may hold ${what}.` }]);
+  invalid([{ pointer: '', code: 'too_many_values', detail: `The body may contain at most ${what}.` }]);
 
 const strict = new TextDecoder('utf-8', { fatal: true });
 

@@ -19,7 +19,11 @@ function readParameter(schema: { readonly type?: string }, text: unknown): unkno
 const unknownIn = (given: object, known: object): RequestProblem[] =>
   Object.keys(given)
     .filter((name) => !Object.hasOwn(known, name))
-    .map((name) => ({ pointer: at('', name), code: 'unknown_field', detail: 'This operation has no such parameter.' }));
+    .map((name) => ({
+      pointer: at('', name),
+      code: 'unknown_field',
+      detail: 'This operation does not have this parameter.',
+    }));
 
 /**
  * The query parameters that the operation knows. A read ignores others, as proxies and tools add their own; a write refuses them: whoever asks for

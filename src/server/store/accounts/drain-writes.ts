@@ -20,7 +20,7 @@ export async function drainWrites({ reads, writer }: Pick<Context, 'reads' | 'wr
       writer.drain(parseOrganizationId(org_id)).catch((cause: unknown) => {
         throw new StoreError(
           { code: 'unavailable' },
-          { cause, message: 'writes by an ended credential were not awaited' },
+          { cause, message: 'cannot wait for the writes of a revoked credential' },
         );
       }),
     ),

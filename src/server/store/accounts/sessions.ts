@@ -86,7 +86,7 @@ export function sessionsIn(
       if (isUse && idle > Math.min(seenEveryMs, idleMs / 4)) {
         writes
           .run(seeSession, [row.id, now(context)])
-          .catch((cause: unknown) => onWarning('the last use of a session was not recorded', cause));
+          .catch((cause: unknown) => onWarning('cannot save the last use of a session', cause));
       }
       return { ...row, id: parseTokenId(row.id), user_id: parseUserId(row.user_id) };
     };

@@ -19,6 +19,6 @@ export const ticketSecretIn =
     const fresh = Buffer.alloc(32);
     random(fresh);
     const [row] = await writes.run(takeTicketSecret, [periodMs / 1_000, fresh]);
-    if (row === undefined) throw new Error('the database gave no secret for session tickets');
+    if (row === undefined) throw new Error('the database returned no secret for session tickets');
     return { secret: row.secret, endsInMs: row.ends_in_ms };
   };
