@@ -39,7 +39,7 @@ test.each([
   ['postgres://a/db?sslmod=require', /unknown parameter: sslmod/],
   ['postgres://a/db?sslmode=yes', /sslmode must be one of/],
   ['postgres://a/db?options=-c%20x=y', /unknown parameter: options/],
-  ['postgres://a/db?sslcert=/c', /go together/],
+  ['postgres://a/db?sslcert=/c', /both sslcert and sslkey, or neither/],
   ['postgres://a%zz/db', /percent encoding/],
   ['postgres:///db?host=a,b,c&port=1,2', /number of ports does not match/],
 ] as const)('%s is refused in words', (url, words) => {

@@ -60,7 +60,7 @@ describe('a draft', () => {
     expect(problemsOf(row('tcp', '80', '10.0.0.1', '1.2.3', '010.0.0.1'), 'ranges')).toHaveLength(2);
     expect(problemsOf(row('ipv4', '', 'fd00::1'), 'ranges')[0]).toContain('IPv6');
     expect(problemsOf(row('tcp', '80', 'fd00::1'), 'ranges')).toEqual([]);
-    expect(problemsOf(row('gre', ''), 'protocol')[0]).toContain('no protocol');
+    expect(problemsOf(row('gre', ''), 'protocol')[0]).toContain('is not a protocol');
   });
 
   it('has no ports where the protocol has none, whatever was typed before', () => {
