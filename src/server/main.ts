@@ -33,7 +33,7 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
   }
   if (server.issuer === undefined) return;
   say(
-    `  Demo  an identity provider at ${server.issuer}. Anyone can sign in as "ada" or "bob". Do not use it in production.`,
+    `  Demo  an identity provider at ${server.issuer} where anyone can sign in as "ada" or "bob". Do not use it in production.`,
   );
   say(`        In a browser: ${server.url}/ui/, then "Sign in with the demo provider".`);
   say(`        In a terminal: ringfence login ${server.url}`);

@@ -80,7 +80,7 @@ describe.each<[string, Suite]>([
 
   test('the token of the first administrator lies where the journal says, and not in the journal', async () => {
     const token = await machine.ok('cat /var/lib/ringfence/admin-token');
-    expect(await machine.ok('journalctl -u ringfence-server')).toContain('Its token lies in');
+    expect(await machine.ok('journalctl -u ringfence-server')).toContain('Its token is in');
     expect(await machine.ok('journalctl')).not.toContain(token);
     expect(await machine.ok('stat -L -c %a /var/lib/ringfence/admin-token')).toBe('600');
   });

@@ -38,7 +38,7 @@ describe('starting', () => {
     const data = await folder();
     const first = program.run(['server', ...anywhere, '--data', data]);
     const url = await first.url();
-    await first.shows(/Its token lies in \S+\.\n/);
+    await first.shows(/Its token is in \S+\.\n/);
     expect(first.stdout).toContain(`UI    ${url}/ui/`);
     expect(first.stdout).toContain(data);
     const file = join(data, 'admin-token');
