@@ -164,10 +164,7 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
   }
   const worker = WorkerProcess.current();
   // The server was killed while this process started: there is nothing to serve.
-  if (worker === 'orphan') {
-    if (process.connected) process.disconnect();
-    return 1;
-  }
+  if (worker === 'orphan') process.exit(1);
   if (worker !== undefined) return runWorker(config, worker, version);
   const signals = stopSignals();
   const log = createLog(config.logLevel);

@@ -47,6 +47,7 @@ async function tool(name: string, { programs, url, signal }: DumpOptions, args: 
       env: environmentOf(url),
       cwd: '/',
       maxBuffer: 1 << 24,
+      signal,
     });
   } catch (cause) {
     if (signal?.aborted === true) throw new DatabaseError('failed', 'stopped before the end', { cause });
