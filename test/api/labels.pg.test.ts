@@ -142,7 +142,7 @@ const tries: Readonly<Record<string, object>> = {
 };
 
 /** What each gets for each: a status, and the code of a refusal. */
-// prettier-ignore
+// oxfmt-ignore
 const rights: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'second owner': Object.fromEntries(Object.keys(tries).map((what) => [what, '200'])),
   'device user': {

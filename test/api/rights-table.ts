@@ -22,7 +22,7 @@ export type Role = (typeof roles)[number];
  */
 export type Cell = 'yes' | 'no' | 'hidden' | '-' | 'orgs' | 'itself';
 
-// prettier-ignore
+// oxfmt-ignore
 const table: { readonly [Id in OperationId]: string } = {
   //                          owner   member  owning  device  device  enroll  admini- stranger
   //                                          user    user    token   key     strator
