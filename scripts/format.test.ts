@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
 import { expect, it } from 'vitest';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
@@ -30,7 +31,7 @@ it('a file that differs is named, whatever its kind, and so is one that cannot b
     for (const [name, text] of Object.entries(wrong)) writeFileSync(join(folder, name), text);
     const { status, stdout } = check();
     expect(status).toBe(1);
-    const named = [...stdout.matchAll(/^([\w./]+) \(\d+ms\)$/gm)].map(([, name]) => name);
+    const named = [...stripVTControlCharacters(stdout).matchAll(/^([\w./]+) \(\d+ms\)$/gm)].map(([, name]) => name);
     expect(new Set(named)).toEqual(new Set(Object.keys(wrong)));
     writeFileSync(join(folder, 'unreadable.ts'), 'export const a = {\n');
     const broken = check();

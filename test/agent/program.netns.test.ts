@@ -294,7 +294,7 @@ describe('the rules in force', () => {
       () => `the refusal is told\n${agent.output}`,
       async () => ((await status())?.stream.failures ?? 0) >= 3,
     );
-    expect(agent.lines(/not connected|rules stay as they are/)).toBeLessThanOrEqual(2);
+    expect(agent.lines(/not connected|the current rules stay in force/)).toBeLessThanOrEqual(2);
     expect(await device.openPorts()).toBe('22');
   });
 

@@ -89,7 +89,7 @@ describe('a lab with tunnels that runs by itself', { timeout: 600_000 }, () => {
     process.kill(record.pid, 'SIGKILL');
     await eventually('its programs are gone', () => inside(networks).length === 0);
     await eventually('its names are gone', () => !readdirSync('/run/netns').some((name) => name.startsWith(killed)));
-    expect((await lab('status').ended).stdout).toContain(`${killed}: dead`);
+    expect((await lab('status').ended).stdout).toContain(`${killed}: died`);
     expect(await lab('down', killed).ended).toMatchObject({ code: 0, stdout: `The lab ${killed} is down.\n` });
     expect(existsSync(record.folder)).toBe(false);
     expect(await lab('down', killed).ended).toMatchObject({ code: 3 });
@@ -114,7 +114,7 @@ test('a lab in a terminal ends with Ctrl-C and takes everything with it', async 
 
 test.each([
   [['try', '1', '2', 'tcp', '22', '--name', 'absent'], 3, /lab absent does not exist/],
-  [['up', '--name', 'No/Such'], 2, /small letters/],
+  [['up', '--name', 'No/Such'], 2, /lowercase letters/],
   [['up', '--devices', 'many'], 2, /--devices must be a number/],
 ])('a wrong command is one line: %j', async (args, code, message) => {
   const ended = await lab(...args).ended;

@@ -80,6 +80,8 @@ test('a page that loses its stream says so, and shows what it missed when the st
 });
 
 test('a device and a group tell whether a change is in force, from what agents report', async () => {
+  // A server that begins to follow an organization later takes the digest alone as proof: here it follows before the device exists.
+  await fleet.owner.api.expect(200, 'GET', `${fleet.base}/device_statuses`);
   const { device_token, id } = await fleet.owner.api.expect(201, 'POST', `${fleet.base}/devices`, {
     public_key: 'key of reporter',
     hostname: 'reporter',

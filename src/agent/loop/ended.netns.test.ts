@@ -75,7 +75,7 @@ describe.each(families)('over $family', ({ device, peer }) => {
 
       await put(world, open);
       expect(await ended.isHeard()).toBe(true);
-      expect(world.logged.filter((line) => line.includes('somebody else'))).toEqual([]);
+      expect(world.logged.filter((line) => line.includes('another program'))).toEqual([]);
     }));
 
   test.concurrent('a session by UDP under a new `forbid` stays ended, also after a restart and a flushed ruleset', () =>

@@ -147,7 +147,7 @@ describe('a device whose rules name others', () => {
     world.start();
     // By the log: what the source remembers is taken up right after, and says the same.
     await world.eventually('the kept policy is in force', () =>
-      world.logged.some((line) => line.includes('in force origin=kept')),
+      world.logged.some((line) => line.includes('applied a policy origin=kept')),
     );
     await expectOpens({ [first4]: true, [second4]: true, [third4]: false });
     server.away = false;

@@ -22,6 +22,8 @@ interface ApplyContext {
   readonly organization: string;
   /** Ids of groups that steps before have made. */
   readonly made: Map<string, string>;
+  /** Lets a write end as a whole. */
+  readonly whole: { readonly signal: AbortSignal };
   readonly force: { readonly force?: true };
 }
 
@@ -84,7 +86,9 @@ async function perform(session: Session, steps: readonly Step[], { force, detach
   const made = new Map<string, string>();
   const client = await session.client();
   const organization = await session.organization();
-  const context: ApplyContext = { client, organization, made, force: force === true ? { force } : {} };
+  // Without this signal, the command's own one would end a request whose write may have happened.
+  const whole = { signal: new AbortController().signal };
+  const context: ApplyContext = { client, organization, made, whole, force: force === true ? { force } : {} };
   let count = 0;
   const take = async (step: Step, asked: DetachOption): Promise<void> => {
     session.signal.throwIfAborted();
@@ -125,26 +129,37 @@ async function takeSafe(
 }
 
 function takeStep(
-  { client, organization, made, force }: ApplyContext,
+  { client, organization, made, whole, force }: ApplyContext,
   step: Step,
   asked: DetachOption,
 ): Promise<{ readonly id: string } & Pick<WrittenGroup, 'warnings'>> {
   switch (step.action) {
     case 'create':
-      return (step.scope === 'me' ? client.userGroups : client.groups).create(organization, step.body, force);
+      return (step.scope === 'me' ? client.userGroups : client.groups).create(organization, step.body, {
+        ...whole,
+        ...force,
+      });
     case 'delete': {
       const { org_id, id, user_id, revision } = step.group;
-      return (user_id === undefined ? client.groups : client.userGroups).delete(org_id, id, { ifMatch: revision });
+      return (user_id === undefined ? client.groups : client.userGroups).delete(org_id, id, {
+        ...whole,
+        ifMatch: revision,
+      });
     }
     case 'update': {
       if (step.kind === 'group')
-        return updateGroup(client, step.group, step.body, { ifMatch: step.group.revision, ...force, ...asked });
+        return updateGroup(client, step.group, step.body, {
+          ...whole,
+          ifMatch: step.group.revision,
+          ...force,
+          ...asked,
+        });
       const { organization_id, id, revision } = step.device;
       const body = {
         ...(step.groups && { security_groups: step.groups.map((group) => idOf(group, made)) }),
         ...(step.labels && { labels: step.labels }),
       };
-      return client.devices.update(organization_id, id, body, { ifMatch: revision, ...asked });
+      return client.devices.update(organization_id, id, body, { ...whole, ifMatch: revision, ...asked });
     }
     default:
       return step satisfies never;
