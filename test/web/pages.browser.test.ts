@@ -514,23 +514,24 @@ describe('the command palette', () => {
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
     await expectShown(page.getByRole('link', { name: 'edge-7' }));
     const finder = page.getByRole('combobox', { name: 'Find a page, an action, a group or a device' });
-    const go = async (text: string, ...keys: readonly string[]): Promise<void> => {
+    const go = async (text: string, found: string, ...keys: readonly string[]): Promise<void> => {
       await page.keyboard.press('Control+k');
       await finder.fill(text);
-      await page.getByRole('option').first().waitFor();
+      // Until the list is filtered, Enter would go where another option leads.
+      await page.getByRole('option').first().filter({ hasText: found }).waitFor();
       for (const press of [...keys, 'Enter']) await page.keyboard.press(press);
     };
-    await go('0.77');
+    await go('0.77', 'edge-7');
     await expectShown(page.getByRole('heading', { name: 'edge-7', level: 1 }));
-    await go('edge', 'ArrowDown', 'ArrowUp');
+    await go('edge', 'edges', 'ArrowDown', 'ArrowUp');
     await expectShown(page.getByRole('heading', { name: 'edges', level: 1 }));
-    await go('reach');
+    await go('reach', 'Reachability');
     await expectShown(page.getByRole('heading', { name: 'Reachability', level: 1 }));
     await page.getByRole('button', { name: /Find/ }).click();
     await finder.fill('no such thing at all');
     await expectShown(page.getByText('Nothing is called so.'));
     await page.keyboard.press('Escape');
-    await go('new group');
+    await go('new group', 'New group');
     await expectShown(page.getByRole('heading', { name: 'New group', level: 1 }));
   });
 });
