@@ -4,6 +4,7 @@ import { addAgentCommands } from './agent/command.ts';
 import { runIfAgent } from './agent/run.ts';
 import { clientFamilies } from './client-commands.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
+import { readCommandWords } from './command-line/unknown-command.ts';
 import { addLabCommands } from './lab/command.ts';
 import { addBackupCommands, addServerCommand } from './server/command.ts';
 import { printable } from '../node/printable.ts';
@@ -86,7 +87,7 @@ try {
   if (!(await runIfAgent(process.argv.slice(2)))) {
     const program = build(process.argv.slice(2));
     dropRefusals(program, process.env);
-    await program.parseAsync(process.argv);
+    await program.parseAsync([...readCommandWords(program, process.argv.slice(2))], { from: 'user' });
   }
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;

@@ -90,6 +90,10 @@ describe('help', () => {
 
   it.each([
     [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
+    [['group', 'revert', '--help'], /unknown command 'revert' \(Did you mean restore\?\)/],
+    [['group', 'alow', '--help'], /unknown command 'alow' \(Did you mean allow\?\)/],
+    [['help', 'group', 'alow'], /unknown command 'alow' \(Did you mean allow\?\)/],
+    [['grop', '-h'], /unknown command 'grop' \(Did you mean group\?\)/],
     [['group', 'lst'], /unknown command 'lst' \(Did you mean one of list, ls\?\)/],
     [['group', 'list', '--outptu', 'json'], /unknown option '--outptu' \(Did you mean --output\?\)/],
     [['group', 'list', '-o', 'xml'], /Allowed choices are table, wide, json, yaml/],

@@ -89,3 +89,52 @@ it('a policy file carries labels there and back, and leaves alone what it does n
   });
   expect(wrong.stderr).toMatch(/stdin:3: the label "DB" has upper-case letters/);
 });
+
+it('a label that no device has is a warning with the nearest label, and a question on a terminal', async () => {
+  const { owner } = people;
+  await device('app-1', '--label', 'app');
+  const warning = 'Warning: no device has label `ap`; did you mean `app`?\n';
+  const web = await owner.run(['group', 'create', 'web', '--in', 'https from label:ap', '--applies-to', 'label:web']);
+  expect(web).toMatchObject({ code: 0 });
+  expect(web.stderr).toContain(warning);
+  expect(web.stderr).toContain('Warning: no device has label `web` yet.\n');
+  const file = await owner.file('policy.yaml', 'groups:\n  - name: db\n    inbound: ["postgres from label:ap"]\n');
+  for (const command of [
+    ['group', 'allow', 'web', 'in', 'ssh from label:aap', '--dry-run'],
+    ['group', 'edit', 'web', '--applies-to', 'label:aap'],
+    ['key', 'create', '--label', 'apps'],
+    ['diff', file],
+    ['apply', file, '--yes'],
+  ]) {
+    const outcome = await owner.run(command);
+    expect(outcome).toMatchObject({ code: 0 });
+    expect(outcome.stderr).toMatch(/Warning: no device has label `(ap|aap|apps)`; did you mean `app`\?\n/);
+  }
+  // A label that the group had before, or that devices have, is no reason for a warning.
+  const known = await owner.run(['group', 'allow', 'web', 'in', 'ssh from label:ap,label:app']);
+  expect(known).toMatchObject({ code: 0, stderr: '' });
+  const allow = ['group', 'allow', 'web', 'in', 'tcp 8080 from label:apq'];
+  const no = await owner.inTerminal(allow, { typed: [[/did you mean `app`\?[^]*\[y\/N\]/, 'n\r']] });
+  expect(no.code).toBe(1);
+  expect(no.stdout).toContain('nothing was changed');
+  expect(await done(owner.run(['group', 'show', 'web']))).not.toContain('8080');
+  expect((await owner.inTerminal(allow, { typed: [[/\[y\/N\]/, 'y\r']] })).code).toBe(0);
+  expect(await done(owner.run(['group', 'show', 'web']))).toContain('tcp 8080 from label:apq');
+  expect((await owner.inTerminal(['key', 'create', '--label', 'apps', '--yes'])).code).toBe(0);
+});
+
+it('a second group with the same name and owner is a question on a terminal', async () => {
+  const { owner } = people;
+  const first = await json(owner.run(['group', 'create', 'web', '-o', 'json']));
+  await done(owner.run(['group', 'create', 'web', '--mine']));
+  const create = ['group', 'create', 'web'];
+  const no = await owner.inTerminal(create, { typed: [[/\[y\/N\]/, 'n\r']] });
+  expect(no.code).toBe(1);
+  expect(no.stdout).toContain(`Warning: the organization already has a group with the name web (${first.id}).`);
+  await done(owner.run(['group', 'create', 'other']));
+  const renamed = await owner.inTerminal(['group', 'edit', 'other', '--name', 'web'], { typed: [[/\[y\/N\]/, 'n\r']] });
+  expect(renamed.code).toBe(1);
+  const groups = await json(owner.run(['group', 'list', '-o', 'json']));
+  expect(groups.filter((group: { group_name: string }) => group.group_name === 'web')).toHaveLength(2);
+  expect((await owner.inTerminal(create, { typed: [[/\[y\/N\]/, 'y\r']] })).code).toBe(0);
+});

@@ -35,6 +35,9 @@ const waitOption = new Option(
 );
 const dryRunOption = new Option('--dry-run', 'print what would change, without changing anything');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
+const sureOption = new Option('-y, --yes', 'do not ask about a label or a name that looks like a mistake').env(
+  'RINGFENCE_YES',
+);
 
 export const detachOption = (): Option =>
   new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
@@ -49,6 +52,8 @@ export interface CommandSpec {
   readonly examples: readonly string[];
   /** Asks before it acts, so it takes `--yes`. */
   readonly destructive?: true;
+  /** Asks on a terminal where the command looks like a mistake, so it takes `--yes`. */
+  readonly asksIfUnsure?: true;
   /** Writes policy, so it takes `--wait`. */
   readonly policy?: true;
   /** Can tell what it would change, so it takes `--dry-run`. */
@@ -85,7 +90,7 @@ export const commandsOf =
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
 function describe(command: Command, spec: CommandSpec): Command {
-  const { summary, about, options = [], destructive, policy, dryRun } = spec;
+  const { summary, about, options = [], destructive, asksIfUnsure, policy, dryRun } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   const habit = habits[command.name()];
   if (habit !== undefined) command.alias(habit);
@@ -94,7 +99,7 @@ function describe(command: Command, spec: CommandSpec): Command {
     ...options,
     ...(dryRun ? [dryRunOption] : []),
     ...(policy ? [waitOption] : []),
-    ...(destructive ? [yesOption] : []),
+    ...(destructive ? [yesOption] : asksIfUnsure ? [sureOption] : []),
     ...globalOptions,
   ])
     command.addOption(option);

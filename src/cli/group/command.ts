@@ -36,6 +36,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'create <name>',
+      asksIfUnsure: true,
       policy: true,
       dryRun: true,
       summary: 'create a group',
@@ -69,6 +70,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'edit <group>',
+      asksIfUnsure: true,
       policy: true,
       dryRun: true,
       summary: 'change a group: in $EDITOR, from a file, or by options',
@@ -114,6 +116,7 @@ export function addGroupCommands(program: Command): void {
     group,
     {
       usage: 'allow <group> <direction> <rule...>',
+      asksIfUnsure: true,
       policy: true,
       dryRun: true,
       summary: 'add a rule',

@@ -8,6 +8,8 @@ import type { GroupInput } from '../../policy/group.ts';
 import { printDryRun } from './dry-run.ts';
 import { openEditor } from './editor.ts';
 import { sayHostBits } from './host-bits.ts';
+import { askAboutName } from './same-name.ts';
+import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { sameRule } from '../../client/words/rule.ts';
 import { problemLines, sameSelectors, writeGroup } from './text.ts';
@@ -52,7 +54,9 @@ async function write(
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: already up to date.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
+  await askAboutLabels(session, news, group);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
+  if (news.group_name !== undefined) await askAboutName(session, news.group_name, group);
   const client = await session.client();
   const options = { ifMatch: group.revision, ...(force === true && { force }) };
   const changed = await writeOrAsk(session, detach, (asked) =>

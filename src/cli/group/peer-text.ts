@@ -1,6 +1,7 @@
 /** Owns devices as rules name them, in words: `label:app+prod`, `device:web-1`, `all-devices`; read and written. */
 import type { Device } from '../../api/device.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
+import { closestWord } from '../../node/closest-word.ts';
 import { isPrintable } from '../../node/printable.ts';
 import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
@@ -62,8 +63,21 @@ export function readPeerWord(text: string, names: PeerNames): Peer | undefined {
   return device === undefined ? readSelectorWord(text) : { device_id: names.idOf(device) };
 }
 
+/** The words for devices that a mistyped word is nearest to: `label:app` for `lable:app`. */
+export function nearPeerWord(text: string): string | undefined {
+  const [, prefix, rest = ''] = /^([a-z]+)\s*[:=]\s*(.+)$/i.exec(text.trim()) ?? [];
+  if (prefix !== undefined) {
+    // Four hexadecimal digits are the beginning of an IPv6 address.
+    const near = /^[0-9a-f]{1,4}$/i.test(prefix) ? undefined : closestWord(prefix, ['label', 'labels', 'device']);
+    return near === undefined ? undefined : `${near === 'labels' ? 'label' : near}:${rest}`;
+  }
+  return /^all/i.test(text) ? closestWord(text, ['all-devices']) : undefined;
+}
+
 export function readSelector(text: string): Selector {
   const selector = readSelectorWord(text.trim());
   if (selector !== undefined) return selector;
+  const near = nearPeerWord(text);
+  if (near !== undefined) throw usageError(`\`${text}\` does not select devices; did you mean \`${near}\`?`);
   throw usageError(`\`${text}\` does not select devices: write \`label:app\`, \`label:app+prod\` or \`all-devices\``);
 }

@@ -5,7 +5,7 @@ import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
 import { preposition } from '../../client/words/rule.ts';
-import { noNames, readPeerWord, type PeerNames } from './peer-text.ts';
+import { nearPeerWord, noNames, readPeerWord, type PeerNames } from './peer-text.ts';
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {
@@ -49,23 +49,21 @@ export function readRuleWords(
     .trim()
     .split(/\s+/)
     .filter((token) => token !== '');
-  const [protocol, ...rest] = tokens;
-  if (protocol === undefined) throw usageError(`a rule starts with a protocol, for example \`${example[direction]}\``);
-  const at = rest.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
-  const portTokens = at === -1 ? rest : rest.slice(0, at);
-  const service = serviceNamed(protocol);
-  if (service !== undefined && portTokens.length > 0) {
-    throw usageError(
-      `\`${protocol}\` already means ${service.ip_protocol} ${service.port}; remove \`${portTokens.join(' ')}\``,
-    );
-  }
-  const ip_protocol = service?.ip_protocol ?? readProtocol(protocol);
-  const { ranges, peers } = at === -1 ? anywhere : readFarEnd(direction, rest[at] ?? '', rest.slice(at + 1), names);
+  const [first] = tokens;
+  if (first === undefined) throw usageError(`a rule starts with a protocol, for example \`${example[direction]}\``);
+  const at = tokens.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
+  const head = at === -1 ? tokens : tokens.slice(0, at);
+  refuseFarEndWords(direction, head);
+  const { ranges, peers } = at === -1 ? anywhere : readFarEnd(direction, tokens[at] ?? '', tokens.slice(at + 1), names);
+  const [protocol = '', ...portWords] = head
+    .join(' ')
+    .replaceAll(/\s*,\s*/g, ',')
+    .split(' ');
   const ports =
-    service === undefined
-      ? readPorts(portTokens.join(''), direction, ip_protocol)
-      : [[service.port, service.port] as const];
-  return ports.map(([from_port, to_port]) => ({
+    serviceNamed(protocol.split(',')[0] ?? '') === undefined
+      ? readProtocolPorts(direction, protocol, portWords.join(''))
+      : readServices(protocol, portWords);
+  return ports.map(({ ip_protocol, ports: [from_port, to_port] }) => ({
     ip_protocol,
     from_port,
     to_port,
@@ -73,6 +71,58 @@ export function readRuleWords(
     ...(peers.length > 0 && { peers }),
   }));
 }
+
+interface Ports {
+  readonly ip_protocol: string;
+  readonly ports: readonly [number, number];
+}
+
+/** `tcp 80,443`. */
+function readProtocolPorts(direction: Direction, protocol: string, text: string): readonly Ports[] {
+  const ip_protocol = readProtocol(protocol);
+  return readPorts(text, direction, ip_protocol).map((ports) => ({ ip_protocol, ports }));
+}
+
+/** `ssh` or `http,https`: each word names a protocol and a port. */
+function readServices(words: string, rest: readonly string[]): readonly Ports[] {
+  const parts = words.split(',').filter((part) => part !== '');
+  const found = parts.map((part) => {
+    const service = serviceNamed(part);
+    if (service !== undefined) return service;
+    const hint = /^\d/.test(part) ? `; with port numbers, name the protocol: \`tcp ${parts.join(',')}\`` : '';
+    throw usageError(`\`${part}\` is not a service${nearService(part)}${hint}`);
+  });
+  const [service] = found;
+  if (service !== undefined && rest.length > 0) {
+    const more = rest.join(' ');
+    throw usageError(
+      /^[\d,\s-]+$/.test(more)
+        ? `\`${words}\` already means ${service.ip_protocol} ${service.port}; remove \`${more}\``
+        : `\`${more}\` is not understood after \`${words}\`, which already means ${service.ip_protocol} ${service.port}`,
+    );
+  }
+  return found.map(({ ip_protocol, port }) => ({ ip_protocol, ports: [port, port] }));
+}
+
+/** A far end without its preposition must never be read as ports: a rule without a far end is open to every address. */
+function refuseFarEndWords(direction: Direction, head: readonly string[]): void {
+  const word = preposition[direction];
+  for (const [index, token] of head.entries()) {
+    if (index === 0) continue;
+    const before = head.slice(0, index).join(' ');
+    const after = head.slice(index + 1).join(' ');
+    const isName = /^[a-z]+$/i.test(token) && !/^(any|all)$/i.test(token) && serviceNamed(token) === undefined;
+    if (isName && after !== '' && closestWord(token, ['from', 'to']) !== undefined)
+      throw usageError(`\`${token}\` is not understood; did you mean \`${word}\`: \`${before} ${word} ${after}\`?`);
+    if (looksLikeFarEnd(token))
+      throw usageError(
+        `\`${word}\` is missing before \`${token}\`: \`${before} ${word} ${[token, after].join(' ').trim()}\``,
+      );
+  }
+}
+
+const looksLikeFarEnd = (token: string): boolean =>
+  /^[a-z]+:[a-z]/i.test(token) || /^all[-_]?devices?$/i.test(token) || /^\d+\.\d+\.|^[0-9a-f]*:[0-9a-f]*:/i.test(token);
 
 function readProtocol(word: string): string {
   const lower = word.toLowerCase();
@@ -142,6 +192,8 @@ function readFarEnd(direction: Direction, word: string, rest: readonly string[],
 
 function readRangeWord(entry: string): string {
   const range = entry.replace(/\s*-\s*/g, '-');
+  const meant = nearPeerWord(entry);
+  if (meant !== undefined) throw usageError(`\`${entry}\` is not an address; did you mean \`${meant}\`?`);
   if (/\s/.test(range)) throw usageError(`separate addresses with commas: \`${entry}\``);
   if (/^[a-z][a-z0-9._/-]*$/i.test(range)) {
     throw usageError(

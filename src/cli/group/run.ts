@@ -16,6 +16,8 @@ import { changeSafely } from '../session/retry.ts';
 import { ruleWords, sameRule } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
+import { askAboutName } from './same-name.ts';
+import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, sortByName } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
@@ -99,7 +101,10 @@ export async function create(session: Session, name: string, options: NewGroup):
   const api = options.mine === true ? client.userGroups : client.groups;
   const organization = await session.organization();
   sayHostBits(session, [...(group.inbound_rules ?? []), ...(group.outbound_rules ?? [])]);
+  await askAboutLabels(session, group);
   if (session.values.dryRun === true) return printDryRun(session, { after: { group_name: name, ...group } });
+  const owner = options.mine === true ? { user_id: (await client.whoAmI()).id } : {};
+  await askAboutName(session, name, owner);
   const made = await api.create(
     organization,
     { group_name: name, ...group },
@@ -212,6 +217,7 @@ export async function changeRules(
     const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
     if (after.length === now.length) return undefined;
     checkLimits(newest, direction, after);
+    if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
     const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }) };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);

@@ -25,6 +25,7 @@ export function addKeyCommands(program: Command): void {
     key,
     {
       usage: 'create [name]',
+      asksIfUnsure: true,
       summary: 'create an enrollment key; its secret is shown only once',
       options: [
         new Option('--uses <number>', 'how many devices the key can register').default('1'),

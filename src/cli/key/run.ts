@@ -7,7 +7,10 @@ import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
-import { groupIds } from '../lookup/group.ts';
+import { allDevices } from '../lookup/device.ts';
+import { allGroups, groupIds } from '../lookup/group.ts';
+import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
+import { askAbout } from '../session/ask-about.ts';
 
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'NAME', text: ({ name }) => name },
@@ -53,6 +56,7 @@ export async function create(session: Session, name: string | undefined, options
   const client = await session.client();
   const organization = await session.organization();
   const security_groups = group.length === 0 ? [] : await groupIds(session, group);
+  if (labels.length > 0) await askAboutKeyLabels(session, labels);
   const body = {
     uses: Number(uses),
     ...(name !== undefined && { name }),
@@ -71,6 +75,14 @@ export async function create(session: Session, name: string | undefined, options
     session.say(
       `${server} works only on this machine. On another machine, replace it with an address at which that machine reaches the server.`,
     );
+}
+
+/** A label that a group names is known before the first device has it. */
+async function askAboutKeyLabels(session: Session, labels: readonly string[]): Promise<void> {
+  if (!session.isForPeople) return;
+  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const known = new Set([...labelsIn(groups), ...devices.flatMap((device) => device.labels ?? [])]);
+  await askAbout(session, unknownLabels(labels, known));
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

@@ -3,6 +3,7 @@ import type { Client } from '../../client/http.ts';
 import type { WrittenGroup } from '../../api/group.ts';
 import { sayWarnings, updateGroup } from '../group/run.ts';
 import { wouldOpen, writeOrAsk, type DetachOption } from '../lookup/opening.ts';
+import { askAbout } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
@@ -28,13 +29,15 @@ interface ApplyContext {
 }
 
 export async function apply(session: Session, given: readonly string[], options: ApplyOptions): Promise<void> {
-  const { steps, moved } = await planFiles(session, given, options);
+  const { steps, doubts, moved } = await planFiles(session, given, options);
   const warnings = movedLines(moved);
   if (session.values.dryRun === true || steps.length === 0) {
     await report(session, steps, 'would');
+    for (const { text } of doubts) session.say(`Warning: ${text}`);
     for (const line of warnings) session.terminal.note(`Warning: ${line}`);
     return undefined;
   }
+  await askAbout(session, doubts);
   await askAboutMoved(session, warnings, options);
   const isShown = await ask(session, steps);
   await perform(session, steps, options);

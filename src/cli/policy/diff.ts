@@ -33,8 +33,9 @@ export async function diff(session: Session, given: readonly string[], options: 
 }
 
 async function show(session: Session, given: readonly string[], options: FileOptions): Promise<readonly Step[]> {
-  const { steps, moved } = await planFiles(session, given, options);
+  const { steps, doubts, moved } = await planFiles(session, given, options);
   await report(session, steps, 'would');
+  for (const { text } of doubts) session.say(`Warning: ${text}`);
   for (const line of movedLines(moved)) session.terminal.note(`Warning: ${line}`);
   return steps;
 }

@@ -14,7 +14,7 @@ import { mismatchWords } from '../../client/words/mismatch.ts';
 import { peerWord, ruleWords } from '../../client/words/rule.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import type { Session } from '../session/session.ts';
-import { readPort } from '../terminal/port.ts';
+import { nearService, readPort } from '../terminal/port.ts';
 import { printable } from '../../node/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { renderTable } from '../terminal/table.ts';
@@ -139,6 +139,8 @@ function readTransport({ proto, port }: ExplainQuery, family: 4 | 6): Transport 
   const word = proto.toLowerCase();
   if (word === 'tcp' || word === 'udp') {
     const number = readPort(port, word);
+    if (port !== undefined && number === undefined)
+      throw usageError(`\`${port}\` is not a port or a known service${nearService(port)}`);
     if (number === undefined)
       throw usageError(
         `${word} needs a port: give a number or a service, for example ringfence explain app-1 db-1 ssh, or use --port`,

@@ -2,8 +2,10 @@
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
+import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
 import { sayHostBits } from '../group/host-bits.ts';
 import { namesFor } from '../group/peer-text.ts';
+import type { Doubt } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
@@ -19,6 +21,8 @@ export interface FileOptions {
 
 export interface FilePlan {
   readonly steps: readonly Step[];
+  /** Labels that the files name and that no device has, also not by these files. */
+  readonly doubts: readonly Doubt[];
   /** Names by which steps choose a device that is not the one which was called so before. */
   readonly moved: readonly MovedName[];
 }
@@ -58,7 +62,18 @@ export async function planFiles(
     client.whoAmI(),
   ]);
   const steps = planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
-  return { steps, moved: await movedNames(session, steps, { devices, named }) };
+  const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
+  const doubts = unknownLabels(
+    labelsIn(
+      desired.groups.map(({ inbound, outbound, appliesTo }) => ({
+        inbound_rules: [...inbound],
+        outbound_rules: [...outbound],
+        applies_to: [...appliesTo],
+      })),
+    ),
+    labels,
+  );
+  return { steps, doubts, moved: await movedNames(session, steps, { devices, named }) };
 }
 
 /** Whether the steps were taken, or only planned. */

@@ -39,7 +39,7 @@ function section(node: CommandNode): string {
     `\`\`\`\nringfence ${node.path} ${node.usage}\n\`\`\``,
   ];
   if (node.aliases.length > 0) parts.push(`Also ${node.aliases.map((alias) => `\`${alias}\``).join(', ')}.`);
-  if (node.options.some(({ long }) => long === '--yes'))
+  if (node.options.some((option) => option.long === '--yes' && isCommon(option)))
     parts.push('Asks for confirmation; `--yes` skips the question.');
   if (own.length > 0) parts.push(optionTable(own));
   if (examples.length > 0) parts.push(['```sh', ...examples, '```'].join('\n'));

@@ -1,0 +1,44 @@
+/** Owns words that are no command: they are refused also where help is asked for, and a word of another tool gets ours as a hint. */
+import type { Command } from 'commander';
+
+/** What people of other tools type for our words. */
+const synonyms: ReadonlyMap<string, string> = new Map([
+  ['revert', 'restore'],
+  ['rollback', 'restore'],
+  ['undo', 'restore'],
+  ['add', 'create'],
+  ['new', 'create'],
+  ['get', 'show'],
+  ['describe', 'show'],
+  ['update', 'edit'],
+]);
+
+interface UnknownWord {
+  readonly command: Command;
+  readonly word: string;
+}
+
+function findUnknown(program: Command, args: readonly string[]): UnknownWord | undefined {
+  let command = program;
+  for (const word of args) {
+    if (word.startsWith('-') || command.commands.length === 0 || command.registeredArguments.length > 0)
+      return undefined;
+    const child = command.commands.find((one) => one.name() === word || one.aliases().includes(word));
+    if (child === undefined) return { command, word };
+    command = child;
+  }
+  return undefined;
+}
+
+/** The arguments to parse. `help group allow` asks for the same as `group allow --help`. With a word that is no command, the help of its parent would look like an answer. */
+export function readCommandWords(program: Command, args: readonly string[]): readonly string[] {
+  const asked = args[0] === 'help' ? [...args.slice(1), '--help'] : args;
+  const unknown = findUnknown(program, asked);
+  if (unknown === undefined) return asked;
+  const { command, word } = unknown;
+  const ours = synonyms.get(word);
+  if (ours !== undefined && command.commands.some((one) => one.name() === ours))
+    command.error(`unknown command '${word}' (Did you mean ${ours}?)`, { code: 'commander.unknownCommand' });
+  // Commander refuses the word and suggests another.
+  return asked.filter((arg) => arg !== '--help' && arg !== '-h');
+}

@@ -1,0 +1,21 @@
+/** Owns the question about a command that is valid, and that may not be what the person meant. */
+import { CliError } from '../terminal/exit.ts';
+import type { Session } from './session.ts';
+
+/** What may be a mistake, in a sentence. */
+export interface Doubt {
+  readonly text: string;
+  /** Whether to ask on a terminal; otherwise it is only a warning. */
+  readonly asks: boolean;
+}
+
+/** Prints the doubts as warnings. On a terminal it asks, unless `--yes` or `--dry-run` is given; a no ends the command. Scripts go on. */
+export async function askAbout(session: Session, doubts: readonly Doubt[]): Promise<void> {
+  if (!session.isForPeople) return;
+  const { terminal, signal, values } = session;
+  for (const { text } of doubts) terminal.note(`Warning: ${text}`);
+  const isAsked = terminal.isInteractive && values.yes !== true && values.dryRun !== true;
+  if (!isAsked || !doubts.some(({ asks }) => asks)) return;
+  if (!(await terminal.confirm('Continue?', { yes: false, signal })))
+    throw new CliError('failed', 'nothing was changed');
+}
