@@ -27,7 +27,7 @@ export const AuditEntry = Type.Object(
     revision: Type.Optional(Revision),
     unchanged: Type.Optional(
       Type.Unsafe<true>(
-        Type.Boolean({ const: true, description: 'What was asked stood already: nothing was written.' }),
+        Type.Boolean({ const: true, description: 'The record already had the requested values: nothing was written.' }),
       ),
     ),
     fields: Type.Optional(
@@ -43,7 +43,7 @@ export const AuditEntry = Type.Object(
       strict,
     ),
     address: Type.String({ description: 'Where the request came from.' }),
-    request_id: Type.String({ description: 'Leads to the request in the log.' }),
+    request_id: Type.String({ description: 'Identifies the request in the log of the server.' }),
     subject: Type.Optional(
       Type.Object(
         {
@@ -56,7 +56,7 @@ export const AuditEntry = Type.Object(
       ),
     ),
     before: state(
-      'The fields that the write wrote, as they stood before it; of something deleted the whole record; absent for something new, and where you could not see it. Never a secret.',
+      'The fields that the write changed, with their values before it; of something deleted the whole record; absent for something new, and where you could not see it. Never a secret.',
     ),
     after: state('The same fields as the write left them; of something new the whole record; absent after a deletion.'),
   },

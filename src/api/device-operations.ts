@@ -69,7 +69,7 @@ export const deviceRows = {
     effect: 'read',
     subject: 'device',
     tag: 'devices',
-    summary: 'List the groups in effect on a device, and why each is',
+    summary: 'List the groups in effect on a device, and the reason for each',
     answer: AppliedGroup,
   },
   reportDeviceStatus: {
@@ -91,7 +91,7 @@ export const deviceRows = {
   readConvergence: {
     effect: 'read',
     tag: 'devices',
-    summary: 'Tell on which devices a revision is in force, at once or when it is on all of them',
+    summary: 'Show on which devices a revision is in force, immediately or after it is in force on all of them',
     query: ConvergenceQuery,
     answer: Convergence,
   },
@@ -105,7 +105,7 @@ export const deviceRows = {
   readOverview: {
     effect: 'read',
     tag: 'devices',
-    summary: 'Tell how the fleet stands, whom to look at first, and how it stood over time',
+    summary: 'Show the state of the fleet, the devices that need attention, and the state over time',
     query: OverviewQuery,
     answer: Overview,
   },

@@ -22,9 +22,9 @@ import {
 /** What an agent learns about where its device can be reached; a device token may change these on its own device and nothing else. */
 const endpoint = {
   local_ip: ShortText('Address with port, e.g. `10.0.0.5:51820`; may be empty.'),
-  reflexive_ip4: ShortText('IPv4 address the world sees; may be empty.'),
+  reflexive_ip4: ShortText('Public IPv4 address, as other hosts see it; may be empty.'),
   endpoint_local_address_ip4: ShortText('IPv4 address on the local network; may be empty.'),
-  symmetric_nat: Type.Boolean({ description: 'Whether the device stands behind a symmetric NAT.' }),
+  symmetric_nat: Type.Boolean({ description: 'Whether the device is behind a symmetric NAT.' }),
 };
 export const endpointFields = ['local_ip', 'reflexive_ip4', 'endpoint_local_address_ip4', 'symmetric_nat'] as const;
 
@@ -108,7 +108,7 @@ export type UpdateDevice = Wire<typeof UpdateDevice>;
 
 /** The answer to a device's registration: the record, and its token this one time. */
 export const RegisteredDevice = Type.Object(
-  { ...Device.properties, device_token: Type.String({ description: 'Shown once, never again.' }) },
+  { ...Device.properties, device_token: Type.String({ description: 'The server shows it only once.' }) },
   { ...strict, $id: 'RegisteredDevice', title: 'RegisteredDevice' },
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
@@ -173,9 +173,12 @@ export const DeviceReport = Type.Object(
         {
           addresses: addressList("The server's addresses, as the agent uses them."),
           port: Type.Integer({ minimum: 0, maximum: 65_535, description: "The server's port." }),
-          resolvers: addressList('Whom the device asks for them; empty where the server is named by an address.'),
+          resolvers: addressList('The DNS resolvers of the device; empty if the server URL contains an address.'),
         },
-        { ...strict, description: "The agent's own way to its server, which stays open whatever the groups say." },
+        {
+          ...strict,
+          description: 'The traffic between the agent and its server, which stays open regardless of the groups.',
+        },
       ),
     ),
     containers: Type.Optional(

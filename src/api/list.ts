@@ -5,7 +5,11 @@ import { strict } from './scalar.ts';
 
 const page = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: limits.page, description: 'At most so many; without it, the whole list.' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: limits.page,
+      description: 'Maximum number of records; without it, the whole list.',
+    }),
   ),
   after: Type.Optional(
     Type.String({
@@ -43,7 +47,7 @@ export const GroupPageQuery = Type.Object(
       Type.Integer({
         minimum: 1,
         maximum: largestRevision,
-        description: 'The groups as they stood at this revision of the organization. Not by a device token.',
+        description: 'The groups at this revision of the organization. A device token cannot use it.',
       }),
     ),
   },
@@ -68,7 +72,7 @@ export const HistoryQuery = Type.Object(
 export const WriteGroupQuery = Type.Object(
   {
     force: Type.Optional(
-      Type.Boolean({ description: 'Also where a `forbid` guardrail leaves nothing of a direction.' }),
+      Type.Boolean({ description: 'Continue even if a `forbid` guardrail blocks a whole direction.' }),
     ),
   },
   strict,
@@ -76,7 +80,7 @@ export const WriteGroupQuery = Type.Object(
 
 const detach = Type.Optional(
   Type.Boolean({
-    description: 'Also where a device is left with no group, so that the default group applies to it.',
+    description: 'Continue even if a device is left without groups, so that the default group applies to it.',
   }),
 );
 
@@ -87,7 +91,7 @@ export const UpdateDeviceQuery = Type.Object({ detach }, strict);
 export const DeleteGroupQuery = Type.Object(
   {
     detach: Type.Optional(
-      Type.Boolean({ description: 'Take the group off the devices that use it, in the same transaction.' }),
+      Type.Boolean({ description: 'Remove the group from the devices that use it, in the same transaction.' }),
     ),
   },
   strict,

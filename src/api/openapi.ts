@@ -150,7 +150,7 @@ function describe(operation: Operation, components: Components): JsonObject {
 /** The ways in and out of a browser's session. */
 function describeSignIn(id: (typeof signInPathIds)[number], components: Components): JsonObject {
   const { summary, query, answer, failures, failurePages, needsSession } = signInPaths[id];
-  const page = { description: 'A page that says why.', content: { 'text/html': { schema: { type: 'string' } } } };
+  const page = { description: 'A page with the reason.', content: { 'text/html': { schema: { type: 'string' } } } };
   const responses = failures.map((failed): [string, Json] => [
     String(failed),
     failurePages === true ? page : { $ref: `#/components/responses/${failed}` },

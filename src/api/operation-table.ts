@@ -107,7 +107,7 @@ export const rows = {
     effect: 'write',
     subject: 'token',
     tag: 'users',
-    summary: 'Give a token another secret',
+    summary: 'Replace the secret of a token',
     answer: IssuedToken,
   },
   revokeToken: { effect: 'write', subject: 'token', tag: 'users', summary: 'Revoke a token', answer: Token },

@@ -8,7 +8,7 @@ export const Organization = Type.Object(
     id: id<OrganizationId>('The organization.'),
     name: Type.String(),
     description: Type.String(),
-    owner_id: id<UserId>('The owner of longest standing; there may be others (see the members).'),
+    owner_id: id<UserId>('The first owner; there may be other owners (see the members).'),
     security_groups: Type.Array(id<GroupId>('A security group.'), {
       description: "Ids of the organization's own groups, the default group first.",
     }),

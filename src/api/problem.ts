@@ -30,7 +30,7 @@ export const ProblemBody = Type.Object(
       }),
     ),
     more_errors: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'How many more problems there are than `errors` tells.' }),
+      Type.Integer({ minimum: 1, description: 'Number of further problems that `errors` does not list.' }),
     ),
     devices: Type.Optional(
       Type.Array(id<DeviceId>('A device.'), {
@@ -38,7 +38,7 @@ export const ProblemBody = Type.Object(
       }),
     ),
     more_devices: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'How many more devices there are than `devices` tells.' }),
+      Type.Integer({ minimum: 1, description: 'Number of further devices that `devices` does not list.' }),
     ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {

@@ -8,7 +8,7 @@ const CommandLine = Type.Object(
     client_id: Type.String({ description: 'A public client of the provider.' }),
     scopes: Type.String({ description: 'What to ask for, with spaces between.' }),
     parameters: Type.Record(Type.String(), Type.String(), {
-      description: 'What else the provider wants to be told, so that its access tokens are meant for this server.',
+      description: 'More parameters for the provider, so that its access tokens are meant for this server.',
     }),
   },
   { ...strict, description: 'How a program gets access tokens that this server accepts.' },

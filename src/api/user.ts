@@ -84,7 +84,7 @@ const scope = Type.Enum(['full', 'read-only'], { description: 'A read-only token
 const token = {
   id: id<TokenId>('The token.'),
   kind: Type.Enum(['user', 'device']),
-  user_id: id<UserId>('The user it speaks for.'),
+  user_id: id<UserId>('The user that the token acts for.'),
   device_id: Type.Optional(id<DeviceId>('Only on a device token: its device.')),
   name: Type.String(),
   scope,
@@ -107,7 +107,7 @@ export const AddToken = Type.Object(
 export type AddToken = Wire<typeof AddToken>;
 
 export const IssuedToken = Type.Object(
-  { ...token, token: Type.String({ description: 'The secret; shown once, never again.' }) },
+  { ...token, token: Type.String({ description: 'The secret. The server shows it only once.' }) },
   { ...strict, $id: 'IssuedToken', title: 'IssuedToken' },
 );
 export type IssuedToken = Wire<typeof IssuedToken>;
@@ -158,9 +158,12 @@ export type AddEnrollmentKey = Wire<typeof AddEnrollmentKey>;
 export const IssuedEnrollmentKey = Type.Object(
   {
     ...key,
-    key: Type.String({ description: 'The secret; shown once, never again.' }),
+    key: Type.String({ description: 'The secret. The server shows it only once.' }),
     public_url: Type.Optional(
-      Type.String({ format: 'uri', description: 'Where this server is reached, if it was told so: for the device.' }),
+      Type.String({
+        format: 'uri',
+        description: 'The URL of this server for the device, if the operator configured one.',
+      }),
     ),
   },
   { ...strict, $id: 'IssuedEnrollmentKey', title: 'IssuedEnrollmentKey' },

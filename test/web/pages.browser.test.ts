@@ -529,7 +529,7 @@ describe('the command palette', () => {
     await expectShown(page.getByRole('heading', { name: 'Reachability', level: 1 }));
     await page.getByRole('button', { name: /Find/ }).click();
     await finder.fill('no such thing at all');
-    await expectShown(page.getByText('Nothing is called so.'));
+    await expectShown(page.getByText('No matches.'));
     await page.keyboard.press('Escape');
     await go('new group', 'New group');
     await expectShown(page.getByRole('heading', { name: 'New group', level: 1 }));

@@ -8,14 +8,14 @@ const events = Type.Array(Type.Enum([...alertEvents]), {
   minItems: 1,
   maxItems: alertEvents.length,
   uniqueItems: true,
-  description: 'What is told of.',
+  description: 'The event.',
 });
 
 const shortestOffline = 600;
 const offlineAfter = Type.Integer({
   minimum: shortestOffline,
   maximum: 31_536_000,
-  description: 'Seconds without a stream or a report after which `device.offline` is told; 900 when absent.',
+  description: 'Seconds without a stream or a report after which the server sends `device.offline`; 900 when absent.',
 });
 const url = Type.String({
   minLength: 1,
@@ -26,7 +26,7 @@ const url = Type.String({
 export const Webhook = Type.Object(
   {
     id: id<WebhookId>('The webhook.'),
-    organization_id: id<OrganizationId>('The organization it tells of.'),
+    organization_id: id<OrganizationId>('The organization that the alerts are about.'),
     name: Type.String(),
     url: Type.String(),
     events: Type.Array(Type.Enum([...alertEvents])),
@@ -40,7 +40,10 @@ export type Webhook = Wire<typeof Webhook>;
 
 /** The answer to a creation: the record, and the secret this one time. */
 export const MadeWebhook = Type.Object(
-  { ...Webhook.properties, secret: Type.String({ description: 'Signs deliveries. Shown once, never again.' }) },
+  {
+    ...Webhook.properties,
+    secret: Type.String({ description: 'The secret that signs deliveries. The server shows it only once.' }),
+  },
   { ...strict, $id: 'MadeWebhook', title: 'MadeWebhook' },
 );
 export type MadeWebhook = Wire<typeof MadeWebhook>;
@@ -49,7 +52,7 @@ export const AddWebhook = Type.Object(
   {
     url,
     events,
-    name: Type.Optional(ShortText('What people call it; may be empty.')),
+    name: Type.Optional(ShortText('A name for the webhook; may be empty.')),
     offline_after: Type.Optional(offlineAfter),
   },
   { ...strict, $id: 'AddWebhook', title: 'AddWebhook' },
@@ -60,7 +63,7 @@ export const UpdateWebhook = Type.Object(
   {
     url: Type.Optional(url),
     events: Type.Optional(events),
-    name: Type.Optional(ShortText('What people call it; may be empty.')),
+    name: Type.Optional(ShortText('A name for the webhook; may be empty.')),
     offline_after: Type.Optional(offlineAfter),
   },
   { ...strict, $id: 'UpdateWebhook', title: 'UpdateWebhook' },

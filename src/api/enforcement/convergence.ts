@@ -22,7 +22,7 @@ export const PendingDevice = Type.Object(
     ),
     last_seen_at: Type.Optional(Timestamp),
     code: Type.Optional(ShortText('The same for the same kind of failure, such as `digest_differs`.')),
-    detail: Type.Optional(Text('What stands in the way, for a person.')),
+    detail: Type.Optional(Text('What prevents enforcement, for a person.')),
   },
   { ...strict, $id: 'PendingDevice', title: 'PendingDevice' },
 );
@@ -61,7 +61,7 @@ export const ConvergenceQuery = Type.Object(
       }),
     ),
     limit: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: limits.page, description: 'At most so many pending devices.' }),
+      Type.Integer({ minimum: 1, maximum: limits.page, description: 'Maximum number of pending devices.' }),
     ),
     after: Type.Optional(
       Type.String({

@@ -21,7 +21,7 @@ export const inForceMeanings: { readonly [Word in InForce]: string } = {
   behind: 'is connected and has not reported this change yet',
   failed: 'could not put the policy in force, or enforces another one',
   reverted: 'put the policy before back in force',
-  offline: 'is away and is not known to have this change',
+  offline: 'is offline and has not confirmed this change',
   never_seen: 'has never reported',
   not_understood: 'holds its last policy, because its agent does not understand the new one',
 };
@@ -29,10 +29,10 @@ export const inForceMeanings: { readonly [Word in InForce]: string } = {
 /** What to do about it. */
 export const inForceAdvice: { readonly [Word in InForce]: string | undefined } = {
   yes: undefined,
-  behind: 'wait a moment; if it stays so, read `ringfence agent status` on the device',
+  behind: 'wait a moment; if the state does not change, run `ringfence agent status` on the device',
   failed: 'run `ringfence agent status` on the device',
-  reverted: 'the change cut the device off from the server: correct the policy',
-  offline: 'start the device or its agent, or check its way to the server',
+  reverted: 'the change disconnected the device from the server: correct the policy',
+  offline: 'start the device or its agent, or check its connection to the server',
   never_seen: 'install the agent on the device, or delete the device',
   not_understood: 'update the agent on the device',
 };

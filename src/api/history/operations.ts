@@ -32,7 +32,7 @@ export const historyRows = {
     effect: 'write',
     subject: 'current or deleted group',
     tag: 'security groups',
-    summary: 'Make a group what it was at a revision; a deleted one comes back',
+    summary: 'Restore a group to its state at a revision, also after it was deleted',
     query: UpdateGroupQuery,
     body: RestoreSecurityGroup,
     answer: WrittenGroup,

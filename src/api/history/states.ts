@@ -29,7 +29,9 @@ const state = <Schema extends TSchema>(record: Schema) => ({
   revision: Revision,
   at: Timestamp,
   type: Type.Enum(['change', 'delete'], { description: 'Of a deletion, `record` is the record as last known.' }),
-  user_id: Type.Optional(id<UserId>('Who made it so; absent for what stood before there was a history.')),
+  user_id: Type.Optional(
+    id<UserId>('The user who made the change; absent for states from before the history started.'),
+  ),
   username: Type.Optional(Type.String()),
   record,
 });

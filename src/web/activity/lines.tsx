@@ -9,7 +9,7 @@ const looks: { readonly [Sign in Line[0]]: readonly [className: string, shown: s
 };
 
 export function Lines({ lines }: { readonly lines: readonly Line[] }): ReactNode {
-  if (lines.length === 0) return <p className="small dimmed">Nothing that counts changed.</p>;
+  if (lines.length === 0) return <p className="small dimmed">No policy field changed.</p>;
   return (
     <ul className="changes">
       {lines.map(([sign, text], index) => (

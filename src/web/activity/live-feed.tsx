@@ -32,7 +32,7 @@ export function LiveFeed(): ReactNode {
     <section className="card" aria-label="Activity">
       {told.length === 0 ? (
         <Empty icon={<EventsIcon size={40} />} title="Nothing has changed yet">
-          Changes appear here as they happen. Who made them, and what was before, only owners see.
+          Changes appear here as they happen. Only owners see who made them and what was there before.
         </Empty>
       ) : (
         <ul className="feed" aria-live="polite">

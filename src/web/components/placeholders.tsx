@@ -80,7 +80,7 @@ export function NoSuchPage(): ReactNode {
           </Link>
         }
       >
-        The address may be mistyped, or what was here is gone.
+        The address may be mistyped, or the page was removed.
       </Empty>
     </main>
   );

@@ -94,7 +94,7 @@ function Consequence({
       <>
         <p>{namesOf(devices)}</p>
         <p>
-          Their agents lose their credentials, and every other device hears that they are gone. To come back, they must
+          Their agents lose their credentials, and other devices stop admitting them by name. To come back, they must
           join anew. This cannot be undone.
         </p>
       </>

@@ -70,7 +70,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         ) : (
           <>
             <p className="dimmed small">
-              Traffic passes that any of these groups admits. The default group does not apply.
+              These groups admit traffic together: one matching rule is enough. The default group does not apply.
             </p>
             <ol className="pick-list">
               {list.map((id, index) => (

@@ -177,7 +177,7 @@ function Matched({
 /** Whether the devices have what stands here in force: the parts that matter, the good news first. */
 function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
   const statuses = useStatuses();
-  if (statuses.size === 0) return <p className="small dimmed">Asking how they stand…</p>;
+  if (statuses.size === 0) return <p className="small dimmed">Loading their state…</p>;
   const counts = countDeviceStates(devices, statuses);
   const rest = mostUrgentFirst.filter((word) => word !== 'yes' && counts[word] > 0);
   return (

@@ -56,8 +56,8 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
         ) : null}
       </div>
       {shown.length === 0 ? (
-        <Empty icon={<CheckIcon size={32} />} title="Nothing needs you">
-          Every device has its policy in force. Devices that fail, stay away or fall behind appear here.
+        <Empty icon={<CheckIcon size={32} />} title="All is well">
+          Every device has its policy in force. Devices that fail, go offline or fall behind appear here.
         </Empty>
       ) : (
         <ul className="urgents">

@@ -27,7 +27,7 @@ function Deeds({ org }: { readonly org: string }): ReactNode {
     refetchInterval: everyMs,
   });
   const entries = data?.filter((entry) => !isQuiet(entry)).slice(0, shownChanges);
-  if (entries?.length === 0) return <p className="card-body small dimmed">Nothing was changed yet.</p>;
+  if (entries?.length === 0) return <p className="card-body small dimmed">Nothing has changed yet.</p>;
   return (
     <ul className="feed feed-dense">
       {entries?.map((entry) => (

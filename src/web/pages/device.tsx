@@ -110,7 +110,7 @@ export function DevicePage(): ReactNode {
     return (
       <div className="page">
         <Empty whole title="This device is gone" action={back}>
-          It was deleted, or it was never here.
+          It was deleted, or it never existed.
         </Empty>
       </div>
     );
@@ -120,7 +120,7 @@ export function DevicePage(): ReactNode {
   const remove = (): void =>
     setConfirmation({
       title: `Delete ${name}?`,
-      body: 'Its agent loses its credential and every other device hears that it is gone. To come back it must join anew.',
+      body: 'Its agent loses its credential, and other devices stop admitting it by name. To come back, it must join again.',
       action: 'Delete the device',
       act: async () => {
         await client.devices.delete(org, device.id);

@@ -120,7 +120,9 @@ export function KeysPage(): ReactNode {
       <div className="page-head">
         <div>
           <h1>Enrollment keys</h1>
-          <p className="dimmed">With a key, agents add their own devices: as many as it says, until it ends.</p>
+          <p className="dimmed">
+            An agent uses a key to add its own device. A key limits how many devices join and for how long.
+          </p>
         </div>
         {data?.length === 0 ? null : offer}
       </div>

@@ -78,7 +78,7 @@ export function OverviewPage(): ReactNode {
               </Link>
             }
           >
-            Once agents run on your machines, this page tells whether your policy is in force on them, and what needs
+            Once agents run on your machines, this page shows whether your policy is in force on them, and what needs
             you.
           </Empty>
         </div>

@@ -78,7 +78,7 @@ function Make({
           />
           <p className="small dimmed">
             {scope === 'full'
-              ? 'Whoever holds it can do whatever you can.'
+              ? 'Anyone who has it can do everything that you can.'
               : 'It sees what you see, and the server refuses every change.'}
           </p>
         </div>
@@ -249,7 +249,9 @@ export function TokensPage(): ReactNode {
       <div className="page-head">
         <div>
           <h1>Your tokens</h1>
-          <p className="dimmed">What signs you in: here, on the command line, and in programs. One for each use.</p>
+          <p className="dimmed">
+            Tokens sign you in: here, on the command line and in programs. Create one for each use.
+          </p>
         </div>
         {mayWrite ? (
           <Button leftSection={<PlusIcon />} onClick={() => setMaking(true)}>
@@ -282,7 +284,7 @@ export function TokensPage(): ReactNode {
         <section className="card" aria-label="Tokens of your devices">
           <div className="card-head">
             <h2>Of your devices</h2>
-            <span className="small dimmed">Each agent has its own, made when the device joined.</span>
+            <span className="small dimmed">Each agent has its own token, created when the device joined.</span>
           </div>
           <ul className="group-list wraps">
             {ofDevices.slice(0, shownDevices).map((token) => (

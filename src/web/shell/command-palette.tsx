@@ -140,7 +140,7 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
           </li>
         ))}
       </ul>
-      {found.length === 0 ? <p className="small dimmed">Nothing is called so.</p> : null}
+      {found.length === 0 ? <p className="small dimmed">No matches.</p> : null}
     </div>
   );
 }

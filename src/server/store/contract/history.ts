@@ -10,7 +10,7 @@ export interface State<T> {
   readonly at: Timestamp;
   /** Of a deletion, the record as last known. */
   readonly type: 'change' | 'delete';
-  /** Who made it so; absent for what stood before there was a history. */
+  /** The user who made the change; absent for states from before the history started. */
   readonly user_id?: UserId;
   readonly username?: string;
   readonly record: T;
