@@ -11,7 +11,7 @@ export class CannotStart extends Error {
 /** Takes the locks. With `onSilence`, an agent enforces although `flock` hangs; what takes rules away never does. */
 export async function lockState(
   state: string,
-  options: Pick<LockOptions, 'onLost' | 'onSilence' | 'patience'> = {},
+  options: Pick<LockOptions, 'onLost' | 'onSilence' | 'timeoutMs'> = {},
 ): Promise<FolderLock> {
   try {
     await mkdir(state, { recursive: true, mode: 0o700 });

@@ -48,7 +48,7 @@ export async function runAgent(
   const refused = new AbortController();
   const signal = AbortSignal.any([stop, refused.signal]);
   const lock = await lockState(state, {
-    patience: lockPatience,
+    timeoutMs: lockTimeoutMs,
     onLost: (why) => log('error', why),
     // A device without rules is worse than a second agent, which stops as soon as it is found.
     onSilence: {
@@ -149,7 +149,7 @@ export async function runAgent(
 }
 
 /** Milliseconds for `flock`: until then there are no rules after a boot. */
-const lockPatience = 2_000;
+const lockTimeoutMs = 2_000;
 
 /** What works, and should not stay so: logged once, and shown in the status. */
 function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {

@@ -29,7 +29,7 @@ export interface LockOptions {
   /** Called when the locks are lost although nobody released them. */
   readonly onLost?: (why: string) => void;
   /** Milliseconds for an answer of `flock`; 5 seconds unless given. */
-  readonly patience?: number;
+  readonly timeoutMs?: number;
   /**
    * What to do where `flock` does not answer in time. With this, the caller goes on without the locks, and is called again if another holder turns out to
    * have them. Without this, the locks are refused.
@@ -80,7 +80,7 @@ export async function namespaceFolder(): Promise<string | undefined> {
 /** The locks, or the first place of which another has it. */
 function tryLock(
   places: readonly LockedFolder[],
-  { onLost, patience = 5_000, onSilence }: LockOptions,
+  { onLost, timeoutMs = 5_000, onSilence }: LockOptions,
 ): Promise<FolderLock | LockedFolder> {
   // Ctrl-C and a unit's end reach it too; it goes when we have gone.
   const script = "trap '' INT TERM HUP; echo held && exec cat";
@@ -120,7 +120,7 @@ function tryLock(
       });
     };
     const silence = setTimeout(() => {
-      const why = `${folders} cannot be locked: flock did not answer within ${patience / 1_000} s`;
+      const why = `${folders} cannot be locked: flock did not answer within ${timeoutMs / 1_000} s`;
       if (onSilence === undefined) {
         giveUp();
         reject(new Locked(why));
@@ -129,7 +129,7 @@ function tryLock(
       isLate = true;
       onSilence.unlocked(why);
       handOver();
-    }, patience);
+    }, timeoutMs);
     holder.stdout.once('data', () => {
       clearTimeout(silence);
       held = true;

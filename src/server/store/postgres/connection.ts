@@ -152,7 +152,7 @@ export class PipelinedConnections implements Runner {
 }
 
 /** How long a transaction waits for one of the connections. */
-const patienceMs = 5_000;
+const connectionWaitMs = 5_000;
 
 /** A transaction that may look at answers before it goes on. */
 export class Transactions {
@@ -208,7 +208,7 @@ export class Transactions {
       const timer = setTimeout(() => {
         this.#waiting.splice(this.#waiting.indexOf(take), 1);
         reject(new StoreError({ code: 'unavailable' }, { message: 'all connections for transactions are in use' }));
-      }, patienceMs);
+      }, connectionWaitMs);
       const take = (connection: DatabaseConnection | undefined): void => {
         clearTimeout(timer);
         resolve(connection);

@@ -7,6 +7,7 @@
  */
 import type { Runner } from '../postgres/connection.ts';
 import { StoreError } from '../contract/errors.ts';
+import { sqlState } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
 
 export interface DatabaseIdentity {
@@ -30,13 +31,14 @@ const readIdentity = statement<IdentityRow>(
     `CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`,
   ),
 );
-/** Where the operator of the database does not let our role know more. */
+/** Where our role may not ask for more, or the database does not have these functions. */
 const readLittleIdentity = statement<IdentityRow>('read_little_identity', identityWith(`'-'`, `'-'`));
 
 /** Which database this is. Fails with `unavailable` on a standby. */
 export async function identityOf(reads: Runner): Promise<DatabaseIdentity> {
   const [row] = await reads.run(readIdentity, []).catch((error: unknown) => {
-    if (error instanceof StoreError && error.code === 'unavailable') throw error;
+    // After any other error, the little identity would look like another database, and every organization would leap for nothing.
+    if (!(error instanceof StoreError) || !/^(42501|42883|0A000)$/.test(sqlState(error.cause) ?? '')) throw error;
     return reads.run(readLittleIdentity, []);
   });
   if (row === undefined || row.standby) {
