@@ -79,7 +79,7 @@ async function enforced(
   } as const;
   let desired: DesiredPolicy | undefined;
   const apply = async (): Promise<void> => {
-    desired = desiredFrom({ kind: 'known', policy: resolvePolicy(policy, fleet), revision: 1 }, desired);
+    desired = desiredFrom({ kind: 'known', policy: resolvePolicy(policy, fleet), revision: 1 }, desired, Date.now());
     const { canonical, named, membership } = desired;
     await enforcer.apply({
       policy: canonical,

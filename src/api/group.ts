@@ -69,6 +69,13 @@ const peers = Type.Optional(
       'The far end is `ip_ranges` and the own addresses of all devices that are named here, at every moment. With `peers`, absent or empty `ip_ranges` add nothing.',
   }),
 );
+const expiry = Type.Optional(
+  Type.String({
+    format: 'date-time',
+    description:
+      'RFC 3339. From then on the rule matches nothing and its connections end; it stays stored, and outbound stays closed. In the future when it is written.',
+  }),
+);
 const from = port('Start of the port range. 0 with `to_port` 0: any port.');
 const to = port('End of the port range, inclusive.');
 
@@ -81,6 +88,7 @@ const SecurityRule = Type.Unsafe<WrittenRule>(
       to_port: to,
       ip_ranges: ranges,
       peers,
+      expires_at: expiry,
     },
     { ...strict, $id: 'SecurityRule', title: 'SecurityRule' },
   ),
@@ -89,7 +97,14 @@ const SecurityRule = Type.Unsafe<WrittenRule>(
 /** A rule as it is stored and answered: normalized. */
 export const NormalizedRule = Type.Unsafe<StoredRule>(
   Type.Object(
-    { ip_protocol: Type.Enum([...storedProtocols]), from_port: from, to_port: to, ip_ranges: ranges, peers },
+    {
+      ip_protocol: Type.Enum([...storedProtocols]),
+      from_port: from,
+      to_port: to,
+      ip_ranges: ranges,
+      peers,
+      expires_at: expiry,
+    },
     { ...strict, $id: 'NormalizedRule', title: 'NormalizedRule' },
   ),
 );

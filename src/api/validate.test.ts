@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { AddDevice, DeviceReport, UpdateDevice } from './device.ts';
 import { AddOrganization } from './organization.ts';
 import { AddEnrollmentKey, AddToken } from './user.ts';
-import { check, isTimestamp } from './validate.ts';
+import { isTimestamp } from '../policy/time/timestamp.ts';
+import { check } from './validate.ts';
 import { WatchRequest } from './watch.ts';
 
 const codes = (schema: object, value: unknown): string[] =>

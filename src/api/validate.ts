@@ -3,6 +3,7 @@ import { digestPattern, isDigest } from '../policy/digest/digest-form.ts';
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
 import { parseLabel } from '../policy/label.ts';
+import { isTimestamp } from '../policy/time/timestamp.ts';
 import { at, Problems, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem, RequestProblemCode } from './codes.ts';
@@ -49,17 +50,6 @@ const nameOf = (pointer: string): string => (pointer === '' ? 'The body' : (poin
 /** Characters of a text, where their number decides: a pair of surrogates is one. */
 const lengthOf = (text: string, { least, most }: { readonly least: number; readonly most: number }): number =>
   text.length > most * 2 || (text.length <= most && text.length >= least * 2) ? text.length : [...text].length;
-
-const timestamp =
-  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
-
-/** Whether the text is an RFC 3339 time that exists in the calendar. */
-export function isTimestamp(text: string): boolean {
-  if (!timestamp.test(text) || Number.isNaN(Date.parse(text))) return false;
-  // Date.parse rolls February 30th over into March.
-  const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
-  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
-}
 
 function checkString(schema: Schema, value: unknown, pointer: string, report: Report): void {
   if (typeof value !== 'string')

@@ -58,6 +58,7 @@ function collect(groups: readonly PolicyGroup[], direction: Direction, as: Peers
     // Rules about whole families are often many and always alike: one object for all of them spares the same work later.
     const whole = new Map<string, Addresses>();
     for (const rule of rulesOf(group, direction)) {
+      if (rule.expired === true) continue;
       const known = isAboutSome(rule) ? undefined : whole.get(rule.ip_protocol);
       const addresses = known ?? addressesOf(rule, group.id, as);
       if (!isAboutSome(rule)) whole.set(rule.ip_protocol, addresses);
@@ -150,12 +151,12 @@ export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
 /** Rules that may name devices before these are taken as addresses: a map for each is dear in the kernel, like a set. */
 const mostNamingRules = 500;
 
+/** Whether the rule names devices; one that has expired names nobody. */
+export const isNaming = ({ peers, expired }: StoredRule): boolean => peers !== undefined && expired !== true;
+
 function countNamingRules({ groups, guardrails }: EffectivePolicy): number {
   const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
-  return all.reduce(
-    (sum, { inbound, outbound }) => sum + [...inbound, ...outbound].filter(({ peers }) => peers !== undefined).length,
-    0,
-  );
+  return all.reduce((sum, { inbound, outbound }) => sum + [...inbound, ...outbound].filter(isNaming).length, 0);
 }
 
 /**

@@ -34,8 +34,15 @@ export type Reason =
   | { readonly kind: 'server' }
   /** The device only forwards it, which is not the device's own traffic. */
   | { readonly kind: 'forwarded' }
-  /** `peerGone`: rules about such packets that name a device which is no more; only where the fleet is known. */
-  | { readonly kind: 'no-rule'; readonly peerGone?: readonly GonePeer[] };
+  /**
+   * `expired`: rules that would admit the packet had they not expired. `peerGone`: rules about such packets that name a
+   * device which is no more; only where the fleet is known.
+   */
+  | {
+      readonly kind: 'no-rule';
+      readonly expired?: readonly RuleReason<'expired'>[];
+      readonly peerGone?: readonly GonePeer[];
+    };
 
 export interface Decision {
   readonly verdict: 'accept' | 'drop';
@@ -104,6 +111,22 @@ export const admittingRules = (
   options: DecideOptions = {},
 ): RuleReason<'rule'>[] => matchingRules('rule', groups, packet, options);
 
+/** The rules of groups and of `require` guardrails that have expired and would admit the packet otherwise. */
+function expiredRules(
+  { groups, guardrails }: EffectivePolicy,
+  packet: Packet,
+  options: DecideOptions,
+): readonly RuleReason<'expired'>[] {
+  const { direction } = packet;
+  return [...(guardrails?.require ?? []), ...groups].flatMap((group) =>
+    rulesOf(group, direction).flatMap((rule, index): RuleReason<'expired'>[] => {
+      if (rule.expired !== true) return [];
+      const { expired: _, ...before } = rule;
+      return ruleAdmits(before, packet, options.fleet) ? [{ kind: 'expired', group, direction, index, rule }] : [];
+    }),
+  );
+}
+
 /** The verdict on a packet at the driver interface. */
 export function decide(policy: EffectivePolicy, packet: Packet, options: DecideOptions = {}): Decision {
   const { direction } = packet;
@@ -123,5 +146,9 @@ export function decide(policy: EffectivePolicy, packet: Packet, options: DecideO
   const [rule] = admittingRules(policy, packet, options);
   if (rule !== undefined) return accept(rule);
   const peerGone = options.fleet === undefined ? [] : gonePeers(policy, packet, options.fleet);
-  return { verdict: 'drop', reason: { kind: 'no-rule', ...(peerGone.length > 0 && { peerGone }) } };
+  const expired = expiredRules(policy, packet, options);
+  return {
+    verdict: 'drop',
+    reason: { kind: 'no-rule', ...(expired.length > 0 && { expired }), ...(peerGone.length > 0 && { peerGone }) },
+  };
 }

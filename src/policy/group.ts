@@ -35,6 +35,8 @@ export interface ReadGroupOptions {
   readonly limits?: Limits;
   /** Whether the organization has this device. Absent: nobody is asked. */
   readonly knowsDevice?: (id: string) => boolean;
+  /** When the group is written, in milliseconds since the epoch: rules must not have expired by then. Absent: nobody asks. */
+  readonly now?: number;
 }
 
 const groupFields = ['group_name', 'group_description', 'org_id', 'inbound_rules', 'outbound_rules'];
@@ -161,8 +163,10 @@ export function readGroup(body: unknown, options: ReadGroupOptions): Found<Probl
   checkOrganization(body, options.org_id, problems);
   const read = (name: 'inbound_rules' | 'outbound_rules'): StoredRule[] | undefined => {
     const value = field(body, name);
-    const checks = { ...limits, knowsDevice: options.knowsDevice };
-    return value === undefined ? undefined : readRules(value, at('', name), problems, checks);
+    if (value === undefined) return undefined;
+    const { knowsDevice, now, stored } = options;
+    const checks = { ...limits, knowsDevice, now, storedRules: () => stored?.[name] ?? [] };
+    return readRules(value, at('', name), problems, checks);
   };
   const inbound_rules = read('inbound_rules');
   const outbound_rules = read('outbound_rules');

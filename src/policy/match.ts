@@ -26,8 +26,11 @@ export function onlyFamily({ ip_protocol }: StoredRule): Family | undefined {
 export const isAboutSome = ({ ip_ranges, peers }: StoredRule): boolean =>
   peers !== undefined || (ip_ranges !== undefined && ip_ranges.length > 0);
 
-/** Whom the rule's ranges name, its peers aside. */
+const nobody: Addresses = { v4: [], v6: [] };
+
+/** Whom the rule's ranges name, its peers aside; nobody once it has expired. */
 export function ruleRanges(rule: StoredRule): Addresses {
+  if (rule.expired === true) return nobody;
   const only = onlyFamily(rule);
   if (!isAboutSome(rule)) return { v4: only === 6 ? [] : wholeFamily(4), v6: only === 4 ? [] : wholeFamily(6) };
   const v4: Range[] = [];
@@ -42,6 +45,7 @@ export function ruleRanges(rule: StoredRule): Addresses {
 }
 
 function readAddresses(rule: StoredRule): Addresses {
+  if (rule.expired === true) return nobody;
   const written = ruleRanges(rule);
   const { peers, members } = rule;
   if (peers === undefined) return written;
@@ -106,7 +110,7 @@ interface Membership {
  * whose peers were not resolved asks the fleet.
  */
 export function ruleAdmits(rule: StoredRule, packet: Packet, fleet?: Membership): boolean {
-  if (!isAboutTransport(rule, packet)) return false;
+  if (rule.expired === true || !isAboutTransport(rule, packet)) return false;
   const { family, remote } = packet;
   const holds = ({ v4, v6 }: Members): boolean => hasAddress(family === 4 ? v4 : v6, remote);
   if (rule.peers === undefined || rule.members !== undefined || fleet === undefined) return holds(ruleAddresses(rule));

@@ -24,6 +24,14 @@ describe('reference 1.2 (15): normalization', () => {
       [{ ip_protocol: 'tcp', ...dns, ip_ranges: ['10.1.2.3/8', '10.0.0.1 - 10.0.0.2'] }],
     ],
     [
+      'the expiry stays on both parts of a split rule, as it was written',
+      { ip_protocol: 'ip', ...any, ip_ranges: [v4, v6], expires_at: '2030-01-31T12:00:00+02:00' },
+      [
+        { ip_protocol: 'ipv4', ...any, ip_ranges: [v4], expires_at: '2030-01-31T12:00:00+02:00' },
+        { ip_protocol: 'ipv6', ...any, ip_ranges: [v6], expires_at: '2030-01-31T12:00:00+02:00' },
+      ],
+    ],
+    [
       'icmpv4 is icmp',
       { ip_protocol: 'icmpv4', ...any, ip_ranges: [v4] },
       [{ ip_protocol: 'icmp', ...any, ip_ranges: [v4] }],

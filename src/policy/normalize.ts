@@ -17,6 +17,7 @@ function stored(ip_protocol: StoredProtocol, rule: SecurityRule, ranges: readonl
     ...ports,
     ...(rule.ip_ranges !== undefined && { ip_ranges: ranges }),
     ...(rule.peers !== undefined && { peers: rule.peers }),
+    ...(rule.expires_at !== undefined && { expires_at: rule.expires_at }),
   };
 }
 

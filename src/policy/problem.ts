@@ -34,6 +34,8 @@ export const problemCodes = {
   guardrail_fixed: 'whether a group is a guardrail, and which, never changes',
   too_many_rules: 'the group has too many rules in this direction',
   too_many_ranges: 'the group has too many address ranges',
+  not_a_timestamp: 'the value must be an RFC 3339 time',
+  expiry_past: 'the expiry is in the past',
   text_too_short: 'the text is too short',
   text_too_long: 'the text is too long',
   text_invalid: 'the text contains characters that cannot be stored',

@@ -28,6 +28,8 @@ export interface SecurityRule {
   readonly to_port: number;
   readonly ip_ranges?: readonly string[];
   readonly peers?: readonly Peer[];
+  /** RFC 3339, as written. From then on the rule matches nothing, and it is still a rule: outbound stays closed. */
+  readonly expires_at?: string;
 }
 
 /** Addresses of both families, each list ascending, disjoint, no two adjacent. */
@@ -41,6 +43,8 @@ export interface StoredRule extends SecurityRule {
   readonly ip_protocol: StoredProtocol;
   /** The addresses of its peers at one moment. Made by `resolvePolicy` only, never stored, and nobody where it is empty. */
   readonly members?: Members;
+  /** It matches nothing any more. Made by `policyAt` only, and never stored. */
+  readonly expired?: true;
 }
 
 /** What an organization always forbids, or always admits, on the devices that the group applies to. */

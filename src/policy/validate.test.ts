@@ -24,6 +24,8 @@ describe('a valid rule', () => {
     { ip_protocol: 'icmp', from_port: 0, to_port: 0, ip_ranges: ['10.0.0.1', 'fd00::1'] },
     { ip_protocol: 'ipv6', from_port: 443, to_port: 443, ip_ranges: ['fd00::1'] },
     { ip_protocol: 'ip', from_port: 53, to_port: 53 },
+    { ...tcp, expires_at: '2030-01-31T12:00:00+02:00' },
+    { ...tcp, expires_at: '1999-01-31t12:00:00.5z' },
   ])('%j has no problem', (rule) => {
     expect(found([rule])).toEqual([]);
   });
@@ -67,6 +69,10 @@ describe('a wrong rule is refused with place and code', () => {
     ['a zone', { ...tcp, ip_ranges: ['fe80::1%eth0'] }, '/0/ip_ranges/0', 'address_zone'],
     ['octal', { ...tcp, ip_ranges: ['010.0.0.1'] }, '/0/ip_ranges/0', 'address_octal'],
     ['a short address', { ...tcp, ip_ranges: ['1.2.3'] }, '/0/ip_ranges/0', 'address_short'],
+    ['an expiry that is no string', { ...tcp, expires_at: 7 }, '/0/expires_at', 'not_a_string'],
+    ['a null expiry', { ...tcp, expires_at: null }, '/0/expires_at', 'null_not_allowed'],
+    ['an expiry without a zone', { ...tcp, expires_at: '2030-01-31T12:00:00' }, '/0/expires_at', 'not_a_timestamp'],
+    ['a day that is not there', { ...tcp, expires_at: '2030-02-30T12:00:00Z' }, '/0/expires_at', 'not_a_timestamp'],
     ['a rule that is no object', 'allow all', '/0', 'not_an_object'],
     ['a null rule', null, '/0', 'not_an_object'],
   ])('%s', (_name, rule, pointer, code) => {
@@ -215,5 +221,46 @@ describe('validation never throws', () => {
         expect(read).toEqual(normalizeRules(rules));
       }),
     );
+  });
+});
+
+describe('an expiry that is written', () => {
+  const now = Date.UTC(2030, 0, 1);
+  const [past, future] = ['2029-12-31T23:59:59Z', '2030-01-01T00:00:01Z'];
+  const written = (inbound_rules: readonly object[], stored?: readonly object[]) => {
+    const rules = (some: readonly object[] = []) => readRules(some, '', new Problems());
+    const { problems } = readGroup(
+      { group_name: 'web', inbound_rules },
+      {
+        mode: stored === undefined ? 'create' : 'update',
+        now,
+        ...(stored && { stored: { inbound_rules: rules(stored), outbound_rules: [] } }),
+      },
+    );
+    return problems.map(({ pointer, code }) => [pointer, code]);
+  };
+
+  it('must be in the future', () => {
+    const rules = [
+      { ...tcp, expires_at: future },
+      { ...tcp, expires_at: past },
+    ];
+    expect(written(rules)).toEqual([['/inbound_rules/1/expires_at', 'expiry_past']]);
+    expect(written([{ ...tcp, expires_at: '2030-01-01T00:00:00Z' }])).toHaveLength(1);
+  });
+
+  it('may be over on a rule that is stored so already, and is not changed', () => {
+    const old = { ip_protocol: 'ip', from_port: 0, to_port: 0, ip_ranges: ['10.0.0.1', 'fd00::1'], expires_at: past };
+    expect(written([old, tcp], [old])).toEqual([]);
+    expect(written([{ ...old, expires_at: '2030-01-01T00:59:59+01:00' }], [old])).toEqual([]);
+    expect(written([{ ...old, ip_ranges: ['10.0.0.1', 'fd00::2'] }], [old])).toEqual([
+      ['/inbound_rules/0/expires_at', 'expiry_past'],
+    ]);
+    expect(written([{ ...old, expires_at: '2029-12-31T23:59:58Z' }], [old])).toHaveLength(1);
+    expect(written([old], [{ ...old, expires_at: future }])).toHaveLength(1);
+  });
+
+  it('is not judged where rules are only read', () => {
+    expect(found([{ ...tcp, expires_at: past }])).toEqual([]);
   });
 });

@@ -3,19 +3,26 @@ import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
 import { readPeers } from './fleet/read-peers.ts';
 import { defaultLimits, type Limits } from './limits.ts';
-import { normalizeRules } from './normalize.ts';
+import { normalizeRule, normalizeRules } from './normalize.ts';
 import { at, Problems, show } from './problem.ts';
+import { expiryOf, isExpired } from './time/policy-at.ts';
+import { isTimestamp } from './time/timestamp.ts';
 import { protocols, type Family, type Peer, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
 
 /** What to hold rules to besides their form. */
 export interface RuleChecks extends Limits {
   /** Whether the organization has this device. Absent: nobody is asked. */
   readonly knowsDevice?: ((id: string) => boolean) | undefined;
+  /** Rules that are written must not have expired by then, in milliseconds since the epoch. Absent: rules are only read. */
+  readonly now?: number | undefined;
+  /** The rules of this direction as they are stored: one of them may stay although it has expired. */
+  readonly storedRules?: (() => readonly StoredRule[]) | undefined;
 }
 
-const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges'];
+const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges', 'expires_at'];
 const ruleFieldsWithPeers = [...ruleFields, 'peers'];
 const highestPort = 65_535;
+const longestTimestamp = 40;
 
 /** Reports every field of the object that is none of the known ones. */
 export function refuseUnknownFields(
@@ -168,7 +175,46 @@ function readRulePeers(
   return readPeers(value, at(pointer, 'peers'), problems, { most: peersPerRule, knowsDevice });
 }
 
-function readRule(value: unknown, pointer: string, problems: Problems, checks: RuleChecks): SecurityRule | undefined {
+const identityOf = (rule: StoredRule): string =>
+  JSON.stringify([rule.ip_protocol, rule.from_port, rule.to_port, rule.ip_ranges ?? [], rule.peers, expiryOf(rule)]);
+
+/** Tells whether a rule may no longer be written because it has expired. One that is stored already, in all its parts, may stay. */
+function expiryCheck({ now, storedRules = () => [] }: RuleChecks): (rule: SecurityRule) => boolean {
+  let known: ReadonlySet<string> | undefined;
+  return (rule) => {
+    if (now === undefined || !isExpired(rule, now)) return false;
+    known ??= new Set(
+      storedRules()
+        .filter(({ expires_at }) => expires_at !== undefined)
+        .map(identityOf),
+    );
+    const stored = known;
+    return !normalizeRule(rule).every((part) => stored.has(identityOf(part)));
+  };
+}
+
+function readExpiry(rule: JsonObject, pointer: string, problems: Problems): string | undefined {
+  const value = field(rule, 'expires_at');
+  const here = at(pointer, 'expires_at');
+  if (value === undefined) return undefined;
+  if (value === null) {
+    problems.add(here, 'null_not_allowed', () => 'expires_at must be a time; for a rule without an end, omit it.');
+  } else if (typeof value !== 'string') {
+    problems.add(here, 'not_a_string', () => `expires_at must be a string, got ${show(value)}.`);
+  } else if (value.length > longestTimestamp || !isTimestamp(value)) {
+    const form = 'a time like 2030-01-31T12:00:00Z';
+    problems.add(here, 'not_a_timestamp', () => `expires_at must be ${form}, got ${show(value)}.`);
+  } else return value;
+  return undefined;
+}
+
+function readRule(
+  value: unknown,
+  pointer: string,
+  problems: Problems,
+  checks: RuleChecks,
+  isTooLate: (rule: SecurityRule) => boolean,
+): SecurityRule | undefined {
   const { rangeLength = Number.POSITIVE_INFINITY, peersPerRule } = checks;
   if (!isObject(value)) {
     problems.add(pointer, 'not_an_object', () => `A rule must be an object, got ${show(value)}.`);
@@ -182,9 +228,21 @@ function readRule(value: unknown, pointer: string, problems: Problems, checks: R
   if (from_port !== undefined && to_port !== undefined) checkPorts(ip_protocol, from_port, to_port, pointer, problems);
   const ip_ranges = readRanges(value, ip_protocol, pointer, problems, rangeLength);
   const peers = readRulePeers(value, pointer, problems, checks);
+  const expires_at = readExpiry(value, pointer, problems);
   if (problems.count > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
     return undefined;
-  return { ip_protocol, from_port, to_port, ...(ip_ranges && { ip_ranges }), ...(peers && { peers }) };
+  const rule: SecurityRule = {
+    ip_protocol,
+    from_port,
+    to_port,
+    ...(ip_ranges && { ip_ranges }),
+    ...(peers && { peers }),
+    ...(expires_at !== undefined && { expires_at }),
+  };
+  if (isTooLate(rule)) {
+    problems.add(at(pointer, 'expires_at'), 'expiry_past', () => 'expires_at must be in the future.');
+  }
+  return rule;
 }
 
 /** The ranges of all rules, of whatever form they are. */
@@ -239,8 +297,9 @@ export function readRules(
     return [];
   }
   const rules: SecurityRule[] = [];
+  const isTooLate = expiryCheck(limits);
   for (const [index, entry] of (value as readonly unknown[]).entries()) {
-    const rule = readRule(entry, at(pointer, index), problems, limits);
+    const rule = readRule(entry, at(pointer, index), problems, limits, isTooLate);
     if (rule !== undefined) rules.push(rule);
   }
   const normalized = normalizeRules(rules);

@@ -4,8 +4,9 @@ import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { readCounters, saveCounters } from './counters.ts';
 import { markMonitorEvent } from './drift-response.ts';
-import { followSource, refreshTarget } from './follow-source.ts';
+import { followSource, followTime, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
+import { PolicyClock } from './policy-clock.ts';
 import { isUnsaved, savePolicy } from './policy-steps.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
@@ -13,6 +14,8 @@ import type { NextStep, StepKind } from './step.ts';
 import { chooseStep, takeStep } from './take-step.ts';
 
 const minute = 60_000;
+/** While a rule is to expire, the time of day is looked at so often. */
+const clockCheck = 5_000;
 
 /** What comes before everything else: nobody is asked, or told, before what is known already is in force, or has failed to be. */
 const startSteps: ReadonlySet<StepKind> = new Set(['links', 'start', 'repair', 'apply']);
@@ -31,7 +34,8 @@ export class Agent {
       this.#wake?.();
     });
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
-    this.#loop = { options, state, links, enforcer, ended: new EndedFlows({ nft }) };
+    const time = options.time ?? new PolicyClock({ clock, monotonic });
+    this.#loop = { options, state, links, enforcer, time, ended: new EndedFlows({ nft }) };
     this.#monitor = options.monitor((event) => {
       if (markMonitorEvent(this.#loop, event)) this.#wake?.();
     });
@@ -108,6 +112,7 @@ export class Agent {
       state.sourceChanged = false;
       followSource(this.#loop);
     }
+    if (state.started) followTime(this.#loop);
     refreshTarget(state, this.#loop.options.serverAccess?.access);
     return isHeard;
   }
@@ -122,6 +127,13 @@ export class Agent {
     this.#loop.options.onStatus?.(this.status);
   }
 
+  /** Milliseconds until the policy may change by time alone. The time of day may be set meanwhile, and nothing tells of that. */
+  #untilPolicyChanges(): number {
+    const { state, time } = this.#loop;
+    const changesAt = state.desired?.changesAt;
+    return changesAt === undefined ? minute : Math.min(Math.max(0, changesAt - time.now()), clockCheck);
+  }
+
   async #sleep(until: number): Promise<void> {
     const { clock, monotonic } = this.#loop.options;
     await new Promise<void>((resolve) => {
@@ -130,7 +142,7 @@ export class Agent {
         this.#wake = undefined;
         resolve();
       };
-      const cancel = clock.after(Math.min(until - monotonic(), minute), done);
+      const cancel = clock.after(Math.min(until - monotonic(), minute, this.#untilPolicyChanges()), done);
       this.#wake = done;
     });
   }

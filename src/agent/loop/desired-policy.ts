@@ -5,6 +5,7 @@ import type { MembersByKey } from '../../nft/compile/peer-maps.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { peersKey } from '../../policy/fleet/selector.ts';
 import type { Members } from '../../policy/rule.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Membership } from '../kernel/member-update.ts';
 
 export interface DesiredPolicy {
@@ -23,6 +24,10 @@ export interface DesiredPolicy {
   readonly revision?: number;
   /** Revision of the device's own record that it reflects. */
   readonly own?: number;
+  /** The moment that it is of, in milliseconds since the epoch; absent where no policy is known. */
+  readonly at?: number;
+  /** When it changes next by time alone; absent where it never does. */
+  readonly changesAt?: number;
 }
 
 /** Everybody whom rules of the policy name, by the key of the peers. */
@@ -30,14 +35,28 @@ function membersByKey({ groups, guardrails }: EffectivePolicy): MembersByKey {
   const found = new Map<string, Members>();
   for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
     for (const rules of [inbound, outbound]) {
-      for (const { peers, members } of rules) {
-        if (peers !== undefined && members !== undefined) found.set(peersKey(peers), members);
+      for (const { peers, members, expired } of rules) {
+        if (peers !== undefined && members !== undefined && expired !== true) found.set(peersKey(peers), members);
       }
     }
   }
   return found;
 }
 
+/** When the policy is looked at: what time does to it is part of what is desired. */
+type Moment = Required<Pick<DesiredPolicy, 'at'>>;
+
+/** What is desired of a policy at a moment. */
+export function desiredPolicyAt(
+  origin: DesiredPolicy['origin'],
+  known: EffectivePolicy,
+  { at, revision }: Moment & { readonly revision?: number | undefined },
+): DesiredPolicy {
+  const { policy, changesAt } = policyAt(known, at);
+  return { ...desiredPolicyFrom(origin, policy, revision), at, ...(changesAt !== undefined && { changesAt }) };
+}
+
+/** What is desired of a policy of one moment, or of one that time does not change. */
 export function desiredPolicyFrom(
   origin: DesiredPolicy['origin'],
   policy: EffectivePolicy,
@@ -77,7 +96,12 @@ class LazyPolicy implements CanonicalPolicy {
 export function withOtherMembers(
   { origin, membership: before, own: ownBefore }: DesiredPolicy,
   policy: EffectivePolicy,
-  { revision, own = ownBefore }: { readonly revision: number; readonly own?: number },
+  {
+    revision,
+    own = ownBefore,
+    at,
+    changesAt,
+  }: { readonly revision: number; readonly own?: number; readonly at: number; readonly changesAt: number | undefined },
 ): DesiredPolicy | undefined {
   if (before === undefined) return undefined;
   const { form } = before;
@@ -85,9 +109,18 @@ export function withOtherMembers(
   const canonical = new LazyPolicy(() => canonicalize(policy));
   const named = new LazyPolicy(() => canonicalizeNames(policy) ?? form);
   // Written out: to spread others into it takes longer than all else here.
-  return own === undefined
-    ? { origin, policy, canonical, named, membership, revision }
-    : { origin, policy, canonical, named, membership, revision, own };
+  const desired: { -readonly [F in keyof DesiredPolicy]: DesiredPolicy[F] } = {
+    origin,
+    policy,
+    canonical,
+    named,
+    membership,
+    revision,
+    at,
+  };
+  if (own !== undefined) desired.own = own;
+  if (changesAt !== undefined) desired.changesAt = changesAt;
+  return desired;
 }
 
 /** What holds until the first policy: nothing new comes in over the driver interface, everything goes out. */

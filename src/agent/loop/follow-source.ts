@@ -1,22 +1,25 @@
 /** Owns the way from what the source knows to what should be in force. */
 import { samePolicy } from '../../policy/same-policy.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Target } from '../kernel/enforcer.ts';
 import { madeOfSameGroups } from '../source/peer-devices.ts';
 import type { Knowledge } from '../source/policy-source.ts';
-import { desiredPolicyFrom, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
+import { desiredPolicyAt, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
 import type { LoopState } from './state.ts';
 
 /** Takes in what the source knows. While it does not know the policy, the one in force stays. */
-export function followSource({ state, options: { source, log } }: Pick<Loop, 'state' | 'options'>): void {
+export function followSource({
+  state,
+  time,
+  options: { source, log },
+}: Pick<Loop, 'state' | 'options' | 'time'>): void {
   const knowledge = source.read();
   if (knowledge.kind === 'known') {
     state.held = undefined;
-    state.desired = desiredFrom(knowledge, state.desired);
-    const { inForce } = state;
-    if (inForce?.desired.canonical === state.desired.canonical) state.inForce = { ...inForce, desired: state.desired };
+    desire(state, desiredFrom(knowledge, state.desired, time.now()));
     return;
   }
   const { why, code, revision, early } = knowledge;
@@ -28,21 +31,43 @@ export function followSource({ state, options: { source, log } }: Pick<Loop, 'st
       : { why, ...(code !== undefined && { code }), ...(revision !== undefined && { revision }) };
 }
 
+function desire(state: LoopState, desired: DesiredPolicy): void {
+  state.desired = desired;
+  const { inForce } = state;
+  if (inForce?.desired.canonical === desired.canonical) state.inForce = { ...inForce, desired };
+}
+
+/** Takes in what time does to the policy, whether or not the server can be reached: rules that have expired match nothing any more. */
+export function followTime({ state, time, options: { log } }: Pick<Loop, 'state' | 'options' | 'time'>): void {
+  const { desired: old } = state;
+  const now = time.now();
+  if (old?.policy === undefined || old.changesAt === undefined || now < old.changesAt) return;
+  time.notBefore(old.changesAt);
+  const { origin, policy, own, revision } = old;
+  const desired = desiredPolicyAt(origin, policy, { at: now, revision });
+  const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
+  log('info', 'a rule has expired', { at: new Date(old.changesAt).toISOString() });
+  desire(state, { ...desired, canonical, ...(own !== undefined && { own }) });
+}
+
 /** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */
 export function desiredFrom(
-  { policy, revision, own }: Extract<Knowledge, { kind: 'known' }>,
+  { policy: known, revision, own }: Extract<Knowledge, { kind: 'known' }>,
   old: DesiredPolicy | undefined,
+  now: number,
 ): DesiredPolicy {
+  const { policy, changesAt } = policyAt(known, now);
   const seen = own === undefined ? { revision } : { revision, own };
+  const time = { at: now, changesAt };
   const before = old?.policy;
   const same = before !== undefined && madeOfSameGroups(before, policy);
   if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
   const others =
     old !== undefined && old.origin === 'server' && onlyMembersDiffer(before, policy)
-      ? withOtherMembers(old, policy, seen)
+      ? withOtherMembers(old, policy, { ...seen, ...time })
       : undefined;
   if (others !== undefined) return others;
-  const desired = desiredPolicyFrom('server', policy, revision);
+  const desired = desiredPolicyAt('server', policy, { at: now, revision });
   // Groups written otherwise that mean the same change no rule.
   const canonical =
     old !== undefined && samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;

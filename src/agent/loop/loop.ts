@@ -12,6 +12,7 @@ import type { Nft } from '../kernel/nft.ts';
 import type { PolicySource } from '../source/policy-source.ts';
 import type { StateFolder } from '../state/state-folder.ts';
 import type { UntilFirstPolicy } from './starting-policy.ts';
+import type { PolicyClock } from './policy-clock.ts';
 import type { LoopState } from './state.ts';
 import type { AgentStatus } from './status.ts';
 
@@ -44,6 +45,8 @@ export interface AgentOptions {
   readonly monotonic: () => number;
   readonly random: () => number;
   readonly log: Log;
+  /** What time it is for rules that end; a clock of its own unless given. */
+  readonly time?: PolicyClock;
   /** Absent: nothing is saved for the next start. */
   readonly state?: StateFolder;
   /** Absent: established connections outlive the rule that admitted them, and those that there are before the rules. */
@@ -68,5 +71,6 @@ export interface Loop {
   readonly enforcer: Enforcer;
   readonly ended: EndedFlows;
   readonly links: LinkWatcher;
+  readonly time: PolicyClock;
   readonly state: LoopState;
 }

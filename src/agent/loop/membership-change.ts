@@ -60,7 +60,8 @@ const sameWords = (a: StoredRule, b: StoredRule): boolean =>
   a.from_port === b.from_port &&
   a.to_port === b.to_port &&
   a.ip_ranges === b.ip_ranges &&
-  a.peers === b.peers;
+  a.peers === b.peers &&
+  a.expired === b.expired;
 
 /** Sees who the peers of a rule were and are. */
 type Visit = (direction: Direction, before: Members, after: Members) => void;

@@ -49,7 +49,11 @@ class Way {
   desired: DesiredPolicy | undefined;
 
   async follow(policy: EffectivePolicy): Promise<void> {
-    this.desired = desiredFrom({ kind: 'known', policy: resolvePolicy(policy, this.fleet), revision: 1 }, this.desired);
+    this.desired = desiredFrom(
+      { kind: 'known', policy: resolvePolicy(policy, this.fleet), revision: 1 },
+      this.desired,
+      0,
+    );
     await this.enforcer.apply(targetOf(this.desired));
   }
 }

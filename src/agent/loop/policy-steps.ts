@@ -101,6 +101,13 @@ export function isUnsaved({ state, options }: Pick<Loop, 'state' | 'options'>): 
 }
 
 const lastGoodPolicyOf = (
-  { policy, revision }: DesiredPolicy,
+  { policy, revision, at }: DesiredPolicy,
   { name, neighbourDiscovery }: Driver,
-): LastGoodPolicy | undefined => policy && { policy, revision: revision ?? 0, interface: name, neighbourDiscovery };
+): LastGoodPolicy | undefined =>
+  policy && {
+    policy,
+    revision: revision ?? 0,
+    interface: name,
+    neighbourDiscovery,
+    ...(at !== undefined && { at }),
+  };

@@ -1,7 +1,9 @@
 /** Owns the steps that find out where the agent stands: which interface it guards, and what the last run left behind. */
 import { chooseDriver, type Driver, type Note, type Selector } from '../host/driver-interface.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import { readCounters } from './counters.ts';
+import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { startingPolicy } from './starting-policy.ts';
 import { markUncheckedFlows } from './unchecked-flows.ts';
@@ -55,7 +57,7 @@ function noteMaster(loop: Loop, driver: Driver | undefined): void {
 
 /** Takes up what the disk and the kernel hold, so that it is in force before anybody is asked. */
 export async function takeUpLastRun(loop: Loop): Promise<void> {
-  const { state, enforcer, options } = loop;
+  const { state, enforcer, options, time } = loop;
   const { state: folder, untilFirstPolicy, log, selector } = options;
   const absent = { kind: 'absent' } as const;
   const [lastGood, intent] = [
@@ -70,10 +72,13 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   if (folder !== undefined) state.totals = await folder.readCounterTotals();
   if (kernel !== undefined) await readCounters(loop);
   const unwritable = await folder?.whyUnwritable();
-  const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy });
+  // The clock may have been set back since: what had expired by then stays so.
+  for (const stored of [lastGood, intent]) if (stored.kind === 'found') time.notBefore(stored.record.at ?? 0);
+  const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy, now: time.now() });
   const { desired, record, lost, notes } = start;
   state.desired = desired;
-  if (lastGood.kind === 'found' && record === lastGood.record) {
+  // Where rules have expired since, it is saved again: the file says which moment the kernel's rules are of.
+  if (lastGood.kind === 'found' && record === lastGood.record && !hasChanged(record, desired)) {
     state.saved = { policy: desired?.policy, interface: record.interface };
   }
   state.lost = lost && { step: 'start', ...lost, at: options.clock.now() };
@@ -81,6 +86,11 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   state.started = true;
   for (const note of notes) log('warn', note);
   if (lost !== undefined) log('error', lost.message, { code: lost.code });
+}
+
+/** Whether time has changed the policy since it was saved. */
+function hasChanged({ policy, at = 0 }: LastGoodPolicy, desired: DesiredPolicy | undefined): boolean {
+  return (policyAt(policy, at).changesAt ?? Number.POSITIVE_INFINITY) <= (desired?.at ?? 0);
 }
 
 /** The interface as it was, where it cannot be told how it is: it may come back under its name. */

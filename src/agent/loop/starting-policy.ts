@@ -3,9 +3,10 @@ import type { Decompiled } from '../../nft/read/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { StoredPolicy } from '../state/state-folder.ts';
-import { closedPolicy, desiredPolicyFrom, lostPolicy, type DesiredPolicy } from './desired-policy.ts';
+import { closedPolicy, desiredPolicyAt, lostPolicy, type DesiredPolicy } from './desired-policy.ts';
 
 export type UntilFirstPolicy = 'closed' | 'open';
 
@@ -18,6 +19,8 @@ export interface Leftovers {
   /** What the kernel enforces; absent where our table is not there. */
   readonly kernel: Decompiled | undefined;
   readonly untilFirstPolicy: UntilFirstPolicy;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
 }
 
 /** Why a policy that this device had is not known any more. */
@@ -35,10 +38,25 @@ export interface StartingPolicy {
   readonly notes: readonly string[];
 }
 
-const fromDisk = (record: LastGoodPolicy): Pick<StartingPolicy, 'desired' | 'record'> => ({
-  desired: desiredPolicyFrom('kept', record.policy, record.revision),
+const fromDisk = (record: LastGoodPolicy, now: number): Pick<StartingPolicy, 'desired' | 'record'> => ({
+  desired: desiredPolicyAt('kept', record.policy, { at: now, revision: record.revision }),
   record,
 });
+
+/** More moments than these have hardly passed between two saves. */
+const mostMoments = 16;
+
+/** Whether the kernel holds the saved policy, as it was when it was saved or at a moment since then. */
+function isHeld(held: CanonicalPolicy, { policy, at }: LastGoodPolicy, now: number): boolean {
+  const from = at ?? now;
+  const moments = [now, from];
+  for (let { changesAt } = policyAt(policy, from); changesAt !== undefined && changesAt < now;) {
+    moments.push(changesAt);
+    if (moments.length === mostMoments) break;
+    ({ changesAt } = policyAt(policy, changesAt));
+  }
+  return moments.some((moment) => sameDigest(held, canonicalize(policyAt(policy, moment).policy)));
+}
 
 const recordOf = (stored: StoredPolicy): LastGoodPolicy | undefined =>
   stored.kind === 'found' ? stored.record : undefined;
@@ -62,7 +80,7 @@ function policyInKernel({ enforced, findings }: Decompiled): CanonicalPolicy | u
  * (reference 10 (21)).
  */
 export function startingPolicy(leftovers: Leftovers): StartingPolicy {
-  const { lastGood, intent, kernel, unwritable, untilFirstPolicy } = leftovers;
+  const { lastGood, intent, kernel, unwritable, untilFirstPolicy, now } = leftovers;
   const [saved, intended] = [recordOf(lastGood), recordOf(intent)];
   const notes = Object.entries({ policy: lastGood, intent }).flatMap(([name, read]) =>
     read.kind === 'damaged' ? [`the saved ${name} is damaged; the agent ignores it: ${read.why}`] : [],
@@ -71,16 +89,16 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   const [newest] = newestFirst;
   const held = kernel?.enforced?.policy;
   const matching = newestFirst.find(
-    (record) => record !== undefined && held !== undefined && sameDigest(held, canonicalize(record.policy)),
+    (record) => record !== undefined && held !== undefined && isHeld(held, record, now),
   );
   const enforced = matching === undefined ? kernel && policyInKernel(kernel) : held;
   if (enforced !== undefined) {
-    if (matching !== undefined) return { ...fromDisk(matching), notes };
+    if (matching !== undefined) return { ...fromDisk(matching, now), notes };
     if (sameDigest(enforced, lostPolicy.canonical)) return { desired: lostPolicy, lost: whyLost(leftovers), notes };
     const note = 'no policy is saved, but the kernel holds rules; these rules stay in force';
     return { desired: { origin: 'kernel', canonical: enforced }, notes: [...notes, note] };
   }
-  if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest), notes };
+  if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest, now), notes };
   // Files, or a table of ours that others changed: this device had a policy.
   if (kernel !== undefined || lastGood.kind !== 'absent' || intent.kind !== 'absent') {
     return { desired: lostPolicy, lost: whyLost(leftovers), notes };

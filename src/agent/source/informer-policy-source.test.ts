@@ -149,7 +149,7 @@ describe('the policy of the device', () => {
   });
 
   test.each<[string, object]>([
-    ['a rule that ends', { inbound_rules: [{ ...ssh, expires_at: '2030-01-01T00:00:00Z' }] }],
+    ['a rule for some hours of the day', { inbound_rules: [{ ...ssh, hours: '09:00-17:00' }] }],
     ['a peer of another kind', { inbound_rules: [{ ...ssh, peers: [{ users: ['ada'] }] }] }],
     ['a group that is only watched', { mode: 'observe' }],
   ])('is not read without a field that this agent does not know: %s', async (_, fields) => {

@@ -18,6 +18,8 @@ export interface LastGoodPolicy {
   readonly revision: number;
   readonly interface: InterfaceName;
   readonly neighbourDiscovery: boolean;
+  /** The moment that it was of, in milliseconds since the epoch: what the kernel had then depends on which rules had expired. */
+  readonly at?: number;
 }
 
 /** Thrown where a text is no saved policy: half written, changed by hand, or of another version. */
@@ -26,8 +28,8 @@ export class UnusablePolicy extends Error {
 }
 
 /**
- * Policies that say all in ranges are written as they always were. One with guardrails, or with rules that name devices, has a format of
- * its own: an agent that does not know these refuses it, and never reads the rest without them.
+ * Policies that say all in ranges are written as they always were. One with guardrails, or with rules that name devices or expire, has a
+ * format of its own: an agent that does not know these refuses it, and never reads the rest without them.
  */
 const plainFormat = 1;
 const format = 2;
@@ -51,11 +53,11 @@ const allGroups = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGrou
 const isPlain = (policy: EffectivePolicy): boolean =>
   policy.guardrails === undefined &&
   allGroups(policy).every(({ inbound, outbound }) =>
-    [...inbound, ...outbound].every(({ peers }) => peers === undefined),
+    [...inbound, ...outbound].every(({ peers, expires_at }) => peers === undefined && expires_at === undefined),
   );
 
 /** The addresses of a rule's peers stand beside it: without the server nobody else can tell who they are. */
-const writeRule = ({ members, ...rule }: StoredRule): object =>
+const writeRule = ({ members, expired: _, ...rule }: StoredRule): object =>
   members === undefined
     ? rule
     : {
@@ -105,7 +107,7 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
 }
 
 function readRecord(value: JsonObject): LastGoodPolicy {
-  const [source, revision] = [field(value, 'source'), field(value, 'revision')];
+  const [source, revision, at] = [field(value, 'source'), field(value, 'revision'), field(value, 'at')];
   if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it has no groups');
   if (typeof revision !== 'number') throw new UnusablePolicy('it has no revision');
   const guardrails = field(value, 'guardrails');
@@ -118,6 +120,7 @@ function readRecord(value: JsonObject): LastGoodPolicy {
     revision,
     interface: parseInterfaceName(field(value, 'interface')),
     neighbourDiscovery: field(value, 'neighbourDiscovery') === true,
+    ...(typeof at === 'number' && { at }),
   };
 }
 

@@ -35,7 +35,7 @@ describe('a group of the server', () => {
 
   it.each<[string, object]>([
     ['the group', { mode: 'observe' }],
-    ['a rule', { inbound_rules: [{ ...record.inbound_rules[0], expires_at: '2026-01-01T00:00:00Z' }] }],
+    ['a rule', { inbound_rules: [{ ...record.inbound_rules[0], hours: '09:00-17:00' }] }],
     ['a peer', { inbound_rules: [{ ...record.inbound_rules[0], peers: [{ labels: ['web'], not: true }] }] }],
     ['a selector', { applies_to: [{ labels: ['db'], zone: 'eu' }] }],
     ['the kinds of guardrail', { guardrail: 'observe' }],

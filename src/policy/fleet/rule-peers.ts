@@ -33,7 +33,7 @@ export function gonePeers({ groups }: EffectivePolicy, packet: Packet, fleet: Pe
   const { direction } = packet;
   return groups.flatMap((group) =>
     group[direction].flatMap((rule, index) =>
-      (isAboutTransport(rule, packet) ? (rule.peers ?? []) : [])
+      (rule.expired !== true && isAboutTransport(rule, packet) ? (rule.peers ?? []) : [])
         .filter((peer) => isGone(peer, fleet))
         .map((peer): GonePeer => ({ group, direction, index, peer })),
     ),

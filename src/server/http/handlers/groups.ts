@@ -45,6 +45,7 @@ export function readGroupBody(
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
     limits: services.limits,
+    now: services.clock(),
     ...(now === undefined ? {} : { stored: standing(now) }),
     ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });

@@ -1,0 +1,15 @@
+/** Owns moments as text: RFC 3339, and the milliseconds since the epoch that they mean. */
+
+const timestamp =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
+
+/** Milliseconds since the epoch; nothing where the text is not an RFC 3339 time that exists in the calendar. */
+export function parseTimestamp(text: string): number | undefined {
+  if (!timestamp.test(text)) return undefined;
+  const moment = Date.parse(text.toUpperCase());
+  // Date.parse rolls February 30th over into March.
+  const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number);
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day && !Number.isNaN(moment) ? moment : undefined;
+}
+
+export const isTimestamp = (text: string): boolean => parseTimestamp(text) !== undefined;
