@@ -152,7 +152,7 @@ export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
 const mostNamingRules = 500;
 
 /** Whether the rule names devices; one that has expired names nobody. */
-export const isNaming = ({ peers, expired }: StoredRule): boolean => peers !== undefined && expired !== true;
+const isNaming = ({ peers, expired }: StoredRule): boolean => peers !== undefined && expired !== true;
 
 function countNamingRules({ groups, guardrails }: EffectivePolicy): number {
   const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];

@@ -57,7 +57,7 @@ export function desiredPolicyAt(
 }
 
 /** What is desired of a policy of one moment, or of one that time does not change. */
-export function desiredPolicyFrom(
+function desiredPolicyFrom(
   origin: DesiredPolicy['origin'],
   policy: EffectivePolicy,
   revision?: number,
