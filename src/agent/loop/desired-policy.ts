@@ -57,11 +57,7 @@ export function desiredPolicyAt(
 }
 
 /** What is desired of a policy of one moment, or of one that time does not change. */
-function desiredPolicyFrom(
-  origin: DesiredPolicy['origin'],
-  policy: EffectivePolicy,
-  revision?: number,
-): DesiredPolicy {
+function desiredPolicyFrom(origin: DesiredPolicy['origin'], policy: EffectivePolicy, revision?: number): DesiredPolicy {
   const named = canonicalizeNames(policy);
   return {
     origin,

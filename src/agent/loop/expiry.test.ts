@@ -110,9 +110,9 @@ describe('after a restart', () => {
     first.source.know(1, group(hour));
     await first.settle();
     await first.stop();
-    const second = await open({ ...kept(), skew: () => 2 * hour });
-    expect(await holds(second, group(hour), hour)).toBe(true);
-    expect(second.agent.status.inForce).toMatchObject({ origin: 'kept', revision: 1 });
+    const again = await open({ ...kept(), skew: () => 2 * hour });
+    expect(await holds(again, group(hour), hour)).toBe(true);
+    expect(again.agent.status.inForce).toMatchObject({ origin: 'kept', revision: 1 });
   });
 
   test('the kernel still holds what expired while the agent was down: it is known again and ends', async () => {

@@ -57,16 +57,15 @@ const isPlain = (policy: EffectivePolicy): boolean =>
   );
 
 /** The addresses of a rule's peers stand beside it: without the server nobody else can tell who they are. */
-const writeRule = ({ members, expired: _, ...rule }: StoredRule): object =>
-  members === undefined
-    ? rule
-    : {
-        ...rule,
-        members: [
-          ...members.v4.map((range) => printRange(4, range)),
-          ...members.v6.map((range) => printRange(6, range)),
-        ],
-      };
+function writeRule(stored: StoredRule): object {
+  const { members, expired: _, ...rule } = stored;
+  if (members === undefined) return rule;
+  const { v4, v6 } = members;
+  return {
+    ...rule,
+    members: [...v4.map((range) => printRange(4, range)), ...v6.map((range) => printRange(6, range))],
+  };
+}
 
 const writeGroup = ({ id, name, inbound, outbound }: PolicyGroup): object => ({
   id,
