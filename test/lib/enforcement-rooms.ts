@@ -20,6 +20,12 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'whether a connection is allowed, and why; it reads the policy and the receipts, and knows no route',
   },
+  'server/preview': {
+    may: ['server/scheduling', 'server/store/contract', 'server/convergence', 'api', 'policy'],
+    npm: [],
+    node: true,
+    why: 'what a change would mean before it is written; it knows no route',
+  },
   'server/webhooks': {
     may: ['server/limits', 'server/scheduling', 'node', 'server/store/contract', 'server/convergence', 'api', 'policy'],
     npm: ['prom-client'],

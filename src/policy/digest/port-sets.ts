@@ -27,6 +27,15 @@ export class PortSets {
     return this.#halves.subarray(0, 2 * this.#size);
   }
 
+  /** The lower half of a set's ports. The halves of the empty set are empty, those of the full one full. */
+  lower(set: number): number {
+    return set < firstMixed ? set : (this.#halves[2 * (set - firstMixed)] ?? noPorts);
+  }
+
+  upper(set: number): number {
+    return set < firstMixed ? set : (this.#halves[2 * (set - firstMixed) + 1] ?? noPorts);
+  }
+
   /** The set whose lower and upper half are these. */
   join(lower: number, upper: number): number {
     if (lower === upper && lower < firstMixed) return lower;

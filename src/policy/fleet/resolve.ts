@@ -17,7 +17,7 @@ function resolveRules(rules: readonly StoredRule[], fleet: Membership): readonly
   return rules.map((rule) => (rule.peers === undefined ? rule : { ...rule, members: membersOf(rule.peers, fleet) }));
 }
 
-function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup {
+export function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup {
   const [inbound, outbound] = [resolveRules(group.inbound, fleet), resolveRules(group.outbound, fleet)];
   return inbound === group.inbound && outbound === group.outbound ? group : { ...group, inbound, outbound };
 }

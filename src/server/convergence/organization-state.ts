@@ -1,6 +1,6 @@
 /** Owns one organization's enforcement in memory: its policy by the log, its receipts, each read only as far as it is new. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
-import type { Entry, Projection } from '../store/contract/change-log.ts';
+import type { Entry } from '../store/contract/change-log.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
@@ -8,6 +8,7 @@ import type { DevicePresence } from '../store/contract/presence.ts';
 import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
 import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
+import { readState } from './read-state.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
 import { inForceUpTo, reflectedChange, verdictOf } from './verdict.ts';
 
@@ -17,8 +18,6 @@ export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 
   readonly store: StateStore;
 }
 
-/** Rows in one read. Records of groups may have some megabytes. */
-const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
 const entriesAtOnce = 64;
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
@@ -257,19 +256,7 @@ export class OrganizationState {
     const model = new PolicyModel(this.#slices);
     const { organizations } = await this.#store.log.heads([this.org]);
     const head = organizations.get(this.org)?.revision ?? 0;
-    for (const kind of ['device', 'security-groups'] as const) {
-      for (let after = 0; ;) {
-        const query = { kinds: [kind], after, limit: rows[kind], deletions: false };
-        const entries = await this.#store.log.readState(this.org, query);
-        for (const entry of entries) {
-          await this.#slices.next();
-          await model.load(entry);
-        }
-        const last = entries.at(-1);
-        if (last === undefined || entries.length < rows[kind]) break;
-        after = last.revision;
-      }
-    }
+    await readState(this.#store.log, this.org, this.#slices, (entry) => model.load(entry));
     await model.finish(head);
     for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
     this.#model = model;

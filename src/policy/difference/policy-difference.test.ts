@@ -1,0 +1,209 @@
+/** Proves the difference of two policies: exact against the oracle, packet by packet, and empty where the digests are equal. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { canonicalize } from '../canonicalize.ts';
+import { decide } from '../decide.ts';
+import { policyDigest } from '../digest/digest.ts';
+import type { EffectivePolicy } from '../effective.ts';
+import { Fleet } from '../fleet/fleet.ts';
+import { device, guardedPolicy, packetOfFleet } from '../fleet/fleet.fixture.ts';
+import { resolvePolicy } from '../fleet/resolve.ts';
+import { parseGroupId } from '../ids.ts';
+import { isEcho } from '../match.ts';
+import { normalizeRules } from '../normalize.ts';
+import type { Packet } from '../packet.ts';
+import { printRange } from '../address.ts';
+import { hasAddress } from '../range.ts';
+import type { SecurityRule } from '../rule.ts';
+import { policyDifference } from './policy-difference.ts';
+import type { Traffic, TrafficSet } from './traffic.ts';
+
+const groupId = parseGroupId('00000000-0000-4000-8000-000000000001');
+
+const policyWith = (inbound: readonly SecurityRule[], outbound: readonly SecurityRule[] = []): EffectivePolicy => ({
+  source: 'list',
+  groups: [{ id: groupId, name: 'one', inbound: normalizeRules(inbound), outbound: normalizeRules(outbound) }],
+});
+
+function holds(traffic: Traffic, packet: Packet): boolean {
+  if (!hasAddress(packet.family === 4 ? traffic.v4 : traffic.v6, packet.remote)) return false;
+  const { transport } = packet;
+  switch (traffic.protocol) {
+    case 'any':
+      return true;
+    case 'tcp':
+    case 'udp':
+      return (
+        transport.kind === traffic.protocol &&
+        traffic.ports?.some(({ from, to }) => from <= transport.dport && transport.dport <= to) === true
+      );
+    case 'icmp':
+    case 'icmpv6':
+      return isEcho(packet) && transport.kind === traffic.protocol;
+    case 'other':
+      return transport.kind !== 'tcp' && transport.kind !== 'udp' && !isEcho(packet);
+    default:
+      return traffic.protocol satisfies never;
+  }
+}
+
+const countHolding = (set: TrafficSet, packet: Packet): number => set.filter((each) => holds(each, packet)).length;
+
+const rangesOf = ({ v4, v6 }: Traffic): string[] => [
+  ...v4.map((range) => printRange(4, range)),
+  ...v6.map((range) => printRange(6, range)),
+];
+const written = (set: TrafficSet): string[] =>
+  set.map((each) => {
+    const ports = each.ports?.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join();
+    return [each.protocol, ...(ports === undefined ? [] : [ports]), ...rangesOf(each)].join(' ');
+  });
+
+/** Of two moments of a fleet and of a policy. */
+const change = fc.record({
+  before: guardedPolicy,
+  after: guardedPolicy,
+  same: fc.boolean(),
+  fleetBefore: fc.array(device, { maxLength: 8 }),
+  fleetAfter: fc.array(device, { maxLength: 8 }),
+  packets: fc.array(packetOfFleet, { minLength: 100, maxLength: 100 }),
+});
+
+describe('the difference of two policies', () => {
+  it('holds exactly the packets on which both decide differently, each once: 10,000 random packets with peers and guardrails', () => {
+    let packets = 0;
+    fc.assert(
+      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, packets: asked }) => {
+        const old = resolvePolicy(before, new Fleet(fleetBefore));
+        const now = resolvePolicy(same ? before : after, new Fleet(fleetAfter));
+        const difference = policyDifference(canonicalize(old), canonicalize(now));
+        for (const packet of asked) {
+          packets += 1;
+          const [was, is] = [decide(old, packet).verdict, decide(now, packet).verdict];
+          const { gained, lost } = difference[packet.direction];
+          expect([countHolding(gained, packet), countHolding(lost, packet)]).toEqual([
+            Number(was === 'drop' && is === 'accept'),
+            Number(was === 'accept' && is === 'drop'),
+          ]);
+        }
+      }),
+      { numRuns: 100 },
+    );
+    expect(packets).toBe(10_000);
+  });
+
+  it('says that both mean the same exactly when their digests are equal, and then nothing is gained or lost', () => {
+    fc.assert(
+      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter }) => {
+        const old = canonicalize(resolvePolicy(before, new Fleet(fleetBefore)));
+        const now = canonicalize(resolvePolicy(same ? before : after, new Fleet(fleetAfter)));
+        const { isSame, inbound, outbound } = policyDifference(old, now);
+        expect(isSame).toBe(policyDigest(old) === policyDigest(now));
+        const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
+        if (isSame) expect(entries).toEqual([]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('is empty exactly when the digests are equal, where no guardrail forbids anything', () => {
+    fc.assert(
+      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter }) => {
+        const withoutForbid = ({ guardrails, ...policy }: EffectivePolicy): EffectivePolicy => ({
+          ...policy,
+          guardrails: { forbid: [], require: guardrails?.require ?? [] },
+        });
+        const old = canonicalize(resolvePolicy(withoutForbid(before), new Fleet(fleetBefore)));
+        const now = canonicalize(resolvePolicy(withoutForbid(same ? before : after), new Fleet(fleetAfter)));
+        const { inbound, outbound } = policyDifference(old, now);
+        const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
+        expect(entries.length === 0).toBe(policyDigest(old) === policyDigest(now));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  const rule = (ip_protocol: 'tcp' | 'udp' | 'ip' | 'icmp', ports: [number, number], ...ip_ranges: string[]) => ({
+    ip_protocol,
+    from_port: ports[0],
+    to_port: ports[1],
+    ip_ranges,
+  });
+  const rows: readonly [string, EffectivePolicy, EffectivePolicy, readonly string[], readonly string[]][] = [
+    [
+      'keeps rules that overlap in addresses apart by their ports',
+      policyWith([]),
+      policyWith([rule('tcp', [443, 443], '10.0.0.0/8'), rule('tcp', [22, 22], '10.1.0.0/16')]),
+      ['tcp 22 10.1.0.0/16', 'tcp 443 10.0.0.0/8'],
+      [],
+    ],
+    [
+      'merges ports and ranges that touch',
+      policyWith([]),
+      policyWith([rule('tcp', [80, 81], '10.0.0.0-10.0.0.3'), rule('tcp', [82, 90], '10.0.0.0/30')]),
+      ['tcp 80-90 10.0.0.0/30'],
+      [],
+    ],
+    [
+      'shows a rule that moves as a gain and a loss, and what stays as neither',
+      policyWith([rule('udp', [53, 53], '10.0.0.0/24')]),
+      policyWith([rule('udp', [53, 53], '10.0.0.128/25', '10.0.1.0/25')]),
+      ['udp 53 10.0.1.0/25'],
+      ['udp 53 10.0.0.0/25'],
+    ],
+    [
+      'calls every protocol any, and what is left of it by parts',
+      policyWith([rule('tcp', [22, 22], '10.0.0.1')]),
+      policyWith([rule('ip', [0, 0], '10.0.0.1', '10.0.0.2')]),
+      ['any 10.0.0.2', 'tcp 0-21,23-65535 10.0.0.1', 'udp 0-65535 10.0.0.1', 'icmp 10.0.0.1', 'other 10.0.0.1'],
+      [],
+    ],
+  ];
+  it.each(rows)('%s', (_title, before, after, gained, lost) => {
+    const { inbound, outbound } = policyDifference(canonicalize(before), canonicalize(after));
+    expect(written(inbound.gained)).toEqual(gained);
+    expect(written(inbound.lost)).toEqual(lost);
+    expect([...outbound.gained, ...outbound.lost]).toEqual([]);
+  });
+
+  it('shows that the first outbound rule closes everything else', () => {
+    const { outbound } = policyDifference(
+      canonicalize(policyWith([])),
+      canonicalize(policyWith([], [rule('tcp', [443, 443])])),
+    );
+    expect(outbound.gained).toEqual([]);
+    expect(written(outbound.lost)).toEqual([
+      'tcp 0-442,444-65535 0.0.0.0/0 ::/0',
+      'udp 0-65535 0.0.0.0/0 ::/0',
+      'icmp 0.0.0.0/0',
+      'icmpv6 ::/0',
+      'other 0.0.0.0/0 ::/0',
+    ]);
+  });
+
+  it('shows everything that a device admits as lost when the device is gone', () => {
+    const { inbound, outbound } = policyDifference(
+      canonicalize(policyWith([rule('tcp', [22, 22], '10.0.0.1')])),
+      undefined,
+    );
+    expect(written(inbound.lost)).toEqual(['tcp 22 10.0.0.1']);
+    expect(written(outbound.lost)).toEqual(['any 0.0.0.0/0 ::/0']);
+  });
+
+  it('stays exact where so many rules overlap that it lists them by address', () => {
+    const some = Array.from({ length: 400 }, (_, i) =>
+      rule('tcp', [1 + i * 40, 20_000 + i * 40], `10.0.${i >> 8}.${i & 255}/${24 + (i % 9)}`),
+    );
+    const [old, now] = [policyWith([]), policyWith(some)];
+    const { inbound } = policyDifference(canonicalize(old), canonicalize(now));
+    for (let i = 0; i < 400; i += 1) {
+      const packet: Packet = {
+        direction: 'inbound',
+        family: 4,
+        remote: 0x0a00_0000n + BigInt((i * 7919) % 768),
+        transport: { kind: 'tcp', dport: (i * 104_729) % 65_536 },
+      };
+      expect(countHolding(inbound.gained, packet)).toBe(Number(decide(now, packet).verdict === 'accept'));
+    }
+  });
+});

@@ -1,0 +1,45 @@
+/** Owns the algebra of port sets by number: differences, and the ports that a number stands for. */
+import { allPorts, noPorts, portCount, PortSets } from '../digest/port-sets.ts';
+import type { PortSpan } from './traffic.ts';
+
+/** Larger than any number of a set. */
+const base = 2 ** 26;
+
+export class PortAlgebra {
+  readonly sets = new PortSets();
+  readonly #differences = new Map<number, number>();
+  readonly #spans = new Map<number, readonly PortSpan[]>();
+
+  /** The ports of `a` that are not in `b`. */
+  minus(a: number, b: number): number {
+    if (a === noPorts || b === allPorts || a === b) return noPorts;
+    if (b === noPorts) return a;
+    const key = a * base + b;
+    const known = this.#differences.get(key);
+    if (known !== undefined) return known;
+    const { sets } = this;
+    const difference = sets.join(this.minus(sets.lower(a), sets.lower(b)), this.minus(sets.upper(a), sets.upper(b)));
+    this.#differences.set(key, difference);
+    return difference;
+  }
+
+  spans(set: number): readonly PortSpan[] {
+    const known = this.#spans.get(set);
+    if (known !== undefined) return known;
+    const spans: { from: number; to: number }[] = [];
+    const walk = (part: number, from: number, size: number): void => {
+      if (part === noPorts) return;
+      if (part !== allPorts) {
+        walk(this.sets.lower(part), from, size / 2);
+        walk(this.sets.upper(part), from + size / 2, size / 2);
+        return;
+      }
+      const last = spans.at(-1);
+      if (last?.to === from - 1) last.to = from + size - 1;
+      else spans.push({ from, to: from + size - 1 });
+    };
+    walk(set, 0, portCount);
+    this.#spans.set(set, spans);
+    return spans;
+  }
+}

@@ -1,0 +1,140 @@
+/** Owns the policy of each device in a snapshot: effective, with the addresses of its peers, and shared by devices that have the same. */
+import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../effective.ts';
+import { resolveGroup } from '../fleet/resolve.ts';
+import type { DeviceId, GroupId } from '../ids.ts';
+import type { Members, Peer, PolicyGroup } from '../rule.ts';
+import { SnapshotFleet } from './snapshot-fleet.ts';
+import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
+
+/** What a device's policy is; `missing` where a group of its list is not in the snapshot. */
+export type DevicePolicy = EffectivePolicy | MissingGroups;
+
+/** A group with the members that its peers had when it was resolved. */
+interface ResolvedGroup {
+  readonly members: readonly Members[];
+  readonly group: PolicyGroup;
+}
+
+/** Of each group the last resolution: it holds for every snapshot in which its peers are the same objects. */
+const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
+
+const peersOf = ({ inbound, outbound }: PolicyGroup): readonly Peer[] =>
+  [...inbound, ...outbound].flatMap(({ peers = [] }) => peers);
+
+/** Two of these that are one object mean the same; so do the groups in them. */
+export class DevicePolicies {
+  readonly fleet: SnapshotFleet;
+  readonly #snapshot: PolicySnapshot;
+  /** By what decides which groups are in effect: devices that share it share their policy. */
+  readonly #byCohort = new Map<string, DevicePolicy>();
+  readonly #cohorts = new WeakMap<SnapshotDevice, string>();
+  /** By the groups in effect. */
+  readonly #byGroups = new Map<string, EffectivePolicy>();
+  readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
+  /** Groups that apply by label, by the first label of their selectors, without which no device matches. */
+  #byLabel:
+    | { readonly everywhere: readonly PolicyGroup[]; readonly labels: ReadonlyMap<string, PolicyGroup[]> }
+    | undefined;
+
+  constructor(snapshot: PolicySnapshot) {
+    this.#snapshot = snapshot;
+    this.fleet = new SnapshotFleet(snapshot.devices);
+  }
+
+  /** The device's policy with the addresses of its peers; undefined where there is no such device. */
+  of(id: DeviceId): DevicePolicy | undefined {
+    const device = this.#snapshot.devices.get(id);
+    return device && this.ofDevice(device);
+  }
+
+  ofDevice(device: SnapshotDevice): DevicePolicy {
+    let cohort = this.#cohorts.get(device);
+    if (cohort === undefined) {
+      cohort = `${device.list.join(' ')}|${device.identity.labels.join(' ')}`;
+      this.#cohorts.set(device, cohort);
+    }
+    const known = this.#byCohort.get(cohort);
+    if (known !== undefined) return known;
+    const policy = this.#work(device);
+    this.#byCohort.set(cohort, policy);
+    return policy;
+  }
+
+  #work({ list, identity: { labels } }: SnapshotDevice): DevicePolicy {
+    const { groups, defaultGroup } = this.#snapshot;
+    const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
+    const policy = effectivePolicy({
+      list,
+      labels,
+      find,
+      defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),
+      byLabel: this.#candidates(labels),
+    });
+    if ('missing' in policy) return policy;
+    const { forbid = [], require = [] } = policy.guardrails ?? {};
+    const key = [policy.source, ...[policy.groups, forbid, require].map((some) => some.map(({ id }) => id).join(' '))];
+    const known = this.#byGroups.get(key.join('|'));
+    if (known !== undefined) return known;
+    const resolve = (some: readonly PolicyGroup[]): readonly PolicyGroup[] => some.map((group) => this.#resolve(group));
+    const resolved: EffectivePolicy = {
+      ...policy,
+      groups: resolve(policy.groups),
+      ...(policy.guardrails && { guardrails: { forbid: resolve(forbid), require: resolve(require) } }),
+    };
+    this.#byGroups.set(key.join('|'), resolved);
+    return resolved;
+  }
+
+  #candidates(labels: readonly string[]): Iterable<PolicyGroup> {
+    const { everywhere, labels: byLabel } = (this.#byLabel ??= this.#indexByLabel());
+    if (byLabel.size === 0) return everywhere;
+    return new Set([...everywhere, ...labels.flatMap((label) => byLabel.get(label) ?? [])]);
+  }
+
+  #indexByLabel() {
+    const everywhere: PolicyGroup[] = [];
+    const labels = new Map<string, PolicyGroup[]>();
+    for (const { group } of this.#snapshot.groups.values()) {
+      for (const selector of group.appliesTo ?? []) {
+        const first = 'labels' in selector ? selector.labels[0] : undefined;
+        if (first === undefined) everywhere.push(group);
+        else labels.set(first, [...(labels.get(first) ?? []), group]);
+      }
+    }
+    return { everywhere: [...new Set(everywhere)], labels };
+  }
+
+  #resolve(group: PolicyGroup): PolicyGroup {
+    const known = this.#resolved.get(group);
+    if (known !== undefined) return known;
+    const members = peersOf(group).map((peer) => this.fleet.addressesOf(peer));
+    const last = resolutions.get(group);
+    const isSame = last?.members.length === members.length && members.every((each, i) => each === last.members[i]);
+    const resolved = isSame && last !== undefined ? last.group : resolveGroup(group, this.fleet);
+    if (!isSame) resolutions.set(group, { members, group: resolved });
+    this.#resolved.set(group, resolved);
+    return resolved;
+  }
+}
+
+const policies = new WeakMap<PolicySnapshot, DevicePolicies>();
+
+/** The policies of a snapshot, each worked out once. */
+export function policiesOf(snapshot: PolicySnapshot): DevicePolicies {
+  let known = policies.get(snapshot);
+  if (known === undefined) policies.set(snapshot, (known = new DevicePolicies(snapshot)));
+  return known;
+}
+
+/** Whether both are made of the same groups, which are the same objects: then they mean the same. */
+export function isSameObjects(a: DevicePolicy | undefined, b: DevicePolicy | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined || 'missing' in a || 'missing' in b) return false;
+  const same = (x: readonly PolicyGroup[] = [], y: readonly PolicyGroup[] = []): boolean =>
+    x.length === y.length && x.every((group, i) => group === y[i]);
+  return (
+    same(a.groups, b.groups) &&
+    same(a.guardrails?.forbid, b.guardrails?.forbid) &&
+    same(a.guardrails?.require, b.guardrails?.require)
+  );
+}

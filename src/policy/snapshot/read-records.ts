@@ -1,0 +1,44 @@
+/** Owns the way from records to a snapshot: devices and groups as the API gives them. */
+import { deviceIdentity, type IdentityRecord } from '../fleet/identity.ts';
+import { readGroupRecord } from '../fleet/group-record.ts';
+import { parseDeviceId, parseGroupId } from '../ids.ts';
+import type { SnapshotChange, SnapshotDevice, SnapshotGroup } from './snapshot.ts';
+
+/** A device's record, as far as a snapshot needs it. */
+export interface DevicePolicyFields extends IdentityRecord {
+  readonly hostname?: string;
+  readonly security_groups?: readonly string[];
+}
+
+const snapshotDevice = (record: DevicePolicyFields): SnapshotDevice => ({
+  id: parseDeviceId(record.id),
+  hostname: record.hostname ?? '',
+  list: (record.security_groups ?? []).map(parseGroupId),
+  identity: deviceIdentity(record),
+});
+
+/** A group's record; what it says of its owner is read here, everything else by `readGroupRecord`. */
+interface OwnedRecord {
+  readonly is_default?: unknown;
+  readonly user_id?: unknown;
+}
+
+/** Throws `NotUnderstood` where the record has content that this version does not know. */
+function snapshotGroup(record: object): SnapshotGroup {
+  const { is_default, user_id }: OwnedRecord = record;
+  return {
+    group: readGroupRecord(record),
+    isDefault: is_default === true,
+    ...(typeof user_id === 'string' && { user_id }),
+  };
+}
+
+export const deviceChange = (record: DevicePolicyFields): SnapshotChange => {
+  const device = snapshotDevice(record);
+  return { kind: 'device', id: device.id, device };
+};
+
+export const groupChange = (record: object): SnapshotChange => {
+  const group = snapshotGroup(record);
+  return { kind: 'group', id: group.group.id, group };
+};

@@ -1,0 +1,194 @@
+/** Owns who the peers of rules are in a snapshot, and whose an address is. */
+import type { Address } from '../address.ts';
+import { isNamed } from '../fleet/fleet.ts';
+import type { DeviceIdentity } from '../fleet/identity.ts';
+import { peerKey } from '../fleet/selector.ts';
+import type { DeviceId } from '../ids.ts';
+import { mergeRanges, type Range, type RangeSet } from '../range.ts';
+import type { Family, Members, Peer } from '../rule.ts';
+import type { SnapshotDevice } from './snapshot.ts';
+import type { LayeredMap } from './layered-map.ts';
+
+type Devices = ReadonlyMap<DeviceId, SnapshotDevice>;
+
+interface OwnedAddress {
+  readonly value: bigint;
+  readonly device: SnapshotDevice;
+}
+
+const byValue = (a: OwnedAddress, b: OwnedAddress): number => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0);
+
+/** What is worked out once for the devices below all layers. */
+class DeviceIndex {
+  readonly #devices: Devices;
+  readonly #byLabel = new Map<string, SnapshotDevice[]>();
+  readonly #members = new Map<string, Members>();
+  #addresses: { readonly [F in Family]: readonly OwnedAddress[] } | undefined;
+
+  constructor(devices: Devices) {
+    this.#devices = devices;
+    for (const device of devices.values()) {
+      for (const label of device.identity.labels) {
+        const same = this.#byLabel.get(label);
+        if (same === undefined) this.#byLabel.set(label, [device]);
+        else same.push(device);
+      }
+    }
+  }
+
+  /** Those among which the devices that the peer names are. */
+  candidates(peer: Peer): Iterable<SnapshotDevice> {
+    if ('device_id' in peer) {
+      const device = this.#devices.get(peer.device_id as DeviceId);
+      return device === undefined ? [] : [device];
+    }
+    return 'labels' in peer ? (this.#byLabel.get(peer.labels[0] ?? '') ?? []) : this.#devices.values();
+  }
+
+  /** The same object for peers that always name the same devices. */
+  membersOf(peer: Peer): Members {
+    const key = peerKey(peer);
+    let members = this.#members.get(key);
+    if (members === undefined) this.#members.set(key, (members = membersOf(peer, this.candidates(peer))));
+    return members;
+  }
+
+  /** The addresses of all devices, ascending. */
+  addresses(family: Family): readonly OwnedAddress[] {
+    this.#addresses ??= ownedAddresses(this.#devices.values());
+    return this.#addresses[family];
+  }
+}
+
+function membersOf(peer: Peer, devices: Iterable<SnapshotDevice>): Members {
+  const ranges: { readonly [F in Family]: Range[] } = { 4: [], 6: [] };
+  for (const { identity } of devices) {
+    if (!isNamed(peer, identity)) continue;
+    for (const { family, value } of identity.addresses) ranges[family].push({ first: value, last: value });
+  }
+  return { v4: mergeRanges(ranges[4]), v6: mergeRanges(ranges[6]) };
+}
+
+function ownedAddresses(devices: Iterable<SnapshotDevice>): { readonly [F in Family]: readonly OwnedAddress[] } {
+  const all: { readonly [F in Family]: OwnedAddress[] } = { 4: [], 6: [] };
+  for (const device of devices) {
+    for (const { family, value } of device.identity.addresses) all[family].push({ value, device });
+  }
+  return { 4: all[4].sort(byValue), 6: all[6].sort(byValue) };
+}
+
+/** The place of the first address that is not below the value. */
+function placeOf(addresses: readonly OwnedAddress[], value: bigint): number {
+  let [low, high] = [0, addresses.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((addresses[middle] as OwnedAddress).value < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function* ownersIn(addresses: readonly OwnedAddress[], set: RangeSet): Generator<OwnedAddress> {
+  for (const { first, last } of set) {
+    for (let place = placeOf(addresses, first); place < addresses.length; place += 1) {
+      const owned = addresses[place] as OwnedAddress;
+      if (owned.value > last) break;
+      yield owned;
+    }
+  }
+}
+
+const indexes = new WeakMap<Devices, DeviceIndex>();
+
+function indexOf(devices: Devices): DeviceIndex {
+  let index = indexes.get(devices);
+  if (index === undefined) indexes.set(devices, (index = new DeviceIndex(devices)));
+  return index;
+}
+
+/** Each list has no doubles. */
+const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
+  a.length === b.length &&
+  a.every(({ family, value }) => b.some((one) => one.family === family && one.value === value));
+
+const addressesIf = (peer: Peer, identity: DeviceIdentity | undefined): readonly Address[] =>
+  identity !== undefined && isNamed(peer, identity) ? identity.addresses : [];
+
+/** What an address set is called: its devices, and whether it holds other addresses too. */
+export interface NamedSet {
+  /** By name, then by id; each once. */
+  readonly devices: readonly SnapshotDevice[];
+  /** Whether the set holds an address that no device has. */
+  readonly others: boolean;
+}
+
+const sizeOf = (set: RangeSet): bigint => set.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
+
+const byName = (a: SnapshotDevice, b: SnapshotDevice): number =>
+  a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1;
+
+/** The members of a peer are one object for as long as no layer changes them, also in other snapshots of the same devices. */
+export class SnapshotFleet {
+  readonly #devices: LayeredMap<DeviceId, SnapshotDevice>;
+  readonly #index: DeviceIndex;
+  readonly #members = new Map<string, Members>();
+  #changed: { readonly [F in Family]: readonly OwnedAddress[] } | undefined;
+
+  constructor(devices: LayeredMap<DeviceId, SnapshotDevice>) {
+    this.#devices = devices;
+    this.#index = indexOf(devices.below);
+  }
+
+  get(id: string): DeviceIdentity | undefined {
+    return this.#devices.get(id as DeviceId)?.identity;
+  }
+
+  addressesOf(peer: Peer): Members {
+    if (!this.#isTouched(peer)) return this.#index.membersOf(peer);
+    const key = peerKey(peer);
+    let members = this.#members.get(key);
+    if (members === undefined) this.#members.set(key, (members = membersOf(peer, this.#candidates(peer))));
+    return members;
+  }
+
+  /** The devices that the peer names. */
+  *devicesOf(peer: Peer): Generator<SnapshotDevice> {
+    for (const device of this.#candidates(peer)) if (isNamed(peer, device.identity)) yield device;
+  }
+
+  /** The devices whose own addresses are in the set. */
+  nameSet({ v4, v6 }: Members): NamedSet {
+    this.#changed ??= ownedAddresses([...this.#devices.changes.values()].flatMap((device) => device ?? []));
+    const devices = new Set<SnapshotDevice>();
+    let others = false;
+    for (const [family, set] of [[4, v4] as const, [6, v6] as const]) {
+      const values = new Set<bigint>();
+      for (const { value, device } of ownersIn(this.#index.addresses(family), set)) {
+        if (this.#devices.changes.has(device.id)) continue;
+        devices.add(device);
+        values.add(value);
+      }
+      for (const { value, device } of ownersIn(this.#changed[family], set)) {
+        devices.add(device);
+        values.add(value);
+      }
+      others ||= sizeOf(set) > BigInt(values.size);
+    }
+    return { devices: [...devices].sort(byName), others };
+  }
+
+  /** Whether a layer changes whom the peer stands for. */
+  #isTouched(peer: Peer): boolean {
+    for (const [id, device] of this.#devices.changes) {
+      const before = this.#devices.below.get(id);
+      if (!sameAddresses(addressesIf(peer, before?.identity), addressesIf(peer, device?.identity))) return true;
+    }
+    return false;
+  }
+
+  *#candidates(peer: Peer): Generator<SnapshotDevice> {
+    const { changes } = this.#devices;
+    for (const device of this.#index.candidates(peer)) if (!changes.has(device.id)) yield device;
+    for (const device of changes.values()) if (device !== undefined) yield device;
+  }
+}

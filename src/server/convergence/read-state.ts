@@ -1,0 +1,28 @@
+/** Owns the reading of an organization's devices and groups as they stand, in pages and slices. */
+import type { OrganizationId } from '../../policy/ids.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { ChangeLog, Entry, Projection } from '../store/contract/change-log.ts';
+
+/** Rows in one read. Records of groups may have some megabytes. */
+const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
+
+/** Gives `take` every record. One that changes meanwhile may come twice, and then the later state comes last. */
+export async function readState(
+  log: Pick<ChangeLog, 'readState'>,
+  org: OrganizationId,
+  slices: TimeSlices,
+  take: (entry: Entry) => void | Promise<void>,
+): Promise<void> {
+  for (const kind of ['device', 'security-groups'] as const) {
+    for (let after = 0; ;) {
+      const entries = await log.readState(org, { kinds: [kind], after, limit: rows[kind], deletions: false });
+      for (const entry of entries) {
+        await slices.next();
+        await take(entry);
+      }
+      const last = entries.at(-1);
+      if (last === undefined || entries.length < rows[kind]) break;
+      after = last.revision;
+    }
+  }
+}

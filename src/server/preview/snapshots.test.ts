@@ -1,0 +1,94 @@
+/** Proves that snapshots follow the log: loaded once, advanced by what is new, and loaded afresh where the history is another. */
+import { describe, expect, it } from 'vitest';
+import { parseDeviceId, parseOrganizationId } from '../../policy/ids.ts';
+import { processSlices } from '../scheduling/time-slices.ts';
+import type { Entry } from '../store/contract/change-log.ts';
+import { Snapshots } from './snapshots.ts';
+
+const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');
+const idOf = (n: number): string => `00000000-0000-4000-8000-0000000000d${n}`;
+
+const entry = (revision: number, n: number, hostname: string | undefined): Entry => ({
+  revision,
+  kind: 'device',
+  type: hostname === undefined ? 'delete' : 'change',
+  id: idOf(n),
+  json: JSON.stringify({ id: idOf(n), hostname, revision }),
+  only_for: undefined,
+  left_at: 0,
+});
+
+/** A log of devices in memory that counts what is asked of it. */
+class FakeLog {
+  readonly entries: Entry[] = [];
+  version = 'one';
+  reads = { state: 0, changes: 0 };
+
+  heads() {
+    const organizations = new Map([[org, { revision: this.entries.length, version: this.version }]]);
+    return Promise.resolve({ organizations, ended: [], endedThrough: '' });
+  }
+  readState(_org: string, { kinds, after }: { readonly kinds: readonly string[]; readonly after: number }) {
+    this.reads.state += 1;
+    if (!kinds.includes('device')) return Promise.resolve([]);
+    const newest = new Map(this.entries.map((each) => [each.id, each]));
+    return Promise.resolve([...newest.values()].filter(({ type, revision }) => type === 'change' && revision > after));
+  }
+  readChanges(_org: string, after: number, limit: number) {
+    this.reads.changes += 1;
+    return Promise.resolve(this.entries.slice(after, after + limit));
+  }
+}
+
+const open = () => {
+  const log = new FakeLog();
+  const snapshots = new Snapshots({ log, slices: processSlices(), monotonic: () => 0, clock: () => 1_000 });
+  const names = async (): Promise<string[]> => {
+    const { devices } = await snapshots.read(org);
+    return [...devices.values()].map(({ hostname }) => hostname).sort();
+  };
+  return { log, snapshots, names };
+};
+
+describe('snapshots of organizations', () => {
+  it('are loaded once, and then advanced by the log', async () => {
+    const { log, names, snapshots } = open();
+    log.entries.push(entry(1, 1, 'a'), entry(2, 2, 'b'));
+    expect(await names()).toEqual(['a', 'b']);
+    const { state } = log.reads;
+    log.entries.push(entry(3, 1, undefined), entry(4, 3, 'c'));
+    expect(await names()).toEqual(['b', 'c']);
+    expect(log.reads.state).toBe(state);
+    expect(await snapshots.read(org)).toMatchObject({ revision: 4, at: 1_000 });
+  });
+
+  it('stay as they are when the log goes on', async () => {
+    const { log, snapshots } = open();
+    log.entries.push(entry(1, 1, 'a'));
+    const before = await snapshots.read(org);
+    log.entries.push(entry(2, 1, 'renamed'));
+    const after = await snapshots.read(org);
+    const hostnameIn = ({ devices }: typeof before) => devices.get(parseDeviceId(idOf(1)))?.hostname;
+    expect([hostnameIn(before), hostnameIn(after)]).toEqual(['a', 'renamed']);
+  });
+
+  it('are loaded afresh where a part of the history was discarded', async () => {
+    const { log, names } = open();
+    log.entries.push(entry(1, 1, 'a'), entry(2, 2, 'lost'));
+    expect(await names()).toEqual(['a', 'lost']);
+    log.entries.splice(1, 1, entry(2, 3, 'other'));
+    log.version = 'two';
+    expect(await names()).toEqual(['a', 'other']);
+  });
+
+  it('are known up to a revision without a question to the log', async () => {
+    const { log, snapshots } = open();
+    log.entries.push(entry(1, 1, 'a'));
+    await snapshots.read(org);
+    const { changes } = log.reads;
+    log.entries.push(entry(2, 2, 'b'));
+    expect((await snapshots.atLeast(org, 1)).revision).toBe(1);
+    expect(log.reads.changes).toBe(changes);
+    expect((await snapshots.atLeast(org, 2)).revision).toBe(2);
+  });
+});
