@@ -52,7 +52,7 @@ const mostTouched = 200_000;
 function bordersOf(sets: Iterable<number>, ports: PortAlgebra): number[] {
   const borders = new Set<number>();
   for (const set of sets) for (const { from, to } of ports.spans(set)) borders.add(from).add(to + 1);
-  return [...borders].sort((a, b) => a - b);
+  return [...borders].toSorted((a, b) => a - b);
 }
 
 /** TCP or UDP: each address with the number of its port set. */

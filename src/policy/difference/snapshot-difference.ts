@@ -42,7 +42,7 @@ export class SnapshotComparison {
 
   /** Every device of either snapshot, in the order of the ids. */
   get ids(): readonly DeviceId[] {
-    return [...new Set([...this.#before.devices.keys(), ...this.#after.devices.keys()])].sort();
+    return [...new Set([...this.#before.devices.keys(), ...this.#after.devices.keys()])].toSorted();
   }
 
   /** What the device gains and loses; undefined where its policy means the same before and after. */

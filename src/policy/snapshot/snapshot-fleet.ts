@@ -74,7 +74,7 @@ function ownedAddresses(devices: Iterable<SnapshotDevice>): { readonly [F in Fam
   for (const device of devices) {
     for (const { family, value } of device.identity.addresses) all[family].push({ value, device });
   }
-  return { 4: all[4].sort(byValue), 6: all[6].sort(byValue) };
+  return { 4: all[4].toSorted(byValue), 6: all[6].toSorted(byValue) };
 }
 
 /** The place of the first address that is not below the value. */
@@ -174,7 +174,7 @@ export class SnapshotFleet {
       }
       others ||= sizeOf(set) > BigInt(values.size);
     }
-    return { devices: [...devices].sort(byName), others };
+    return { devices: [...devices].toSorted(byName), others };
   }
 
   /** Whether a layer changes whom the peer stands for. */

@@ -45,7 +45,7 @@ const open = () => {
   const snapshots = new Snapshots({ log, slices: processSlices(), monotonic: () => 0, clock: () => 1_000 });
   const names = async (): Promise<string[]> => {
     const { devices } = await snapshots.read(org);
-    return [...devices.values()].map(({ hostname }) => hostname).sort();
+    return [...devices.values()].map(({ hostname }) => hostname).toSorted();
   };
   return { log, snapshots, names };
 };

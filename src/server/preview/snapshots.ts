@@ -135,7 +135,7 @@ export class Snapshots {
 
   #letGo(used: OrganizationId): void {
     const now = this.#o.monotonic();
-    const oldest = [...this.#kept].filter(([org]) => org !== used).sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    const oldest = [...this.#kept].filter(([org]) => org !== used).toSorted(([, a], [, b]) => a.usedAt - b.usedAt);
     let characters = [...this.#kept.values()].reduce((sum, kept) => sum + kept.characters, 0);
     for (const [org, kept] of oldest) {
       if (now - kept.usedAt <= lingerMs && characters <= mostCharacters) continue;
