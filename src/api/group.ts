@@ -156,14 +156,17 @@ export const GroupWarning = Type.Object(
     pointer: Type.String({
       description: 'JSON pointer to the rule in the record; empty where it is about all of them.',
     }),
-    code: Type.Enum(['void_by_guardrail', 'not_compared'], {
+    code: Type.Enum(['void_by_guardrail', 'not_compared', 'same_name'], {
       description:
-        'Guardrails forbid all that the rule admits; or there is too much to compare, and further rules may be void.',
+        'Guardrails forbid all that the rule admits; or there is too much to compare, and further rules may be void; or other groups of the same owner have this name.',
     }),
     detail: Type.String({ description: 'A sentence for a person.' }),
     guardrail_ids: Type.Array(id<GroupId>('A guardrail.'), {
       description: 'The guardrails that make the rule void, together; or that were not compared.',
     }),
+    group_ids: Type.Optional(
+      Type.Array(id<GroupId>('A group.'), { description: 'The other groups with this name; only with `same_name`.' }),
+    ),
   },
   { ...strict, $id: 'GroupWarning', title: 'GroupWarning' },
 );

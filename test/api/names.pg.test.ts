@@ -288,3 +288,34 @@ describe('bounds', () => {
     expect(faults(widened)).toEqual([' too_many_ranges']);
   });
 });
+
+test('a second group with the name and owner of another is saved with a warning that names the other', async () => {
+  const place = await newPlace(stage.server);
+  const first = await group(place, { group_name: 'web' });
+  expect(first).not.toHaveProperty('warnings');
+  const warnings = [
+    {
+      pointer: '/group_name',
+      code: 'same_name',
+      detail: expect.stringContaining('already has a group with the name web'),
+      guardrail_ids: [],
+      group_ids: [first.id],
+    },
+  ];
+  const second = await group(place, { group_name: 'web' });
+  expect(second.warnings).toEqual(warnings);
+  const other = await group(place, {});
+  expect(await patch(place, other.id, { group_description: 'x' })).not.toHaveProperty('warnings');
+  expect(await patch(place, second.id, { group_name: 'web' })).not.toHaveProperty('warnings');
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/security_groups/${second.id}`);
+  expect((await patch(place, other.id, { group_name: 'web' })).warnings).toEqual(warnings);
+  await patch(place, other.id, { group_name: 'other' });
+  const path = `${place.base}/security_groups/${second.id}/restore`;
+  const restored = await place.owner.api.expect(200, 'POST', path, { revision: second.revision });
+  expect(restored.warnings).toEqual(warnings);
+  // Another owner may use the name.
+  const mine = await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+    group_name: 'web',
+  });
+  expect(mine).not.toHaveProperty('warnings');
+});

@@ -59,6 +59,15 @@ describe('making a group', () => {
     const groups = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`);
     const copy = groups.find((one: Json) => one.group_name === `${group.group_name} copy`);
     expect([copy.user_id, copy.inbound_rules]).toEqual([undefined, [tcp(8443)]]);
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/new?from=${group.id}`);
+    await page.getByRole('textbox', { name: 'Name' }).fill(group.group_name);
+    await page.getByRole('button', { name: 'Create the group' }).click();
+    const question = page.getByRole('dialog', { name: 'Use this name twice?' });
+    await question.getByRole('button', { name: 'Cancel' }).click();
+    await question.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Create the group' }).click();
+    await question.getByRole('button', { name: 'Create a second group' }).click();
+    await expectShown(page.getByRole('heading', { name: group.group_name, exact: true }));
   });
 });
 

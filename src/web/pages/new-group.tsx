@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { BackIcon } from '../components/icons.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
@@ -45,7 +46,8 @@ export function NewGroupPage(): ReactNode {
   const touched = useRef(false);
   const meant = useMemo(() => (isOrganizations ? draft : { ...draft, appliesTo: [] }), [draft, isOrganizations]);
   const { content, problems } = useMemo(() => judge(meant, { names, guardrail }), [meant, names, guardrail]);
-  const { start, busy, fault } = useWrite(async () => {
+  const [confirmation, setConfirmation] = useState<Confirmation>();
+  const create = async (): Promise<void> => {
     if (content === undefined) return;
     const { applies_to, ...rest } = content;
     const body = { ...rest, ...(applies_to.length > 0 && { applies_to }) };
@@ -57,10 +59,21 @@ export function NewGroupPage(): ReactNode {
         : `${made.group_name} is there. Attach it to devices to make it count.`,
     );
     await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
+  };
+  const { start, busy, fault } = useWrite(async () => {
+    const owned = [...groupById.values()].filter(({ user_id }) => user_id === (isOrganizations ? undefined : me.id));
+    if (!owned.some(({ group_name }) => group_name === content?.group_name)) return create();
+    setConfirmation({
+      title: 'Use this name twice?',
+      body: `${isOrganizations ? 'The organization' : 'You'} already ${isOrganizations ? 'has' : 'have'} a group with the name ${content?.group_name ?? ''}. Commands then find both by id only.`,
+      action: 'Create a second group',
+      act: create,
+    });
   });
   return (
     <div className="page">
       <LeaveGuard guarded={() => touched.current} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <Link className="link row small" to="/o/$org/groups" params={{ org }}>
         <BackIcon size={16} /> Groups
       </Link>

@@ -85,15 +85,18 @@ const create =
       outbound_rules = [],
       ...application
     } = readWrite(call, services);
-    const writing = services.store.groups.create(
-      org_id,
-      call.by,
-      scope === 'organization' ? scope : call.principal.user_id,
-      { group_name, group_description, inbound_rules, outbound_rules, ...application },
-    );
+    const owner = scope === 'organization' ? scope : call.principal.user_id;
+    const writing = services.store.groups.create(org_id, call.by, owner, {
+      group_name,
+      group_description,
+      inbound_rules,
+      outbound_rules,
+      ...application,
+    });
     const group = await written(writing, (unknown) => readGroupBody(call, services, undefined, unknown));
     const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
-    return withWarnings(services.store, org_id, group, pathFor(id, { org_id, sg_id: parseGroupId(group.id) }));
+    const location = pathFor(id, { org_id, sg_id: parseGroupId(group.id) });
+    return withWarnings(services.store, org_id, group, { location, named: { name: group_name, owner } });
   };
 
 const list =
@@ -140,7 +143,9 @@ const update: Handler<Update> = async (call, services) => {
   const options = { ...expectedRevision(call.ifMatch, now.revision), detach: call.query.detach };
   const writing = services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, options);
   const group = await written(writing, (unknown) => readGroupBody(call, services, now, unknown));
-  return withWarnings(services.store, org_id, group);
+  const { group_name: name } = patch;
+  const isNamed = name !== undefined && name !== now.record.group_name;
+  return withWarnings(services.store, org_id, group, isNamed ? { named: { name, owner: ownerOf(call) } } : {});
 };
 
 const remove: Handler<Delete> = async (call, { store }) => {

@@ -5,7 +5,7 @@ import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
 import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
-import type { SavedGroup } from '../../store/contract/groups.ts';
+import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Store } from '../../store/contract/store.ts';
 import { stored, type RecordResult } from '../call.ts';
@@ -119,15 +119,45 @@ async function warningsFor(store: Store, org: OrganizationId, written: SavedGrou
   return skipped.size === 0 ? [...found.values()] : [...found.values(), notCompared([...skipped])];
 }
 
+/** Two groups of one owner may have one name; commands then find them by id only. */
+async function sameNameWarnings(
+  store: Store,
+  org: OrganizationId,
+  id: GroupId,
+  { name, owner }: GivenName,
+): Promise<readonly GroupWarning[]> {
+  const ids = await store.groups.sameName(org, owner, name, id);
+  if (ids.length === 0) return [];
+  const whose = owner === 'organization' ? 'The organization' : 'The same user';
+  const detail = `${whose} already has a group with the name ${name} (${ids.join(', ')}).`;
+  return [{ pointer: '/group_name', code: 'same_name', detail, guardrail_ids: [], group_ids: [...ids] }];
+}
+
+export interface GivenName {
+  readonly name: string;
+  readonly owner: GroupOwner;
+}
+
+export interface WarningOptions {
+  /** Where the new record is. */
+  readonly location?: string;
+  /** The name that the write gave to the group. */
+  readonly named?: GivenName | undefined;
+}
+
 /** The answer to a write of a group. */
 export async function withWarnings(
   store: Store,
   org: OrganizationId,
   group: SavedGroup,
-  location?: string,
+  { location, named }: WarningOptions = {},
 ): Promise<RecordResult> {
   const answer = stored(group, location);
-  const warnings = await warningsFor(store, org, group);
+  const [voids, names] = await Promise.all([
+    warningsFor(store, org, group),
+    named === undefined ? [] : sameNameWarnings(store, org, parseGroupId(group.id), named),
+  ]);
+  const warnings = [...names, ...voids];
   if (warnings.length === 0) return answer;
   return { ...answer, json: `${group.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
 }

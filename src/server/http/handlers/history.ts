@@ -78,7 +78,9 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   if (group !== undefined) {
     const { guardrail: _fixed, ...patch } = readGroupBody(typed, services, group);
     const options = { ...expected, restores: true, detach: call.query.detach };
-    return withWarnings(store, org_id, await store.groups.update(org_id, call.by, owner, sg_id, patch, options));
+    const restored = await store.groups.update(org_id, call.by, owner, sg_id, patch, options);
+    const { group_name: name = '' } = patch;
+    return withWarnings(store, org_id, restored, name === group.record.group_name ? {} : { named: { name, owner } });
   }
   if (deletedGroup?.record.is_default === true) {
     throw new HttpError(
@@ -89,7 +91,8 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const { group_name = '', group_description = '', ...rules } = readGroupBody(typed, services);
   const { inbound_rules = [], outbound_rules = [], ...application } = rules;
   const body = { group_name, group_description, inbound_rules, outbound_rules, ...application };
-  return withWarnings(store, org_id, await store.groups.recreate(org_id, call.by, owner, sg_id, body));
+  const recreated = await store.groups.recreate(org_id, call.by, owner, sg_id, body);
+  return withWarnings(store, org_id, recreated, { named: { name: group_name, owner } });
 };
 
 /** The group that the guard has found, standing or deleted. */

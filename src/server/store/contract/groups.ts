@@ -76,6 +76,8 @@ export interface Groups {
     org: OrganizationId,
     id: GroupId,
   ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[]>;
+  /** Groups of the owner that have this name, other than the group itself; at most a few. */
+  sameName(org: OrganizationId, owner: GroupOwner, name: string, id: GroupId): Promise<readonly GroupId[]>;
   /**
    * Gives the record as last known with the revision of its deletion. Held by devices, by list or by label, or enrollment keys: `group_in_use`, or with
    * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a

@@ -1,5 +1,11 @@
 /** Owns security groups in the store: who sees them, and how they come, change and go. */
-import { parseDeviceId, parseEnrollmentKeyId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import {
+  parseDeviceId,
+  parseEnrollmentKeyId,
+  parseGroupId,
+  type GroupId,
+  type OrganizationId,
+} from '../../../policy/ids.ts';
 import { countRanges } from '../../../policy/normalize.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
@@ -328,6 +334,11 @@ export function groupsIn(context: Context): Groups {
         guardrails: forbids.flatMap((one) => byId.get(one) ?? []),
         devices,
       }));
+    },
+
+    async sameName(org, owner, name, id) {
+      const rows = await reads.run(sql.findSameName, [org, name, ownerValue(owner), id]);
+      return rows.map((row) => parseGroupId(row.id));
     },
 
     async delete(org, by, owner, id, options = {}) {

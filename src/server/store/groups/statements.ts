@@ -37,6 +37,12 @@ export const findGroups = statement<BodyRow>(
   `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
+/** Values: organization, name, owner as in `ownedBy`, the group that is not counted. */
+export const findSameName = statement<{ id: string }>(
+  'groups_same_name',
+  `SELECT g.id FROM security_groups g WHERE g.org_id = $1 AND g.group_name = $2 AND ${ownedBy} AND g.id <> $4 ORDER BY g.id LIMIT 8`,
+);
+
 const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({
     kind: 'security-groups',

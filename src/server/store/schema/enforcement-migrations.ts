@@ -178,4 +178,9 @@ export const enforcementMigrations: readonly Migration[] = [
       $$;
     `,
   },
+  {
+    version: 26,
+    title: 'groups by name',
+    sql: `CREATE INDEX security_groups_name ON security_groups (org_id, group_name);`,
+  },
 ];
