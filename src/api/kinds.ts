@@ -5,6 +5,9 @@ export type WatchKind = (typeof watchKinds)[number];
 
 export const watchContentType = 'application/json;stream=watch';
 
+/** Seconds of silence after which the server sends a heartbeat on a stream. */
+export const heartbeatHeader = 'Heartbeat-Interval';
+
 /** What a reader says in `Prefer` that wants to be asked for its word: lines of the type `report` between documents. */
 export const reportPreference = 'report-lines';
 
@@ -14,6 +17,9 @@ export const reportPreference = 'report-lines';
  */
 export const signsPreference = 'signs-of-life';
 export const heartbeatPreference = 'heartbeat';
+
+/** What a reader says in `Prefer` that wants the token of each revision, to resume with both. */
+export const tokensPreference = 'history-tokens';
 
 /** The protocol that a stream becomes by `Upgrade`: the same lines, without chunks, and the reader sends a line feed as a sign of life. */
 export const watchProtocol = 'ringfence-watch';

@@ -54,6 +54,13 @@ const headers = {
   ETag: header('`"<revision>"` of the record.'),
   Location: header('Path of the new record.', { type: 'string', format: 'uri-reference' }),
   Link: header('`<…>; rel="next"` while more records follow.'),
+  'Heartbeat-Interval': header('Seconds of silence after which the server sends a heartbeat.', {
+    type: 'number',
+    exclusiveMinimum: 0,
+  }),
+  'Preference-Applied': header(
+    '`history-tokens`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
+  ),
   'Retry-After': header('Seconds to wait.', { type: 'integer', minimum: 0 }),
   'WWW-Authenticate': header('How to authenticate.'),
 };
@@ -90,6 +97,12 @@ function success(operation: Operation, components: Components): JsonObject {
       ...(etag ? { ETag: headers.ETag } : {}),
       ...(kind === 'created' ? { Location: headers.Location } : {}),
       ...(kind === 'list' ? { Link: headers.Link } : {}),
+      ...(kind === 'stream'
+        ? {
+            'Heartbeat-Interval': headers['Heartbeat-Interval'],
+            'Preference-Applied': headers['Preference-Applied'],
+          }
+        : {}),
     },
     content: {
       [kind === 'stream' ? watchContentType : 'application/json']: {
@@ -98,6 +111,16 @@ function success(operation: Operation, components: Components): JsonObject {
     },
   };
 }
+
+const streamPreferences = {
+  name: 'Prefer',
+  in: 'header',
+  required: false,
+  description:
+    'A list of `report-lines` (documents of the type `report`), `history-tokens` (the token of each revision, and documents of the type `heartbeat`) ' +
+    'and `signs-of-life` (the reader shows that it is there).',
+  schema: { type: 'string' },
+};
 
 function parameters(operation: Operation, components: Components): Json[] {
   const inPath = operation.params.map((name) => ({
@@ -124,7 +147,7 @@ function parameters(operation: Operation, components: Components): Json[] {
         },
       ]
     : [];
-  return [...inPath, ...inQuery, ...inHeader];
+  return [...inPath, ...inQuery, ...inHeader, ...(operation.answer.kind === 'stream' ? [streamPreferences] : [])];
 }
 
 function describe(operation: Operation, components: Components): JsonObject {

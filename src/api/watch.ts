@@ -19,6 +19,15 @@ export const WatchItem = Type.Object(
           'Only changes with a greater revision are sent, deletions included. 0 or absent: the full current set first.',
       }),
     ),
+    token: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description:
+          'The token that came with the revision in `gt_revision` (`Prefer: history-tokens`). If the revision has another token by now, the answer is 410: ' +
+          'the database lost a part of its history.',
+      }),
+    ),
     view: Type.Optional(
       Type.Enum(['full', 'identity'], {
         description:
@@ -50,22 +59,69 @@ export type DepartedGroup = Wire<typeof DepartedGroup>;
 
 const many = Type.Optional(Type.Enum([...watchKinds], { description: 'Present when more than one kind is watched.' }));
 
+const token = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'With `Prefer: history-tokens`: the token of the revision. Send both to resume.',
+  }),
+);
+
 /** One line of the stream. A lone line feed between documents is a heartbeat. */
 export const WatchDocument = Type.Union(
   [
     Type.Object(
-      { type: Type.Literal('change'), kind: many, value: Type.Union([Device, DeviceIdentity, SecurityGroup]) },
+      { type: Type.Literal('change'), kind: many, token, value: Type.Union([Device, DeviceIdentity, SecurityGroup]) },
       strict,
     ),
     Type.Object(
       {
         type: Type.Literal('delete'),
         kind: many,
+        token,
         value: Type.Union([Device, DeviceIdentity, SecurityGroup, DepartedGroup]),
       },
       strict,
     ),
-    Type.Object({ type: Type.Literal('tail'), kind: many }, strict),
+    Type.Object(
+      {
+        type: Type.Literal('tail'),
+        kind: many,
+        revision: Type.Optional({
+          ...Revision,
+          description: 'With `Prefer: history-tokens`: everything of the kind up to this revision has been sent.',
+        }),
+        token,
+      },
+      strict,
+    ),
+    Type.Object(
+      {
+        type: Type.Literal('heartbeat'),
+        revision: { ...Revision, description: 'Everything up to this revision has been sent.' },
+        token,
+      },
+      { ...strict, description: 'With `Prefer: history-tokens`, instead of a lone line feed.' },
+    ),
+    Type.Object(
+      {
+        type: Type.Literal('report'),
+        revision: { ...Revision, description: 'Everything up to this revision has been sent.' },
+        token,
+      },
+      {
+        ...strict,
+        description:
+          'With `Prefer: report-lines`: someone waits until this device has put everything up to the revision in force and reported it.',
+      },
+    ),
+    Type.Object(
+      { type: Type.Literal('end') },
+      {
+        ...strict,
+        description: 'The last line of a stream that goes both ways (`Upgrade: ringfence-watch`) and ends properly.',
+      },
+    ),
   ],
   { $id: 'WatchDocument', title: 'WatchDocument' },
 );

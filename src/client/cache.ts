@@ -52,6 +52,7 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   #listing = 1;
   #complete = false;
   #position = 0;
+  #token: string | undefined;
 
   readonly #keep: (record: R[K]) => boolean | R[K];
   readonly #most: number;
@@ -81,8 +82,14 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   get position(): number {
     return this.#position;
   }
-  advance(revision: number): void {
-    if (revision > this.#position) this.#position = revision;
+  /** The token that came with the position. Undefined where the server sent none. */
+  get token(): string | undefined {
+    return this.#token;
+  }
+  advance(revision: number, token: string | undefined): void {
+    if (revision < this.#position) return;
+    this.#token = token ?? (revision === this.#position ? this.#token : undefined);
+    this.#position = revision;
   }
 
   /**
@@ -93,6 +100,7 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
     this.#listing += 1;
     this.#complete = false;
     this.#position = 0;
+    this.#token = undefined;
   }
 
   /** Takes one event in; undefined when it is no news. */

@@ -20,6 +20,7 @@ export interface ChangeEvent<K extends WatchKind, R extends WatchedByIdentity = 
   readonly kind: K;
   readonly id: WatchedId[K];
   readonly revision: number;
+  readonly token?: string | undefined;
   readonly value: R[K];
 }
 
@@ -29,14 +30,28 @@ export interface DeleteEvent<K extends WatchKind, R extends WatchedByIdentity = 
   readonly kind: K;
   readonly id: WatchedId[K];
   readonly revision: number;
+  readonly token?: string | undefined;
   readonly value: R[K] | (K extends 'security-groups' ? DepartedGroup : never);
 }
 
-/** The initial set of this kind is complete. */
+/** The initial set of this kind is complete. Where tokens are asked for, it says up to which revision. */
 export interface TailEvent<K extends WatchKind> {
   readonly type: 'tail';
   readonly kind: K;
+  readonly revision?: number | undefined;
+  readonly token?: string | undefined;
 }
+
+/** A revision up to which everything has come, and its token (reference 4.3 (28)). */
+export interface StreamPosition {
+  readonly revision: number;
+  readonly token?: string | undefined;
+}
+
+export const isRevision = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= largestRevision;
+export const isToken = (value: unknown): value is string | undefined =>
+  value === undefined || (typeof value === 'string' && value.length > 0 && value.length <= 64);
 
 const isText = (value: unknown): boolean => typeof value === 'string';
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
@@ -152,17 +167,20 @@ export function documentReader(
       throw badAnswer('a line of the stream is not JSON', undefined, cause);
     }
     if (!isObject(document)) return refuse('is not an object');
-    const { type, value } = document;
+    const { type, value, token } = document;
     const kind = kinds.find((asked) => asked === (document['kind'] ?? only));
     if (kind === undefined) return refuse('has a kind that was not requested');
-    if (type === 'tail') return { type, kind };
+    if (!isToken(token)) return refuse('has a wrong token');
+    if (type === 'tail') {
+      const { revision } = document;
+      if (revision === undefined) return { type, kind };
+      return isRevision(revision) ? { type, kind, revision, token } : refuse('has a wrong revision');
+    }
     if (type !== 'change' && type !== 'delete') return refuse('has a type that this client does not know');
     if (!isObject(value)) return refuse('has no value');
     const { id, revision } = value;
     if (!isUuid(id)) return refuse('has no id');
-    if (typeof revision !== 'number' || !Number.isInteger(revision) || revision < 0 || revision > largestRevision) {
-      return refuse('has no revision');
-    }
+    if (!isRevision(revision)) return refuse('has no revision');
     // By identity a document does not say whose it is.
     const isIdentity = byIdentity.has(kind);
     if (!isIdentity && value[organizationField[kind]] !== organizationId)
@@ -172,6 +190,7 @@ export function documentReader(
         if (!check(value[name])) return refuse(`has a wrong ${name}`);
       }
     }
-    return { type, kind, id: id.toLowerCase(), revision, value } as unknown as WatchEvent;
+    const event = { type, kind, id: id.toLowerCase(), revision, value };
+    return (token === undefined ? event : { ...event, token }) as unknown as WatchEvent;
   };
 }

@@ -273,3 +273,65 @@ describe('a revision that is gone', () => {
     expect(streams.length).toBeLessThan(12);
   });
 });
+
+describe('an informer that is sent tokens', () => {
+  const withToken = (document: object, token: string) => ({ ...document, token });
+
+  it('asks for them, and resumes with the revision and the token that came last, whatever brought them', async () => {
+    const { clock, stream, asked, seen } = informed(['device', 'security-groups']);
+    await turn();
+    expect(seen.at(-1)?.headers['prefer']).toContain('history-tokens');
+    stream().send(
+      withToken(change(device(1, 3), 'device'), 'a'),
+      withToken({ ...tail('device'), revision: 4 }, 'a'),
+      withToken(change(group(1, 2), 'security-groups'), 'a'),
+    );
+    await turn();
+    stream().cut();
+    await clock.advance(500);
+    expect(asked()).toEqual([
+      { kind: 'device', gt_revision: 4, token: 'a' },
+      { kind: 'security-groups', gt_revision: 2, token: 'a' },
+    ]);
+    stream().send(
+      withToken({ ...tail('device'), revision: 4 }, 'a'),
+      withToken({ ...tail('security-groups'), revision: 4 }, 'a'),
+      withToken(change(device(1, 7), 'device'), 'b'),
+    );
+    await turn();
+    stream().cut();
+    await clock.advance(500);
+    expect(asked()).toEqual([
+      { kind: 'device', gt_revision: 7, token: 'b' },
+      { kind: 'security-groups', gt_revision: 7, token: 'b' },
+    ]);
+    stream().send(
+      withToken({ ...tail('device'), revision: 7 }, 'b'),
+      withToken({ ...tail('security-groups'), revision: 7 }, 'b'),
+    );
+    stream().send({ type: 'heartbeat', revision: 9, token: 'c' });
+    await turn(3);
+    stream().cut();
+    await clock.advance(2_000);
+    expect(asked()).toEqual([
+      { kind: 'device', gt_revision: 9, token: 'c' },
+      { kind: 'security-groups', gt_revision: 9, token: 'c' },
+    ]);
+  });
+
+  it('does without where a server of an earlier version refuses the field, and resumes from the same revision', async () => {
+    const refusal = () =>
+      problem(422, { code: 'invalid', errors: [{ pointer: '/0/token', code: 'unknown_field', detail: 'No.' }] });
+    const { clock, stream, asked, told } = informed(['device'], { answers: [undefined, refusal, undefined] });
+    await turn();
+    stream().send(withToken(change(device(1, 3)), 'a'), tail());
+    await turn();
+    stream().cut();
+    await clock.advance(500);
+    await turn();
+    expect(asked()).toEqual([{ kind: 'device', gt_revision: 3 }]);
+    stream().send(change(device(1, 5)), tail());
+    await turn();
+    expect(told).toEqual(['added device 1 3', 'updated device 1 3>5']);
+  });
+});

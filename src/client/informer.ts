@@ -3,12 +3,21 @@ import type { WatchKind } from '../api/kinds.ts';
 import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
 import { Backoff, type BackoffOptions } from './backoff.ts';
 import { Cache, type Change, type View } from './cache.ts';
-import type { WatchEvent } from './document.ts';
+import type { StreamPosition, WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { Listeners, type Unsubscribe } from './listeners.ts';
 import { initialState, type ConnectionState } from './state.ts';
 import type { SignOptions } from './signs.ts';
+import {
+  healsByWaiting,
+  isAnsweredOnTheWay,
+  isGarbled,
+  isUnanswered,
+  longestUnanswered,
+  refusedFields,
+  type OptionalField,
+} from './stream-failure.ts';
 import { BatchStream } from './watch.ts';
 
 export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentity = Watched> {
@@ -107,21 +116,6 @@ interface StreamEnd {
   readonly settled: boolean;
 }
 
-const healsByWaiting = (error: RingfenceError): boolean => error.retryable || error.code === 'revision_gone';
-const isRefusalOfView = (error: RingfenceError | undefined): boolean =>
-  error?.errors.some(({ pointer, code }) => code === 'unknown_field' && /^\/\d+\/view$/.test(pointer)) === true;
-/** Milliseconds between two attempts where nothing answers: the network may be back any moment, and asking loads nobody. */
-const longestUnanswered = 5_000;
-const isUnanswered = ({ code, cause }: RingfenceError): boolean =>
-  code === 'silent' ||
-  code === 'timed_out' ||
-  (code === 'unreachable' && !(cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'));
-/** Something between us and the server answered, for the server's own answers have an id. */
-const isAnsweredOnTheWay = (error: RingfenceError | undefined): boolean =>
-  error?.status !== undefined && error.requestId === undefined;
-const isGarbled = (error: RingfenceError | undefined): boolean =>
-  error?.code === 'bad_answer' || error?.code === 'document_too_large';
-
 class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implements Informer<K, R> {
   readonly #options: StreamInformerOptions<K, R>;
   readonly #caches: ReadonlyMap<K, Cache<K, R>>;
@@ -135,8 +129,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   /** Ends the stream that is followed. */
   #endStream: (() => void) | undefined;
   #relistPending = false;
-  /** The server is of a version that knows no view of devices. */
-  #knowsNoView = false;
+  /** What the server does not know, because it is of an earlier version. */
+  #unknownFields: ReadonlySet<OptionalField> = new Set();
   /** Whether the next stream asks to go both ways. */
   #upgrade = true;
 
@@ -237,10 +231,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (signal.aborted) return;
       if (this.#relistPending) continue;
       const { error } = end;
-      // A server of an earlier version: it gives whole records, in which everything asked for stands too.
-      const refusesView = !this.#knowsNoView && isRefusalOfView(error);
-      this.#knowsNoView = refusesView;
-      if (refusesView) continue;
+      // A server of an earlier version: it gives whole records, in which everything asked for stands too, and it knows no tokens.
+      const refused = refusedFields(error).filter((field) => !this.#unknownFields.has(field));
+      this.#unknownFields = new Set(refused.length > 0 ? [...this.#unknownFields, ...refused] : []);
+      if (refused.length > 0) continue;
       if (error !== undefined) {
         this.#enter({ lastError: { error, at: client.transport.clock.now() } });
         if (giveUp(error)) throw error;
@@ -273,7 +267,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
         signal: stream.signal,
         ...(silence !== undefined && { silence }),
         ...(signs && { signs: { ...signs, upgrade: this.#upgrade } }),
-        ...(onReport && { onReport: (revision: number) => this.#reportAsked(revision, tails, onReport) }),
+        onPosition: (position: StreamPosition) => this.#reach(position, tails),
+        ...(onReport && {
+          onReport: (position: StreamPosition) => this.#reach(position, tails) && onReport(position.revision),
+        }),
       };
       documents = new BatchStream<K, R>(client, organization, this.#items(), options);
       for (let batch = await documents.next(); batch !== undefined; batch = await documents.next()) {
@@ -300,11 +297,13 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
    * tells that everything missed has come, and where the order by kind ends and the common order begins.
    */
   #items(): readonly (WatchItem & { readonly kind: K })[] {
-    const deviceView = this.#knowsNoView ? 'full' : this.#options.deviceView;
-    return [...this.#caches.values()].map(({ kind, position }) => ({
+    const deviceView = this.#unknownFields.has('view') ? 'full' : this.#options.deviceView;
+    const hasTokens = !this.#unknownFields.has('token');
+    return [...this.#caches.values()].map(({ kind, position, token }) => ({
       kind,
       ...(deviceView === 'identity' && kind === 'device' && { view: deviceView }),
       ...(position > 0 && { gt_revision: position }),
+      ...(hasTokens && position > 0 && token !== undefined && { token }),
     }));
   }
 
@@ -317,6 +316,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (cache === undefined) continue;
       if (event.type === 'tail') {
         tails.add(cache.kind);
+        if (event.revision !== undefined) cache.advance(event.revision, event.token);
         changes.push(...cache.finish());
         continue;
       }
@@ -324,8 +324,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (change !== undefined) changes.push(change);
       // Before the last tail the kinds come one after the other, and a revision tells nothing about the other kinds.
       // After it they come in one common order: whoever shows a revision has shown all before, of every kind.
-      if (tails.size < this.#caches.size) cache.advance(event.revision);
-      else for (const each of this.#caches.values()) each.advance(event.revision);
+      if (tails.size < this.#caches.size) cache.advance(event.revision, event.token);
+      else for (const each of this.#caches.values()) each.advance(event.revision, event.token);
     }
     if (changes.length > 0) this.#changes.tell(changes);
     // Whoever was told may want everything once more: then this listing is not the last.
@@ -337,10 +337,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   /** Everything up to the revision has come: it is where every kind stands, also where the last of it was nothing to be seen here. */
-  #reportAsked(revision: number, tails: ReadonlySet<K>, tell: (revision: number) => void): void {
-    if (tails.size < this.#caches.size) return;
-    for (const cache of this.#caches.values()) cache.advance(revision);
-    tell(revision);
+  #reach({ revision, token }: StreamPosition, tails: ReadonlySet<K>): boolean {
+    if (tails.size < this.#caches.size) return false;
+    for (const cache of this.#caches.values()) cache.advance(revision, token);
+    return true;
   }
 
   /** Grows with every position and every listing that becomes whole. */

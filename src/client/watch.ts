@@ -2,15 +2,24 @@
 import { limits } from '../api/limits.ts';
 import {
   endLine,
+  heartbeatHeader,
   heartbeatPreference,
   reportPreference,
   signsPreference,
+  tokensPreference,
   watchProtocol,
   type WatchKind,
 } from '../api/kinds.ts';
 import { pathFor, paths } from '../api/paths.ts';
 import type { Watched, WatchedByIdentity, WatchItem } from '../api/watch.ts';
-import { documentReader, type DocumentReader, type WatchEvent } from './document.ts';
+import {
+  documentReader,
+  isRevision,
+  isToken,
+  type DocumentReader,
+  type StreamPosition,
+  type WatchEvent,
+} from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { LineReader } from './lines.ts';
@@ -38,7 +47,12 @@ export interface WatchOptions {
    * Asks the server for lines that ask back: what the reader has made of everything up to this revision is waited for. Called after
    * the documents that came before the line; a server of an earlier version sends none.
    */
-  readonly onReport?: (revision: number) => void;
+  readonly onReport?: (position: StreamPosition) => void;
+  /**
+   * Asks the server for the token of each revision, to resume with both (`token` of documents and of items). Called when a heartbeat says up to which revision
+   * everything has come. A server of an earlier version sends no tokens.
+   */
+  readonly onPosition?: (position: StreamPosition) => void;
   /** Shows the server that this device is there, as often as the server asks for it. */
   readonly signs?: SignOptions;
 }
@@ -100,8 +114,8 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   /** Whether the stream goes both ways, and whether its last line has come. */
   #isTwoWay = false;
   #hasEnded = false;
-  /** Asked by a line; told once the documents before it were taken. */
-  #asked: number | undefined;
+  /** What lines between documents say; told once the documents before them were taken. */
+  #pending: (() => void)[] = [];
   /** Ends the wait that is under way. */
   #end: ((reason: unknown) => void) | undefined;
 
@@ -123,7 +137,9 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   /** The documents that came next; a heartbeat is none. Nothing at the stream's end. Asked again only after it has answered. */
   async next(): Promise<readonly WatchEvent<K, R>[] | undefined> {
     try {
-      if (this.#asked !== undefined) this.#tellAsked(this.#asked);
+      const pending = this.#pending;
+      this.#pending = [];
+      for (const tell of pending) tell();
       const reader = (this.#reader ??= await this.#withTimeout(() => this.#open()));
       const { done, value: chunk } = await this.#withTimeout(() => reader.read());
       if (!done && chunk !== undefined) return this.#documents(chunk);
@@ -148,22 +164,24 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
 
   readonly #onAbort = (): void => this.#own.abort(this.#options.signal?.reason);
 
-  #tellAsked(revision: number): void {
-    this.#asked = undefined;
-    this.#options.onReport?.(revision);
-  }
-
   async #open(): Promise<ByteReader> {
-    const { signs, onReport, silence } = this.#options;
+    const { signs, onReport, onPosition, silence } = this.#options;
     const { transport } = this.#client;
-    const prefer = [...(onReport ? [reportPreference] : []), ...(signs ? [signsPreference] : [])];
+    const prefer = [
+      ...(onReport ? [reportPreference] : []),
+      ...(onPosition ? [tokensPreference] : []),
+      ...(signs ? [signsPreference] : []),
+    ];
     const upgrade = signs?.upgrade === false ? undefined : signs && watchProtocol;
     const asking = { signal: this.#own.signal, prefer, upgrade };
     const { body, headers, write } = await open(transport, this.#organization, this.#items, asking);
     this.#isTwoWay = write !== undefined;
     const applied = appliedPreferences(headers.get('preference-applied'));
-    const [every, heartbeat] = [applied.get(signsPreference), applied.get(heartbeatPreference)];
-    if (heartbeat !== undefined) this.#silence = silence ?? Math.max((heartbeat * 5) / 3, shortestSilence);
+    const every = applied.get(signsPreference);
+    const interval = headers.get(heartbeatHeader);
+    // A server of an earlier version tells it only to those that show signs of life.
+    const heartbeat = interval === null ? applied.get(heartbeatPreference) : Number(interval) * 1_000;
+    if (heartbeat !== undefined) this.#silence = silence ?? silenceFor(heartbeat);
     if (signs !== undefined && every !== undefined) {
       this.#signs = new SignsOfLife({
         every,
@@ -178,16 +196,18 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
 
   #documents(chunk: Uint8Array): readonly WatchEvent<K, R>[] {
     const batch: WatchEvent[] = [];
-    const takesReports = this.#options.onReport !== undefined;
+    const { onReport, onPosition } = this.#options;
     for (const line of this.#lines.push(chunk)) {
       if (isBlank(line)) continue;
       if (this.#isTwoWay && line === endLine) {
         this.#hasEnded = true;
         continue;
       }
-      const revision = takesReports ? askedRevision(line) : undefined;
-      if (revision === undefined) batch.push(this.#read(line));
-      else this.#asked = revision;
+      const reported = onReport && positionIn(line, 'report');
+      const reached = onPosition && positionIn(line, 'heartbeat');
+      if (reported !== undefined) this.#pending.push(() => onReport?.(reported));
+      else if (reached !== undefined) this.#pending.push(() => onPosition?.(reached));
+      else batch.push(this.#read(line));
     }
     return batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
   }
@@ -213,18 +233,25 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   }
 }
 
+const silenceFor = (heartbeat: number): number =>
+  heartbeat > 0 && heartbeat < 1e8 ? Math.max((heartbeat * 5) / 3, shortestSilence) : defaultSilence;
+
 const cutOff = (message: string, cause?: unknown): RingfenceError =>
   new RingfenceError({ code: 'cut_off', message, cause });
 
 const tooSilent = (silence: number): RingfenceError =>
   new RingfenceError({ code: 'silent', message: `no data and no heartbeat for ${silence / 1_000} s` });
 
-/** The revision of a line that asks back; nothing where it is another document. */
-function askedRevision(line: string): number | undefined {
-  // Nearly none is one.
-  if (!line.startsWith('{"type":"report"')) return undefined;
-  const [, revision] = /^\{"type":"report","revision":(\d{1,16})\}\r?$/.exec(line) ?? [];
-  return revision === undefined ? undefined : Number(revision);
+/** What a line of this type says between documents; nothing where it is another document. */
+function positionIn(line: string, type: 'report' | 'heartbeat'): StreamPosition | undefined {
+  // Nearly none is one, and none is long.
+  if (!line.startsWith(`{"type":"${type}"`) || line.length > 200) return undefined;
+  try {
+    const { revision, token } = JSON.parse(line) as { readonly revision?: unknown; readonly token?: unknown };
+    return isRevision(revision) && isToken(token) ? { revision, token } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const isBlank = (line: string): boolean => line === '' || line === '\r';

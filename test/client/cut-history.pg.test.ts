@@ -255,3 +255,48 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     await server.close();
   }
 });
+
+test('a snapshot that is put back while no server runs misleads no reader with tokens, although all lost revisions are given again', async () => {
+  const postgres = { freshUrl: () => Promise.resolve(database.url) } as unknown as TestPostgres;
+  const [, way] = ways[0] ?? [];
+  let server: TestServer = await startTestServer(postgres);
+  try {
+    const made = await newPlace(server);
+    /** The same place on the server that runs now. */
+    const place = (): Place => ({ ...made, member: { ...made.member, api: server.nobody.as(made.member.token) } });
+    const restarted = async (meanwhile: (() => Promise<void>) | undefined): Promise<void> => {
+      await server.close();
+      await meanwhile?.();
+      server = await startTestServer(postgres);
+    };
+    const follow = (item: object): EventStream => {
+      const headers = { Prefer: 'history-tokens' };
+      return new EventStream(server.url, made.member.token, made.org, [{ kind: 'device', ...item }], { headers });
+    };
+    const tokenAt = async (revision: number): Promise<string> => {
+      const stream = await follow({ gt_revision: revision - 1 }).tail();
+      stream.close();
+      return stream.documents.find(({ value }) => value?.revision === revision)?.token;
+    };
+    const kept = (await write(place(), 'kept')).at(-1) ?? 0;
+    await restarted(way?.take);
+    const lost = await write(place(), 'lost');
+    const last = lost.at(-1) ?? 0;
+    const [token, common] = [await tokenAt(last), await tokenAt(kept)];
+    await restarted(way?.putBack);
+    // No server has seen what is lost, so none lets the organization leap.
+    expect(await write(place(), 'later')).toEqual(lost);
+    const answer = async (item: object): Promise<number> =>
+      (await place().member.api.post(`${made.base}/events`, [{ kind: 'device', ...item }])).status;
+    expect(await answer({ gt_revision: last, token })).toBe(410);
+    expect(await tokenAt(last)).not.toBe(token);
+    // What both histories have in common can be resumed from, and goes on with the history of now.
+    const stream = await follow({ gt_revision: kept, token: common }).tail();
+    expect(keysOf(stream.documents.flatMap(({ value }) => value ?? []))).toEqual(
+      lost.map((_, n) => `later ${n}`).toSorted(),
+    );
+    stream.close();
+  } finally {
+    await server.close();
+  }
+});

@@ -329,6 +329,7 @@ describe('requests as bytes', () => {
         'Content-Type: application/json;stream=watch',
         'X-Accel-Buffering: no',
         'Transfer-Encoding: chunked',
+        'Heartbeat-Interval: 0.3',
       ];
       const stream = ['HTTP/1.1 200 OK', 'Date', 'Connection: close', ...common, ...own];
       expect(given.heads[0]?.toSorted()).toEqual(stream.toSorted());

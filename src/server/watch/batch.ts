@@ -1,8 +1,9 @@
 /** Owns batches: what the streams at one cursor are to be sent, put together once for all of them. */
 import type { UserId } from '../../policy/ids.ts';
 import { visible, type Frame, type Mask } from './frame.ts';
-import type { Ring } from './ring.ts';
-import { encode, formatKey, lineOf, type Format } from './wire.ts';
+import type { Ring } from './log/ring.ts';
+import type { RevisionTokens } from './log/revision-tokens.ts';
+import { encode, formatCount, formatKey, lineOf, type Format } from './wire.ts';
 
 export interface Batch {
   /** Where a stream stands once it has been sent this. */
@@ -22,7 +23,8 @@ export interface Selection {
 
 const selections = new Map<number, Selection>();
 
-const variantOf = ({ mask, format, newest }: Selection): number => mask * 8 + formatKey(format) * 2 + (newest ? 1 : 0);
+const variantOf = ({ mask, format, newest }: Selection): number =>
+  mask * formatCount * 2 + formatKey(format) * 2 + (newest ? 1 : 0);
 
 /** One object for all streams with the same selection, so that a round over thousands of them makes one batch. */
 export function sharedSelection(selection: Selection): Selection {
@@ -41,8 +43,8 @@ export function collect(
   options: {
     readonly accept: (frame: Frame) => boolean;
     readonly reader: UserId | undefined;
-    readonly withKind: boolean;
-    readonly chunked: boolean;
+    readonly format: Format;
+    readonly tokens: RevisionTokens;
     readonly newest: boolean;
     /** Where the frames end, when the limit does not end them earlier. */
     readonly through: number;
@@ -60,13 +62,13 @@ export function collect(
     last = frame.revision;
     if (!options.accept(frame) || !visible(frame, options.reader)) continue;
     const key = options.newest ? frame.id : lines.size;
-    const line = lineOf(frame, options.withKind);
+    const line = lineOf(frame, options.format, options.tokens);
     size += line.length - (lines.get(key)?.length ?? 0);
     lines.delete(key);
     lines.set(key, line);
   }
   if (lines.size === 0) return { through, bytes: undefined, events: 0 };
-  return { through, bytes: encode([...lines.values()].join(''), options.chunked), events: lines.size };
+  return { through, bytes: encode([...lines.values()].join(''), options.format.chunked), events: lines.size };
 }
 
 interface Memo {
@@ -128,7 +130,8 @@ export class Batches {
     const batch = collect(this.#ring.after(revision), {
       accept: (frame) => (frame.mask & selection.mask) !== 0,
       reader,
-      ...selection.format,
+      format: selection.format,
+      tokens: this.#ring.tokens,
       newest: selection.newest,
       through: this.#ring.head,
     });

@@ -5,8 +5,9 @@ import { batchBytes, Batches } from './batch.ts';
 import { writeDirect } from './connection/direct.ts';
 import { next, type Following, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';
-import { LogReader, type SyncedHead } from './log-reader.ts';
-import { Ring } from './ring.ts';
+import { LogReader, type SyncedHead } from './log/log-reader.ts';
+import type { RevisionTokens } from './log/revision-tokens.ts';
+import { Ring } from './log/ring.ts';
 import type { Task } from './scheduler.ts';
 import type { Pool } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
@@ -121,9 +122,13 @@ export class Channel implements View, StreamOwner, Task {
   }
 
   /** From where readers can resume as of this head or later, read once for all that ask. */
-  learn({ version }: Head): Promise<Resumption> {
+  learn({ version, revision }: Head): Promise<Resumption> {
     if (this.#resumption.version !== version) {
-      const read = { version, reading: this.#o.source.resumption(this.org) };
+      const reading = this.#o.source.resumption(this.org).then((resumption) => {
+        if (this.ring.tokens.learn(resumption.eras, this.ring.head)) this.#startOver(revision);
+        return resumption;
+      });
+      const read = { version, reading };
       this.#resumption = read;
       read.reading.catch(() => {
         if (this.#resumption === read) this.#resumption = nothingKnown;
@@ -143,9 +148,13 @@ export class Channel implements View, StreamOwner, Task {
 
   /** The database is behind what was read from it: it was restored. What is in memory belongs to a history that is no more. */
   rewind(head: Head): void {
-    this.#states.clear();
     this.#resumption = nothingKnown;
-    this.ring.reset(head.revision);
+    this.#startOver(head.revision);
+  }
+
+  #startOver(head: number): void {
+    this.#states.clear();
+    this.ring.reset(head);
     this.endAll('rewound');
   }
 
@@ -178,6 +187,10 @@ export class Channel implements View, StreamOwner, Task {
     this.ring.reset(this.ring.head);
   }
 
+  get tokens(): RevisionTokens {
+    return this.ring.tokens;
+  }
+
   sentUpTo(stream: Stream): number | undefined {
     return stream.state === 'live' ? this.#live.revision(stream.slot) : undefined;
   }
@@ -196,7 +209,8 @@ export class Channel implements View, StreamOwner, Task {
   heartbeat(stream: Stream, now: number): void {
     if (stream.state !== 'live' && stream.state !== 'reading') return;
     this.#o.stats.heartbeats += 1;
-    if (!stream.heartbeat(now)) this.#move(stream, 'full');
+    const at = this.sentUpTo(stream);
+    if (!stream.heartbeat(now, at, this.ring.tokens)) this.#move(stream, 'full');
     else if (stream.state === 'live') this.#live.wrote(stream.slot, now);
   }
 

@@ -5,10 +5,11 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { UserId } from '../../policy/ids.ts';
-import type { Projection } from '../store/contract/change-log.ts';
+import { isInGap, type Projection, type RevisionGap } from '../store/contract/change-log.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
 import { maskOf, projectionOf, type Mask } from './frame.ts';
-import type { Ring } from './ring.ts';
+import type { Ring } from './log/ring.ts';
+import type { RevisionTokens } from './log/revision-tokens.ts';
 import type { StateCache } from './state-cache.ts';
 import { encode, tailLine, type Format } from './wire.ts';
 
@@ -84,11 +85,25 @@ export const start = (items: readonly WatchItem[]): Listing => ({
   until: undefined,
 });
 
-/** The kinds that go on from a revision. */
-export const resumedIn = (
-  items: readonly WatchItem[],
-): readonly { readonly kind: WatchKind; readonly from: number }[] =>
-  items.map(({ kind, gt_revision: from = 0 }) => ({ kind, from })).filter(({ from }) => from > 0);
+/** A kind that goes on from a revision, with the token that came with the revision where the reader has one. */
+interface ResumedKind {
+  readonly kind: WatchKind;
+  readonly from: number;
+  readonly token: string | undefined;
+}
+
+export const resumedIn = (items: readonly WatchItem[]): readonly ResumedKind[] =>
+  items.map(({ kind, gt_revision: from = 0, token }) => ({ kind, from, token })).filter(({ from }) => from > 0);
+
+/** Whether a reader that goes on from there would be misled: it holds what is no more, or the revision was another one when it got it. */
+export const isGone = (
+  { kind, from, token }: ResumedKind,
+  {
+    head,
+    gaps,
+    tokens,
+  }: { readonly head: number; readonly gaps: readonly RevisionGap[]; readonly tokens: RevisionTokens },
+): boolean => from > head || isInGap(gaps, kind, from) || !tokens.allows(from, token);
 
 export function next(cursor: Cursor, reader: Reader, view: View): Step {
   return cursor.phase === 'list' ? list(cursor, reader, view) : follow(cursor, reader, view);
@@ -123,7 +138,9 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
     return send(batch, moved({ at: batch.through }, undefined));
   }
 
-  const bytes = item.tail ? encode(tailLine(item.kind, reader.format.withKind), reader.format.chunked) : undefined;
+  const bytes = item.tail
+    ? encode(tailLine(item.kind, item.at, reader.format, ring.tokens), reader.format.chunked)
+    : undefined;
   return { do: 'send', bytes, events: item.tail ? 1 : 0, to: { ...cursor, index: cursor.index + 1, until: undefined } };
 }
 
@@ -137,7 +154,7 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
   const { ring } = view;
   if (cursor.at >= ring.head) return { do: 'rest' };
   if (ring.covers(cursor.at)) {
-    if (cursor.ahead.length > 0) return send(...merged(cursor, reader, ring.after(cursor.at), ring.head));
+    if (cursor.ahead.length > 0) return send(...merged(cursor, reader, ring, ring.after(cursor.at), ring.head));
     const selection = { mask: reader.mask, format: reader.format, newest: false };
     const batch = view.batches.after(cursor.at, selection, reader.user);
     return send(batch, { phase: 'follow', at: batch.through, ahead: [] });
@@ -154,6 +171,7 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
     ...merged(
       cursor,
       reader,
+      ring,
       frames.toSorted((a, b) => a.revision - b.revision),
       through,
     ),
@@ -163,6 +181,7 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
 function merged(
   cursor: Following,
   reader: Reader,
+  { tokens }: Ring,
   frames: Parameters<typeof collect>[0],
   through: number,
 ): readonly [Batch, Following] {
@@ -171,7 +190,8 @@ function merged(
       (frame.mask & reader.mask) !== 0 &&
       !cursor.ahead.some((kind) => kind.mask === frame.mask && frame.revision <= kind.at),
     reader: reader.user,
-    ...reader.format,
+    format: reader.format,
+    tokens,
     newest: false,
     through,
   });

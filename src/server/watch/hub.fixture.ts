@@ -3,10 +3,11 @@ import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamQuota } from '../limits/stream-quota.ts';
-import { Hub, type DevicePresence, type Refusal } from './hub.ts';
+import { Hub, type DevicePresence } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
 import type { SignSource } from './signs.ts';
+import type { Refusal } from './opening.ts';
 import { FakeSink } from './sink.fixture.ts';
 
 /** Lets the event loop turn so often. */
@@ -56,6 +57,7 @@ export class TestHub {
       chunked?: boolean;
       bare?: boolean;
       takesReceiptRequests?: boolean;
+      tokens?: boolean;
       device?: DeviceId;
       signs?: SignSource;
     } = {},
@@ -77,6 +79,7 @@ export class TestHub {
       admittedAt: this.now,
       chunked: options.chunked ?? true,
       takesReceiptRequests: options.takesReceiptRequests,
+      tokens: options.tokens,
       signs: options.signs,
       accept: () => sink,
     });

@@ -1,13 +1,13 @@
 /** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
-import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
-import { isInGap, type Head, type Heads, type Hint } from '../store/contract/change-log.ts';
+import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
 import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../limits/stream-quota.ts';
 import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
-import { resumedIn, start } from './cursor.ts';
+import type { Opening, Refusal } from './opening.ts';
+import { isGone, resumedIn, start } from './cursor.ts';
 import { ReceiptExchange, type ReceiptExchangeOptions } from './receipts/receipt-exchange.ts';
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
@@ -17,7 +17,7 @@ import type { Source } from './source.ts';
 import { silenceOf, type SignSource } from './signs.ts';
 import { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
-import { Stream, type Holder, type Sink } from './stream.ts';
+import { Stream, type Holder } from './stream.ts';
 import { Scheduler } from './scheduler.ts';
 import { formatOf } from './wire.ts';
 
@@ -48,37 +48,6 @@ export interface DevicePresence {
   /** A stream of a device has ended; `silent`: because nothing was heard of it. */
   closed(device: DeviceId, signs: SignSource, silent: boolean): void;
 }
-
-export interface Opening {
-  readonly org: OrganizationId;
-  readonly items: readonly WatchItem[];
-  readonly holder: Holder;
-  /** When the request came in: rights are judged after that. */
-  readonly admittedAt: number;
-  /** Whether the reader understands being asked for its word. */
-  readonly takesReceiptRequests?: boolean | undefined;
-  /** How its reader shows signs of life; promises none unless given. */
-  readonly signs?: SignSource | undefined;
-  /** False for a client that speaks HTTP/1.0. */
-  readonly chunked: boolean;
-  /** The response's head. */
-  readonly preface?: Buffer | undefined;
-  /** Called when the stream may begin, just before its first bytes: makes the connection the stream's own. */
-  readonly accept: () => ConnectedSink;
-}
-
-export interface ConnectedSink extends Sink {
-  /** Tells the connection whom to tell. */
-  connect(stream: Stream): void;
-}
-
-export type Refusal =
-  | 'not_found'
-  | 'revision_gone'
-  | 'draining'
-  /** The credential, or the organization, has as many streams as it may have. */
-  | 'credential_streams'
-  | 'organization_streams';
 
 /** Sweeps come twice a second. A process that makes none for this long did not run. */
 const stalledMs = 5_000;
@@ -166,8 +135,8 @@ export class Hub {
     // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
     if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, reservation);
     const resumed = resumedIn(opening.items);
-    const latest = Math.max(head.revision, channel.ring.head);
-    if (resumed.some(({ kind, from }) => from > latest || isInGap(head.gaps, kind, from))) return 'revision_gone';
+    const known = { head: Math.max(head.revision, channel.ring.head), gaps: head.gaps, tokens: channel.ring.tokens };
+    if (resumed.some((kind) => isGone(kind, known))) return 'revision_gone';
     if (resumed.length > 0) this.stats.resumes += 1;
     if (resumed.length > 0 && resumed.every(({ from }) => channel.ring.covers(from))) this.stats.ringHits += 1;
     this.#attach(channel, opening, reservation);
@@ -180,7 +149,16 @@ export class Hub {
   }
 
   #attach(channel: Channel, opening: Opening, reservation: StreamReservation): void {
-    const { items, holder, chunked, preface, accept, takesReceiptRequests, signs = 'unpromised' } = opening;
+    const {
+      items,
+      holder,
+      chunked,
+      preface,
+      accept,
+      takesReceiptRequests,
+      tokens = false,
+      signs = 'unpromised',
+    } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
     const sink = accept();
@@ -192,7 +170,7 @@ export class Hub {
         user: holder.reader,
         projections,
         mask: maskOf(projections),
-        format: formatOf({ withKind: items.length > 1, chunked }),
+        format: formatOf({ withKind: items.length > 1, chunked, tokens }),
       },
       holder,
       takesReceiptRequests,
@@ -308,7 +286,7 @@ export class Hub {
         continue;
       }
       if (head.revision < revision) channel.rewind(head);
-      else this.#follow(channel.log.catchUp(head.revision));
+      else this.#follow(channel.sync(Promise.resolve(head)));
     }
     this.#endThoseOf(this.#rights.fromHeads(heads, this.#o.clock.now()));
   }

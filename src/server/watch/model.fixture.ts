@@ -1,7 +1,7 @@
 /** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { EndedRight, Entry, Heads, Hint, Resumption, StateQuery } from '../store/contract/change-log.ts';
+import type { EndedRight, Entry, EraStart, Heads, Hint, Resumption, StateQuery } from '../store/contract/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
@@ -21,6 +21,7 @@ export class ModelDatabase implements Source {
   readonly resources = new Map<string, Resource>();
   exists = true;
   purged = 0;
+  eras: readonly EraStart[] = [];
   readonly ended: EndedRight[] = [];
   /** The log is cut up to here, as by a compaction. */
   cut = 0;
@@ -67,6 +68,12 @@ export class ModelDatabase implements Source {
     this.resources.delete(id);
   }
 
+  /** The database starts again, and what it writes from now on is another era. `keep`: it lost what came after this revision. */
+  restart(era: string, keep = this.head): void {
+    this.log.splice(keep);
+    this.eras = [...this.eras.filter(({ first }) => first <= keep), { era, first: keep + 1 }];
+  }
+
   touchOrganization(): void {
     const revision = this.head + 1;
     const json = `{"revision":${revision}}`;
@@ -107,6 +114,7 @@ export class ModelDatabase implements Source {
       json,
       only_for: hidden ? owner : undefined,
       left_at: leftAt,
+      era: this.eras.at(-1)?.era,
       ...(isIdentity && { identity }),
     });
   }
@@ -123,7 +131,7 @@ export class ModelDatabase implements Source {
   async heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads> {
     this.reads.heads += 1;
     await this.#visit();
-    const head = { revision: this.head, version: String(this.purged) };
+    const head = { revision: this.head, version: `${this.purged} ${this.eras.at(-1)?.era ?? ''}` };
     const organizations = new Map(orgs.filter((org) => this.exists && org === modelOrg).map((org) => [org, head]));
     const ended = this.ended.slice(Math.max(0, Number(endedSince ?? 0) - 1));
     const answer = { organizations, ended, endedThrough: String(this.ended.length) };
@@ -133,7 +141,7 @@ export class ModelDatabase implements Source {
 
   async resumption(): Promise<Resumption> {
     await this.#visit();
-    const answer = { gaps: [{ kind: undefined, first: 0, last: this.purged - 1 }], eras: [] };
+    const answer = { gaps: [{ kind: undefined, first: 0, last: this.purged - 1 }], eras: this.eras };
     await this.#pause();
     return answer;
   }

@@ -2,7 +2,7 @@
 import type { UserId } from '../../policy/ids.ts';
 import { collect, type Batch } from './batch.ts';
 import type { Frame } from './frame.ts';
-import { costOf } from './ring.ts';
+import { costOf, type Ring } from './log/ring.ts';
 import { formatKey, type Format } from './wire.ts';
 
 /** Shared by all caches of a process: what they hold together, and a clock of uses. */
@@ -87,7 +87,7 @@ export class Segment {
     this.#entries.clear();
   }
 
-  read(after: number, until: number, format: Format, reader: UserId | undefined): Batch {
+  read(after: number, until: number, ring: Ring, format: Format, reader: UserId | undefined): Batch {
     this.touch();
     const personal =
       reader !== undefined && this.#guarded > 0 && [...this.#entries.values()].some((frame) => frame.owner === reader);
@@ -98,7 +98,8 @@ export class Segment {
     const batch = collect(this.#entries.values(), {
       accept: (frame) => frame.revision > after && frame.revision <= until,
       reader: personal ? reader : undefined,
-      ...format,
+      format,
+      tokens: ring.tokens,
       newest: false,
       through: Math.min(this.through, until),
     });

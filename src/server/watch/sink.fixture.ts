@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import { printOf, type Received } from './checker.fixture.ts';
 import { directHandle, learn, type Handle } from './connection/direct.ts';
-import type { ConnectedSink } from './hub.ts';
+import type { ConnectedSink } from './opening.ts';
 import type { Stream } from './stream.ts';
 
 /** Looks like what Node has under a socket, as far as one write needs it. */

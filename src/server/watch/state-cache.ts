@@ -6,7 +6,7 @@
 import type { UserId } from '../../policy/ids.ts';
 import { batchBytes, type Batch } from './batch.ts';
 import type { Frame, Mask } from './frame.ts';
-import type { Ring } from './ring.ts';
+import type { Ring } from './log/ring.ts';
 import { keyOf, replacedBy, Segment, type Pool } from './segment.ts';
 import type { Format } from './wire.ts';
 
@@ -45,7 +45,7 @@ export class StateCache {
    */
   read(after: number, until: number, ring: Ring, format: Format, reader: UserId | undefined): Batch | undefined {
     this.#roll(ring);
-    return this.#covering(after)?.read(after, until, format, reader);
+    return this.#covering(after)?.read(after, until, ring, format, reader);
   }
 
   /** The frames of the stretch that begins after a revision, for a reader that needs several kinds merged. */

@@ -6,7 +6,8 @@ import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
 import { SignBudget, type SignSource } from './signs.ts';
-import { ending, heartbeat, twoWayEnding } from './wire.ts';
+import type { RevisionTokens } from './log/revision-tokens.ts';
+import { ending, heartbeat, heartbeatLine, twoWayEnding } from './wire.ts';
 
 /** Why a stream came to its end. All but `left`, `stuck`, `silent` and `misused` end it cleanly, so that the client resumes. */
 export type StreamEndReason =
@@ -69,6 +70,8 @@ export interface StreamOwner {
   say(stream: Stream, line: Buffer, now: number): void;
   /** Up to which revision a live stream was sent everything; undefined for one that is not live. */
   sentUpTo(stream: Stream): number | undefined;
+  /** The tokens of the revisions that it is sent. */
+  readonly tokens: RevisionTokens;
   /** The reader of a stream has shown a sign of life elsewhere. */
   heard(stream: Stream): void;
   /** The reader has sent a sign of life on it. */
@@ -172,9 +175,14 @@ export class Stream {
     if (outcome === 'failed') this.sink.destroy();
   }
 
-  /** A lone line feed. Only between documents, which is always: documents are written whole. */
-  heartbeat(now: number): boolean {
-    return this.write([heartbeat(this.reader.format.chunked)], now);
+  /**
+   * A lone line feed, or a document for a reader that asks for tokens and was sent everything up to `at`. Only between documents, which is always: they are
+   * written whole.
+   */
+  heartbeat(now: number, at: number | undefined, tokens: RevisionTokens): boolean {
+    const { format } = this.reader;
+    const isDocument = format.tokens && at !== undefined;
+    return this.write([isDocument ? heartbeatLine(at, format, tokens) : heartbeat(format.chunked)], now);
   }
 
   /** Sends the end, or cuts the connection where nobody reads. For a stream that is open. */

@@ -1,17 +1,26 @@
 /** Owns the bytes on the wire: documents as lines, lines as HTTP chunks, the response head, heartbeat and end. */
 import { endLine, watchContentType, watchProtocol, type WatchKind } from '../../api/kinds.ts';
 import type { Frame } from './frame.ts';
+import type { RevisionTokens } from './log/revision-tokens.ts';
 
-/** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0. */
+/** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0, with tokens for readers that ask. */
 export interface Format {
   readonly withKind: boolean;
   readonly chunked: boolean;
+  readonly tokens: boolean;
 }
 
 /** Formats as small numbers, to key shared buffers by. */
-export const formatKey = (format: Format): number => (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0);
+export const formatKey = (format: Format): number =>
+  (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0) + (format.tokens ? 4 : 0);
+/** How many formats there are. */
+export const formatCount = 8;
 
-const formats: readonly Format[] = [0, 1, 2, 3].map((key) => ({ withKind: (key & 1) > 0, chunked: (key & 2) > 0 }));
+const formats: readonly Format[] = Array.from({ length: formatCount }, (_, key) => ({
+  withKind: (key & 1) > 0,
+  chunked: (key & 2) > 0,
+  tokens: (key & 4) > 0,
+}));
 
 /** One object for each format: thousands of streams share it, and it stays in the processor's cache. */
 export function formatOf(format: Format): Format {
@@ -27,14 +36,14 @@ interface LineTemplates {
 }
 
 const lineTemplatesOf = (kind: WatchKind): LineTemplates => {
-  const opening = (type: Frame['type']): readonly [string, string] => [
-    `{"type":"${type}","value":`,
-    `{"type":"${type}","kind":"${kind}","value":`,
+  const opening = (type: Frame['type'] | 'tail'): readonly [string, string] => [
+    `{"type":"${type}"`,
+    `{"type":"${type}","kind":"${kind}"`,
   ];
   return {
     change: opening('change'),
     delete: opening('delete'),
-    tail: ['{"type":"tail"}\n', `{"type":"tail","kind":"${kind}"}\n`],
+    tail: opening('tail'),
   };
 };
 
@@ -44,11 +53,28 @@ const lineTemplates: { readonly [Kind in WatchKind]: LineTemplates } = {
   'security-groups': lineTemplatesOf('security-groups'),
 };
 
-/** One document, as one line. */
-export const lineOf = (frame: Frame, withKind: boolean): string =>
-  `${lineTemplates[frame.kind][frame.type][withKind ? 1 : 0]}${frame.json}}\n`;
+/** The token of a revision as a member of a document; nothing where it is not known. */
+function tokenMember(tokens: RevisionTokens, revision: number): string {
+  const token = tokens.at(revision);
+  return token === undefined ? '' : `,"token":"${token}"`;
+}
 
-export const tailLine = (kind: WatchKind, withKind: boolean): string => lineTemplates[kind].tail[withKind ? 1 : 0];
+/** One document, as one line. */
+export function lineOf(frame: Frame, { withKind, tokens: withTokens }: Format, tokens: RevisionTokens): string {
+  const opening = lineTemplates[frame.kind][frame.type][withKind ? 1 : 0];
+  return `${opening}${withTokens ? tokenMember(tokens, frame.revision) : ''},"value":${frame.json}}\n`;
+}
+
+/** The tail. With tokens it also says up to which revision everything of the kind was sent. */
+export function tailLine(
+  kind: WatchKind,
+  revision: number,
+  { withKind, tokens: withTokens }: Format,
+  tokens: RevisionTokens,
+): string {
+  const opening = lineTemplates[kind].tail[withKind ? 1 : 0];
+  return `${opening}${withTokens ? `,"revision":${revision}${tokenMember(tokens, revision)}` : ''}}\n`;
+}
 
 /** Lines as they go to the socket. */
 export function encode(lines: string, chunked: boolean): Buffer {
@@ -65,16 +91,38 @@ const ready = {
 /** A lone line feed: proxies and watchdogs see that the stream lives. */
 export const heartbeat = (chunked: boolean): Buffer => ready.heartbeat[chunked ? 1 : 0] ?? Buffer.alloc(0);
 
-let lastReport = { revision: -1, texts: [] as readonly Buffer[] };
+/** A line about a revision that thousands of streams are sent: the last one is kept in each format. */
+class SharedRevisionLine {
+  readonly #type: string;
+  #key = '';
+  #texts: (Buffer | undefined)[] = [];
 
-/** Asks a device to say when what it enforces reflects this revision. Thousands of streams are asked the same. */
-export function reportLine(revision: number, chunked: boolean): Buffer {
-  if (lastReport.revision !== revision) {
-    const line = `{"type":"report","revision":${revision}}\n`;
-    lastReport = { revision, texts: [encode(line, false), encode(line, true)] };
+  constructor(type: string) {
+    this.#type = type;
   }
-  return lastReport.texts[chunked ? 1 : 0] ?? Buffer.alloc(0);
+
+  of(revision: number, format: Format, tokens: RevisionTokens): Buffer {
+    const token = tokenMember(tokens, revision);
+    const key = `${revision}${token}`;
+    if (this.#key !== key) {
+      this.#key = key;
+      this.#texts = [];
+    }
+    const line = `{"type":"${this.#type}","revision":${revision}${format.tokens ? token : ''}}\n`;
+    return (this.#texts[formatKey(format)] ??= encode(line, format.chunked));
+  }
 }
+
+const reports = new SharedRevisionLine('report');
+const heartbeats = new SharedRevisionLine('heartbeat');
+
+/** Asks a device to say when what it enforces reflects this revision. */
+export const reportLine = (revision: number, format: Format, tokens: RevisionTokens): Buffer =>
+  reports.of(revision, format, tokens);
+
+/** The heartbeat of a reader that asks for tokens: everything up to this revision was sent. */
+export const heartbeatLine = (revision: number, format: Format, tokens: RevisionTokens): Buffer =>
+  heartbeats.of(revision, format, tokens);
 
 /** The clean end of the body. */
 export const ending = (chunked: boolean): Buffer => ready.end[chunked ? 1 : 0] ?? Buffer.alloc(0);

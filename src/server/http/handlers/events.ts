@@ -1,11 +1,12 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
-import { reportPreference, signsPreference } from '../../../api/kinds.ts';
+import { heartbeatHeader, reportPreference, signsPreference, tokensPreference } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse, revisionGone } from '../errors.ts';
 import { headersAt } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { AdmittedRequest, Params } from '../call.ts';
-import type { ConnectedSink, Hub, Refusal } from '../../watch/hub.ts';
+import type { Hub } from '../../watch/hub.ts';
+import type { ConnectedSink, Refusal } from '../../watch/opening.ts';
 import { watchProblems } from '../../watch/request.ts';
 import type { Holder } from '../../watch/stream.ts';
 import { signsApplied, type SignSource } from '../../watch/signs.ts';
@@ -107,14 +108,21 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
     const now = clock();
     const promises = prefers(prefer, signsPreference);
     const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';
-    const applied = promises || twoWay ? `Preference-Applied: ${signsApplied(hub.settings)}\r\n` : '';
-    const headers = `${headerLines(id, now, common)}${applied}`;
+    const tokens = prefers(prefer, tokensPreference);
+    const preferences = [
+      ...(promises || twoWay ? [signsApplied(hub.settings)] : []),
+      ...(tokens ? [tokensPreference] : []),
+    ];
+    const applied = preferences.length > 0 ? `Preference-Applied: ${preferences.join(', ')}\r\n` : '';
+    const heartbeat = `${heartbeatHeader}: ${hub.settings.heartbeatMs / 1_000}\r\n`;
+    const headers = `${headerLines(id, now, common)}${heartbeat}${applied}`;
     const refused = await hub.open({
       org: params.org_id,
       items: body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - elapsedMs,
       takesReceiptRequests: prefers(prefer, reportPreference),
+      tokens,
       signs,
       chunked,
       preface: twoWay ? twoWayResponseHead(headers) : responseHead(chunked, headers),

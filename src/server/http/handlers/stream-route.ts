@@ -1,7 +1,7 @@
 /** Owns the way from a Fastify request for a stream to the stream: the framework reads, admits and refuses it like every other request. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { watchProtocol } from '../../../api/kinds.ts';
-import type { ConnectedSink } from '../../watch/hub.ts';
+import type { ConnectedSink } from '../../watch/opening.ts';
 import { takeOver } from '../../watch/connection/socket.ts';
 import type { AdmittedRequest } from '../call.ts';
 import { areParamsOf } from '../guard/admit.ts';

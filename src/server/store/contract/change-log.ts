@@ -20,6 +20,8 @@ export interface Entry {
   readonly identity?: string | undefined;
   /** The revision at which a user's group last left everyone's view; 0: never. Entering and leaving take a revision of their own. */
   readonly left_at: number;
+  /** Only in the exact log: the era that wrote it (`schema/eras.ts`). Absent where a server of an earlier version wrote it. */
+  readonly era?: string | undefined;
   /**
    * Only from `readState`: a departure on its own, at the revision `left_at`, as a bare deletion. Everyone but this user is owed it,
    * whatever its owner did to the group since.

@@ -34,7 +34,7 @@ const isKind = (value: unknown): value is Entry['kind'] =>
   value === 'device' || value === 'security-groups' || value === 'organization';
 
 function readEntry(value: unknown): Entry {
-  const { revision, kind, type, id, json, only_for, left_at, identity } = record(value);
+  const { revision, kind, type, id, json, only_for, left_at, identity, era } = record(value);
   return {
     revision: count(revision),
     kind: isKind(kind) ? kind : broken(),
@@ -44,6 +44,7 @@ function readEntry(value: unknown): Entry {
     only_for: only_for === undefined ? undefined : parseUserId(text(only_for)),
     left_at: count(left_at),
     ...(identity === undefined ? {} : { identity: text(identity) }),
+    ...(era === undefined ? {} : { era: text(era) }),
   };
 }
 

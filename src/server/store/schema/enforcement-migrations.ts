@@ -183,4 +183,10 @@ export const enforcementMigrations: readonly Migration[] = [
     title: 'groups by name',
     sql: `CREATE INDEX security_groups_name ON security_groups (org_id, group_name);`,
   },
+  {
+    version: 27,
+    title: 'the log says which era wrote an entry',
+    // An entry of an earlier version has none. The ranges of `era_starts` cover it.
+    sql: 'ALTER TABLE changes ADD COLUMN era uuid;',
+  },
 ];

@@ -12,11 +12,12 @@ export interface EntryRow {
   readonly only_for: string | null;
   readonly left_at: number;
   readonly identity?: string | null;
+  readonly era?: string | null;
   readonly hidden_from?: string | null;
 }
 
 /** The columns of `changes` that make up an entry. */
-export const entryColumns = 'revision, kind, type, id, body, only_for, left_at, identity';
+export const entryColumns = 'revision, kind, type, id, body, only_for, left_at, identity, era';
 
 export const entryOf = (row: EntryRow): Entry => ({
   revision: row.revision,
@@ -27,5 +28,6 @@ export const entryOf = (row: EntryRow): Entry => ({
   only_for: row.only_for === null ? undefined : parseUserId(row.only_for),
   left_at: row.left_at,
   ...(row.identity == null ? {} : { identity: withRevision(row.identity, row.revision) }),
+  ...(row.era == null ? {} : { era: row.era }),
   ...(row.hidden_from == null ? {} : { hidden_from: parseUserId(row.hidden_from) }),
 });

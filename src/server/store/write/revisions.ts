@@ -57,6 +57,9 @@ interface ChangeRows {
   readonly born?: string;
 }
 
+/** The newest era: the one that writes now, because writes of any other are refused. */
+const era = '(SELECT e.id FROM eras e ORDER BY e.serial DESC LIMIT 1)';
+
 /** One row of the log for each row of `from`. */
 export const logChanges = ({
   kind,
@@ -67,6 +70,6 @@ export const logChanges = ({
   identity = 'NULL::text',
   born,
 }: ChangeRows): string => `
-  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity ${born === undefined ? '' : ', born'})
-  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity}
+  INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity, era ${born === undefined ? '' : ', born'})
+  SELECT ${from}.org_id, ${from}.revision, '${kind}', '${type}', ${from}.id, ${from}.body, ${onlyFor}, ${leftAt}, ${identity}, ${era}
     ${born === undefined ? '' : `, ${born}`} FROM ${from}`;

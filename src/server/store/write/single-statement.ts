@@ -156,7 +156,7 @@ function accepted({ adds }: Parts, set: boolean): string {
 /** And the others are refused. */
 const beyond = ({ adds }: Parts, set: boolean): string =>
   set && adds !== undefined
-    ? `UNION ALL SELECT 'limit_reached', NULL, NULL, NULL, NULL, NULL, id, NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
+    ? `UNION ALL SELECT 'limit_reached', NULL, NULL, NULL, NULL, NULL, id, NULL, NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NULL AND id NOT IN (SELECT id FROM accepted)`
     : '';
 
 function text(parts: Parts, source: string, set: boolean, table: CredentialTable): string {
@@ -175,7 +175,7 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
     log AS (${parts.log} RETURNING ${entryColumns}) ${parts.besides ?? ''},
     ${singleStatementEntries(parts.changes)}
     SELECT NULL AS refusal, NULL::bigint AS standing, ${told} AS told, ${entryColumns} FROM log
-    UNION ALL SELECT refusal, standing, ${told}, NULL, NULL, NULL, id, old_body, NULL, NULL, NULL FROM seen WHERE refusal IS NOT NULL
+    UNION ALL SELECT refusal, standing, ${told}, NULL, NULL, NULL, id, old_body, NULL, NULL, NULL, NULL FROM seen WHERE refusal IS NOT NULL
     ${beyond(parts, set)}`;
 }
 
@@ -204,9 +204,20 @@ export function loggedBy({
   only_for,
   left_at,
   identity,
+  era,
 }: SingleStatementRow): Entry | undefined {
   if (revision === null || kind === null || type === null || body === null || left_at === null) return undefined;
-  return entryOf({ id, revision, kind, type, body, only_for, left_at, ...(identity == null ? {} : { identity }) });
+  return entryOf({
+    id,
+    revision,
+    kind,
+    type,
+    body,
+    only_for,
+    left_at,
+    ...(identity == null ? {} : { identity }),
+    ...(era == null ? {} : { era }),
+  });
 }
 
 /** Reads a row as a record of this kind, or fails with its refusal. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import type { ConnectedSink } from '../hub.ts';
+import type { ConnectedSink } from '../opening.ts';
 import type { Stream } from '../stream.ts';
 import { takeOver } from './socket.ts';
 

@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { keptOnTakeOver } from '../../http/listener/connections.ts';
 import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
-import type { ConnectedSink } from '../hub.ts';
+import type { ConnectedSink } from '../opening.ts';
 import type { Stream } from '../stream.ts';
 
 const streamOf = Symbol('stream');

@@ -61,7 +61,8 @@ export class ReceiptRequests {
       if (isOver(stream) || asked.looks > mostLooks) this.#pending.delete(stream);
       else if (isAt(stream, asked.revision)) {
         this.#pending.delete(stream);
-        stream.owner.say(stream, reportLine(asked.revision, stream.reader.format.chunked), this.#o.now());
+        const { owner, reader } = stream;
+        owner.say(stream, reportLine(asked.revision, reader.format, owner.tokens), this.#o.now());
         left -= 1;
       } else asked.looks += 1;
     }

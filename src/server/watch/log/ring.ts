@@ -1,5 +1,6 @@
 /** Owns an organization's newest events in memory: every event after `tail`, up to and including `head`. */
-import type { Frame } from './frame.ts';
+import type { Frame } from '../frame.ts';
+import { RevisionTokens } from './revision-tokens.ts';
 
 export interface RingLimits {
   readonly bytes: number;
@@ -12,6 +13,7 @@ const overhead = 160;
 export const costOf = (frame: Frame): number => frame.json.length + overhead;
 
 export class Ring {
+  readonly tokens = new RevisionTokens();
   readonly #limits: RingLimits;
   #frames: Frame[] = [];
   #stamps: number[] = [];

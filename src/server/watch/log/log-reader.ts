@@ -1,10 +1,10 @@
 /** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
-import type { OrganizationId } from '../../policy/ids.ts';
-import type { Entry, Head, Resumption } from '../store/contract/change-log.ts';
-import { framesOf } from './frame.ts';
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { Entry, Head, Resumption } from '../../store/contract/change-log.ts';
+import { framesOf } from '../frame.ts';
 import type { Ring } from './ring.ts';
-import type { Source } from './source.ts';
-import type { WatchStats } from './stats.ts';
+import type { Source } from '../source.ts';
+import type { WatchStats } from '../stats.ts';
 
 export interface LogReaderOptions {
   readonly org: OrganizationId;
@@ -118,6 +118,7 @@ export class LogReader {
     const last = entries.at(-1);
     if (last === undefined) return;
     const { org, ring, now, onAppend } = this.#o;
+    for (const { revision, era } of entries) ring.tokens.append(revision, era);
     ring.append(
       entries.flatMap((entry) => framesOf(org, entry)),
       last.revision,
