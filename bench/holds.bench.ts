@@ -148,6 +148,7 @@ const fresh = ({ server: { store } }: Scene): ConvergenceService =>
     store,
     receipts: { ask: () => {}, onReported: () => () => {} },
     monotonic: () => performance.now(),
+    now: () => Date.now(),
     slices: processSlices(),
   });
 const onWarning = (message: string, cause: unknown): void => console.error(message, cause);

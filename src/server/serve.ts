@@ -257,7 +257,13 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     cleanup.push(() => watch.close());
     const slices = processSlices();
     const { receipts } = watch.hub;
-    const convergence = startConvergence({ store, receipts, monotonic: () => performance.now(), slices });
+    const convergence = startConvergence({
+      store,
+      receipts,
+      monotonic: () => performance.now(),
+      now: clock,
+      slices,
+    });
     cleanup.push(() => convergence.close());
     const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
     cleanup.push(() => fleetCounts.close());

@@ -118,6 +118,59 @@ test('every device is listed, also one never seen, and counts add up', async () 
   expect(rest.headers.link).toBeUndefined();
 });
 
+test('a rule that expires changes the digest that a device should have, and not what a device proved before', async () => {
+  const { place, api, group, devices, applied, wordsOf } = await setUp(2);
+  const [online, away] = devices;
+  const [stays, ends] = [80, 22].map((port) => ({ ip_protocol: 'tcp', from_port: port, to_port: port }));
+  const expiring = (expires_at: string): Promise<Json> =>
+    api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
+      inbound_rules: [stays, { ...ends, expires_at }],
+    });
+  const soon = new Date(Date.now() + 1_500).toISOString();
+  const short = await expiring(soon);
+  const left = { ...short, inbound_rules: short.inbound_rules.slice(0, 1) };
+  await online?.report(stage.server.nobody, applied(short));
+  expect(await wordsOf()).toEqual(['yes', 'never_seen']);
+  await expect.poll(() => Date.now() > Date.parse(soon), { timeout: 5_000 }).toBe(true);
+  await away?.report(stage.server.nobody, applied(left, short.revision));
+  expect(await wordsOf()).toEqual(['yes', 'yes']);
+  await away?.report(stage.server.nobody, applied(group, short.revision));
+  expect(await wordsOf()).toEqual(['yes', 'yes']);
+  await away?.report(stage.server.nobody, { ...applied(group, short.revision), policy_digest: '0'.repeat(64) });
+  expect(await wordsOf()).toEqual(['yes', 'failed']);
+
+  // A server whose clock shows the end of a later rule, and has seen nothing happen.
+  const hour = 3_600_000;
+  const long = await expiring(new Date(Date.now() + hour).toISOString());
+  for (const each of devices) await each.report(stage.server.nobody, applied(long));
+  const tomorrow = await startTestServer(stage.postgres, {
+    url: stage.server.databaseUrl,
+    clock: () => Date.now() + 2 * hour,
+  });
+  onTestFinished(() => tomorrow.close());
+  const stream = openStream(tomorrow, place, online ?? devices[0]!);
+  onTestFinished(() => stream.close());
+  const statuses = async (): Promise<readonly Json[]> =>
+    tomorrow.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/device_statuses`);
+  await expect
+    .poll(async () => (await statuses()).map((one) => [one.in_force, one.online, one.code]))
+    .toEqual([
+      ['behind', true, 'expiry_unreported'],
+      ['yes', false, undefined],
+    ]);
+  const waited = await tomorrow.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/convergence?wait=1`);
+  expect(waited.pending.map((one: Json) => one.hostname)).toEqual(['host-0']);
+  stream.close();
+  await expect
+    .poll(async () => (await statuses()).map((one) => [one.in_force, one.online]), { timeout: 30_000 })
+    .toEqual([
+      ['yes', false],
+      ['yes', false],
+    ]);
+  const atOnce = await tomorrow.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/convergence?wait=120`);
+  expect(atOnce.pending).toEqual([]);
+});
+
 test('a device that still admits hosts chosen to forge a digest is not called in force once the group admits nobody', async () => {
   const { place, devices, group, applied } = await setUp(1);
   const setRules = (inbound_rules: readonly object[]): Promise<Json> =>

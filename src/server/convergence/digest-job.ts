@@ -4,6 +4,7 @@ import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import { contentHash } from './group-content.ts';
 
 /** A record, and the hash that its rules must have. */
@@ -12,8 +13,8 @@ export interface DigestGroup {
   readonly hash: string;
 }
 
-/** Undefined where a group is not the one that was meant. */
-export function digestOf(wanted: readonly DigestGroup[], fleet: Membership): string | undefined {
+/** The digest at a moment; undefined where a group is not the one that was meant. */
+export function digestOf(wanted: readonly DigestGroup[], fleet: Membership, at: number): string | undefined {
   const all: PolicyGroup[] = [];
   for (const { json, hash } of wanted) {
     const record = JSON.parse(json) as object;
@@ -24,5 +25,6 @@ export function digestOf(wanted: readonly DigestGroup[], fleet: Membership): str
     all.filter(({ guardrail }) => guardrail === kind);
   const [groups, forbid, require] = [of(undefined), of('forbid'), of('require')];
   const guardrails = forbid.length + require.length === 0 ? {} : { guardrails: { forbid, require } };
-  return policyDigest(canonicalize(resolvePolicy({ source: 'list', groups, ...guardrails }, fleet)));
+  const { policy } = policyAt({ source: 'list', groups, ...guardrails }, at);
+  return policyDigest(canonicalize(resolvePolicy(policy, fleet)));
 }

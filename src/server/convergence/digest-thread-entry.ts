@@ -9,7 +9,7 @@ export type ToThread =
   | { readonly type: 'forget' }
   | { readonly type: 'devices'; readonly devices: readonly DeviceIdentity[] }
   | { readonly type: 'group'; readonly group: DigestGroup }
-  | { readonly type: 'digest' };
+  | { readonly type: 'digest'; readonly at: number };
 
 export type FromThread = { readonly digest: string | undefined } | { readonly failure: string };
 
@@ -22,9 +22,9 @@ export const entryUrl = import.meta.url;
 function serve(port: MessagePort): void {
   let fleet = new Fleet();
   let groups: DigestGroup[] = [];
-  const answer = (): FromThread => {
+  const answer = (at: number): FromThread => {
     try {
-      return { digest: digestOf(groups, fleet) };
+      return { digest: digestOf(groups, fleet, at) };
     } catch (error) {
       return { failure: error instanceof Error ? error.message : String(error) };
     } finally {
@@ -45,7 +45,7 @@ function serve(port: MessagePort): void {
         groups.push(message.group);
         return;
       case 'digest':
-        port.postMessage(answer());
+        port.postMessage(answer(message.at));
         return;
       default:
         message satisfies never;

@@ -37,6 +37,7 @@ const task = (word = 'group'): DigestTask => ({
   groups: [{ json: word.padEnd(30_000), hash: '' }],
   devices: [],
   fleet: {},
+  at: 0,
 });
 
 test('one thread answers one question after the other', async () => {

@@ -13,6 +13,8 @@ export interface DigestTask {
   readonly devices: readonly DeviceIdentity[];
   /** The same for tasks with the same devices. */
   readonly fleet: object;
+  /** The moment that is asked about, in milliseconds since the epoch. */
+  readonly at: number;
 }
 
 export interface Digester {
@@ -58,7 +60,8 @@ export class DigestThread implements Digester {
 
   async digest(task: DigestTask): Promise<string | undefined> {
     const start = await this.#starter();
-    if (start === undefined || weightOf(task) <= smallTask) return digestOf(task.groups, new Fleet(task.devices));
+    if (start === undefined || weightOf(task) <= smallTask)
+      return digestOf(task.groups, new Fleet(task.devices), task.at);
     const turn = this.#last.then(() => this.#ask(task, start));
     this.#last = turn.catch(() => {});
     return turn;
@@ -80,7 +83,7 @@ export class DigestThread implements Digester {
     return worker;
   }
 
-  async #ask({ groups, devices, fleet }: DigestTask, start: () => Worker): Promise<string | undefined> {
+  async #ask({ groups, devices, fleet, at }: DigestTask, start: () => Worker): Promise<string | undefined> {
     clearTimeout(this.#idle);
     const worker = (this.#worker ??= this.#start(start));
     let stopListening = (): void => {};
@@ -107,7 +110,7 @@ export class DigestThread implements Digester {
         this.#fleet = fleet;
       }
       for (const group of groups) await tell({ type: 'group', group });
-      await tell({ type: 'digest' });
+      await tell({ type: 'digest', at });
       const answer = await answered;
       if ('failure' in answer) throw new Error(answer.failure);
       return answer.digest;

@@ -13,7 +13,14 @@ const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-800
 function setUp(count: number) {
   const devices = new Map<DeviceId, ModelDevice>();
   const receipts = new Map<DeviceId, Receipt>();
-  const world = { fails: false, isKnown: true, judged: 0, meanwhile: () => {} };
+  const world = {
+    fails: false,
+    isKnown: true,
+    judged: 0,
+    meanwhile: () => {},
+    now: 0,
+    until: Number.POSITIVE_INFINITY,
+  };
   let changed: Set<DeviceId> | undefined;
   const slices = new TimeSlices({ monotonic: () => 0, worked: () => 0, defer: queueMicrotask, rest: queueMicrotask });
   const state: EnforcedRevisionsOptions['state'] = {
@@ -33,6 +40,11 @@ function setUp(count: number) {
       world.judged += 1;
       return receipts.get(id)?.revision ?? -1;
     },
+    isUnreported: () => false,
+    judgedUntil: () => world.until,
+    get now() {
+      return world.now;
+    },
   };
   const report = (number: number, revision: number): void => {
     receipts.set(idOf(number), { revision } as Receipt);
@@ -48,7 +60,7 @@ function setUp(count: number) {
     changed = undefined;
   };
   for (let number = 0; number < count; number += 1) put(number);
-  const enforced = new EnforcedRevisions({ state, slices });
+  const enforced = new EnforcedRevisions({ state, slices, presence: async () => new Map() });
   const truth = (): object => new Map([...devices.keys()].map((id) => [id, receipts.get(id)?.revision ?? -1]));
   const look = async (): Promise<object> => new Map(await enforced.look());
   return { world, enforced, look, truth, report, put, remove };
@@ -130,4 +142,21 @@ test('however devices come, leave and report, also while somebody looks, the nex
       expect(await look()).toEqual(truth());
     }),
   );
+});
+
+test('a device whose judgement time alone changes is judged again then, and not before', async () => {
+  const { world, look, report } = setUp(3);
+  for (const number of [0, 1, 2]) report(number, 7);
+  world.until = 1_000;
+  await look();
+  const judged = world.judged;
+  world.now = 999;
+  await look();
+  expect(world.judged).toBe(judged);
+  world.now = 1_000;
+  world.until = Number.POSITIVE_INFINITY;
+  await look();
+  expect(world.judged).toBe(judged + 3);
+  await look();
+  expect(world.judged).toBe(judged + 3);
 });

@@ -1,19 +1,27 @@
 /** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { DevicePresence } from '../store/contract/presence.ts';
 import type { JudgedDevice, OrganizationState } from './organization-state.ts';
 import type { ModelDevice } from './policy-model.ts';
 import type { Receipt } from './receipt.ts';
 
 export interface EnforcedRevisionsOptions {
-  readonly state: Pick<OrganizationState, 'devices' | 'receiptOf' | 'takeChanged' | 'workOutDigests' | 'inForceUpTo'>;
+  readonly state: Pick<
+    OrganizationState,
+    'devices' | 'receiptOf' | 'takeChanged' | 'workOutDigests' | 'inForceUpTo' | 'isUnreported' | 'judgedUntil' | 'now'
+  >;
   readonly slices: TimeSlices;
+  /** Which devices are online. */
+  readonly presence: () => Promise<ReadonlyMap<DeviceId, DevicePresence>>;
 }
 
 /** What a device was last judged by. */
 interface LastJudgement {
   readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
+  /** Time alone changes the judgement then, in milliseconds since the epoch. */
+  readonly until: number;
 }
 
 export class EnforcedRevisions {
@@ -22,6 +30,8 @@ export class EnforcedRevisions {
   readonly #upTo = new Map<DeviceId, number>();
   /** Those of whom it could not be told for certain: they are judged again the next time. */
   readonly #uncertain = new Set<DeviceId>();
+  /** When time alone changes the first of the judgements. */
+  #soonest = Number.POSITIVE_INFINITY;
   /** A look that failed leaves nobody behind: the next one is at everybody. */
   #hasFailed = false;
   #looking: Promise<unknown> = Promise.resolve();
@@ -41,23 +51,34 @@ export class EnforcedRevisions {
   async #look(): Promise<ReadonlyMap<DeviceId, number>> {
     const { state, slices } = this.#o;
     const changed = state.takeChanged();
-    const isWhole = changed === undefined || this.#hasFailed;
+    const { now } = state;
+    const isWhole = changed === undefined || this.#hasFailed || now >= this.#soonest;
+    if (isWhole) this.#soonest = Number.POSITIVE_INFINITY;
     this.#hasFailed = true;
     const again: JudgedDevice[] = [];
     await slices.each(isWhole ? state.devices.keys() : new Set([...changed, ...this.#uncertain]), (id) => {
       const device = state.devices.get(id);
       const receipt = state.receiptOf(id);
-      if (device !== undefined && this.#isOther(device, receipt)) again.push({ device, receipt });
+      if (device === undefined) return;
+      const until = this.#sameUntil(device, receipt, now);
+      if (until === undefined) again.push({ device, receipt });
+      else this.#soonest = Math.min(this.#soonest, until);
     });
     const isKnown = await state.workOutDigests(0, again);
+    let isAwayNeeded = false;
+    await slices.each(again, ({ device }) => void (isAwayNeeded ||= state.isUnreported(device)));
+    const presences = isAwayNeeded ? await this.#o.presence() : undefined;
     await slices.each(again, (one) => {
       const { id } = one.device;
       const [device, receipt] = [state.devices.get(id), state.receiptOf(id)];
       if (device === undefined) return;
-      this.#upTo.set(id, state.inForceUpTo(device));
-      this.#judged.set(id, { device, receipt });
-      // For one that is another by now, digests were not worked out.
-      if (isKnown && device === one.device && receipt === one.receipt) this.#uncertain.delete(id);
+      const until = state.judgedUntil(device);
+      this.#upTo.set(id, state.inForceUpTo(device, presences?.get(id)));
+      this.#judged.set(id, { device, receipt, until });
+      this.#soonest = Math.min(this.#soonest, until);
+      // For one that is another by now, digests were not worked out; one that is `yes` only while it is away may come back.
+      const isSure = isKnown && !state.isUnreported(device);
+      if (isSure && device === one.device && receipt === one.receipt) this.#uncertain.delete(id);
       else this.#uncertain.add(id);
     });
     // Devices come and leave by the log alone, after which the look is at everybody; one that came meanwhile has not been judged.
@@ -78,8 +99,10 @@ export class EnforcedRevisions {
     }
   }
 
-  #isOther(device: ModelDevice, receipt: Receipt | undefined): boolean {
+  /** Until when the last judgement of the device holds; undefined where it does not hold now. */
+  #sameUntil(device: ModelDevice, receipt: Receipt | undefined, now: number): number | undefined {
     const judged = this.#judged.get(device.id);
-    return this.#uncertain.has(device.id) || device !== judged?.device || receipt !== judged.receipt;
+    if (this.#uncertain.has(device.id) || device !== judged?.device || receipt !== judged.receipt) return undefined;
+    return judged.until > now ? judged.until : undefined;
   }
 }

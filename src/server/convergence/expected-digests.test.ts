@@ -31,20 +31,20 @@ function digests(whileReading: () => void): ExpectedDigests {
 
 test('a digest is known once its groups were read', async () => {
   const expected = digests(() => {});
-  await expected.workOut(new Map([['key', effect]]), { version: {}, devices: new Map() });
+  await expected.workOut(new Map([['key', { effect, at: 0 }]]), { version: {}, devices: new Map() });
   expect(expected.get('key')).toMatch(/^[0-9a-f]{64}$/);
 });
 
 test('while a change is being taken in, which is before the head moves, nothing is worked out of what was asked before', async () => {
   const model = { version: {}, devices: new Map() };
   const expected = digests(() => (model.version = {}));
-  await expected.workOut(new Map([['key', effect]]), model);
+  await expected.workOut(new Map([['key', { effect, at: 0 }]]), model);
   expect(expected.get('key')).toBeUndefined();
 });
 
 test('what takes longer than its time stays unknown, and is there for the next who asks', async () => {
   const expected = digests(() => (now += 15_000));
-  const wanted = new Map(['a', 'b', 'c', 'd'].map((key) => [key, effect]));
+  const wanted = new Map(['a', 'b', 'c', 'd'].map((key) => [key, { effect, at: 0 }]));
   const model = { version: {}, devices: new Map() };
   const known = (): string[] => [...wanted.keys()].filter((key) => expected.get(key) !== undefined);
   await expected.workOut(wanted, model);

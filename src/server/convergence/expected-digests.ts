@@ -17,6 +17,12 @@ export interface ExpectedDigestsOptions {
   readonly monotonic: () => number;
 }
 
+/** A phase of a policy, by what the policy is made of. */
+export interface WantedDigest {
+  readonly effect: Effect;
+  readonly at: number;
+}
+
 /** As much of the model as digests need. */
 export interface DigestModel {
   readonly version: object;
@@ -44,18 +50,18 @@ export class ExpectedDigests {
     return this.#digests.get(key);
   }
 
-  /** Works out those that are not known. One that has changed meanwhile stays unknown: the model will ask for the new one. */
-  workOut(wanted: ReadonlyMap<string, Effect>, model: DigestModel): Promise<void> {
+  /** Works out those that are not known, by the keys of their phases. One that has changed meanwhile stays unknown: the model will ask for the new one. */
+  workOut(wanted: ReadonlyMap<string, WantedDigest>, model: DigestModel): Promise<void> {
     const { version } = model;
     const work = this.#last.then(() => this.#workOut(wanted, model, version));
     this.#last = work.catch(() => {});
     return work;
   }
 
-  async #workOut(wanted: ReadonlyMap<string, Effect>, model: DigestModel, version: object): Promise<void> {
+  async #workOut(wanted: ReadonlyMap<string, WantedDigest>, model: DigestModel, version: object): Promise<void> {
     const { digester, slices, monotonic } = this.#o;
     const until = monotonic() + timeoutMs;
-    for (const [key, effect] of wanted) {
+    for (const [key, { effect, at }] of wanted) {
       if (this.#digests.has(key)) continue;
       if (monotonic() > until) return;
       const groups = await this.#read(effect);
@@ -66,7 +72,7 @@ export class ExpectedDigests {
       if (groups === undefined) continue;
       const names = effect.some(({ peers }) => peers.size > 0);
       const devices = names ? [...model.devices.values()].map(({ identity }) => identity) : [];
-      const digest = await digester.digest({ groups, devices, fleet: version });
+      const digest = await digester.digest({ groups, devices, fleet: version, at });
       if (digest === undefined) continue;
       this.#digests.set(key, digest);
       const [oldest] = this.#digests.keys();

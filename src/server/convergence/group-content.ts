@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
-import type { GuardrailKind, Peer, Selector } from '../../policy/rule.ts';
+import type { GuardrailKind, Peer, Selector, StoredRule } from '../../policy/rule.ts';
+import { expiryMoments } from '../../policy/time/policy-at.ts';
 
 export interface GroupContent {
   readonly id: GroupId;
@@ -18,6 +19,8 @@ export interface GroupContent {
   readonly appliesTo: readonly Selector[];
   /** Whom its rules name, by their keys. */
   readonly peers: ReadonlyMap<string, Peer>;
+  /** When its rules expire, in milliseconds since the epoch, ascending. */
+  readonly moments: readonly number[];
 }
 
 type GroupFields = Readonly<Record<string, unknown>>;
@@ -50,5 +53,6 @@ export function groupContent(id: GroupId, record: GroupFields, revision: number,
     guardrail: guardrail === 'forbid' || guardrail === 'require' ? guardrail : undefined,
     appliesTo: listAt(record, 'applies_to') as readonly Selector[],
     peers: new Map(peers.map((peer) => [peerKey(peer), peer])),
+    moments: expiryMoments(rules as readonly Partial<StoredRule>[]),
   };
 }

@@ -6,16 +6,19 @@ import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { EnforcementStatus } from './contract.ts';
-import { ExpectedDigests, type ExpectedDigestsOptions } from './expected-digests.ts';
-import { PolicyModel, type Effect, type ModelDevice } from './policy-model.ts';
+import { ExpectedDigests, type ExpectedDigestsOptions, type WantedDigest } from './expected-digests.ts';
+import { phasesAround, samePhasesUntil } from './phases.ts';
+import { PolicyModel, type ModelDevice } from './policy-model.ts';
 import { readState } from './read-state.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
-import { inForceUpTo, reflectedChange, verdictOf } from './verdict.ts';
+import { inForceUpTo, isUnreported, reflectedChange, verdictOf, type VerdictInput } from './verdict.ts';
 
 export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
 
 export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 'slices' | 'monotonic'> {
   readonly store: StateStore;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
 }
 
 const entriesAtOnce = 64;
@@ -43,6 +46,7 @@ export class OrganizationState {
   readonly #store: StateStore;
   readonly #digests: ExpectedDigests;
   readonly #slices: TimeSlices;
+  readonly #now: () => number;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
   /** Whose record, policy or last word may be another since `takeChanged`; undefined: everybody's. */
@@ -53,10 +57,11 @@ export class OrganizationState {
   #refreshing: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  constructor(org: OrganizationId, { store, slices, ...options }: StateOptions) {
+  constructor(org: OrganizationId, { store, slices, now, ...options }: StateOptions) {
     this.org = org;
     this.#store = store;
     this.#slices = slices;
+    this.#now = now;
     const findGroups: ExpectedDigestsOptions['findGroups'] = (of, ids) => store.groups.find(of, ids);
     this.#digests = new ExpectedDigests({ org, findGroups, slices, ...options });
   }
@@ -109,9 +114,8 @@ export class OrganizationState {
     }
     const { head } = this;
     await this.workOutDigests(revision, known);
-    await this.#slices.each(known, (one) =>
-      take(this.#enforcementStatus({ revision, head }, one, presence.get(one.device.id))),
-    );
+    const at = { revision, head, ...this.#known };
+    await this.#slices.each(known, (one) => take(this.#enforcementStatus(at, one, presence.get(one.device.id))));
   }
 
   async enforcementStatuses(
@@ -134,27 +138,54 @@ export class OrganizationState {
     return this.#receipts.get(id);
   }
 
-  /** Up to which revision the device has everything in force, by the digests that are known. */
-  inForceUpTo({ id, policyChanges }: ModelDevice): number {
+  /** Milliseconds since the epoch. */
+  get now(): number {
+    return this.#now();
+  }
+
+  /** Up to which revision the device has everything in force, by the digests that are known. Where its presence decides, it counts as away unless that is given. */
+  inForceUpTo({ id, policyChanges }: ModelDevice, presence?: DevicePresence): number {
     const receipt = this.#receipts.get(id);
-    return inForceUpTo({ head: this.head, policyChanges, receipt, digestOf: (key) => this.#digests.get(key) });
+    const online = isOnline(receipt, presence);
+    return inForceUpTo({ head: this.head, policyChanges, receipt, online, ...this.#known });
+  }
+
+  /** Whether the device has everything in force only as long as it is away. */
+  isUnreported({ id, policyChanges }: ModelDevice): boolean {
+    if (policyChanges.every(({ moments }) => moments === undefined)) return false;
+    const { head } = this;
+    return isUnreported({ revision: 0, head, policyChanges, receipt: this.#receipts.get(id), ...this.#known });
+  }
+
+  /** Until when time alone does not change how the device is judged, in milliseconds since the epoch. */
+  judgedUntil({ policyChanges }: ModelDevice): number {
+    const { now } = this;
+    return policyChanges.reduce(
+      (until, change) => Math.min(until, samePhasesUntil(change, now)),
+      Number.POSITIVE_INFINITY,
+    );
+  }
+
+  get #known(): Pick<VerdictInput, 'digestOf' | 'now'> {
+    return { digestOf: (phase) => this.#digests.get(phase), now: this.#now() };
   }
 
   #enforcementStatus(
-    at: { revision: number; head: number },
+    at: Pick<VerdictInput, 'revision' | 'head' | 'digestOf' | 'now'>,
     { device, receipt }: JudgedDevice,
     presence: DevicePresence | undefined,
   ): EnforcementStatus {
     const { id, hostname, policyChanges } = device;
     const online = isOnline(receipt, presence);
-    const { revision, head } = at;
+    const { revision, head, digestOf, now } = at;
     const verdict = verdictOf({
       revision,
       head,
       policyChanges,
       receipt,
       online,
-      digestOf: (key) => this.#digests.get(key),
+      digestOf,
+      now,
     });
     const lastSeen = later(presence?.last_seen_at, receipt?.reported_at);
     // Whole fleets: with a receipt, a literal of spreads takes V8 twenty times as long.
@@ -180,16 +211,21 @@ export class OrganizationState {
     const model = this.#model;
     if (model === undefined) return true;
     const { head } = model;
-    const wanted = new Map<string, Effect>();
+    const wanted = new Map<string, WantedDigest>();
+    const now = this.#now();
     await this.#slices.each(known, ({ device, receipt }) => {
       if (receipt?.digest === undefined) return;
       const { policyChanges } = device;
       const reflected = reflectedChange({ revision, head, policyChanges, receipt });
       // Of an earlier policy the rules are no longer there: its digest is known only if it was asked for then.
-      if (reflected === undefined || reflected !== policyChanges.at(-1) || wanted.has(reflected.key)) return;
-      if (this.#digests.get(reflected.key) !== undefined) return;
-      const { effect, key } = model.policyOf(device);
-      if (effect !== undefined && key === reflected.key) wanted.set(key, effect);
+      if (reflected === undefined || reflected !== policyChanges.at(-1)) return;
+      for (const time of reflected.moments === undefined ? [now] : [now, Date.parse(receipt.reported_at)]) {
+        for (const phase of phasesAround(reflected, time)) {
+          if (wanted.has(phase.key) || this.#digests.get(phase.key) !== undefined) continue;
+          const { effect, key } = model.policyOf(device);
+          if (effect !== undefined && key === reflected.key) wanted.set(phase.key, { effect, at: phase.at });
+        }
+      }
     });
     if (wanted.size > 0) await this.#digests.workOut(wanted, model);
     return [...wanted.keys()].every((key) => this.#digests.get(key) !== undefined);

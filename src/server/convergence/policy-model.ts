@@ -10,6 +10,7 @@ import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { groupContent, type GroupContent } from './group-content.ts';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
+import type { TimedPolicy } from './phases.ts';
 import type { PolicyChange } from './verdict.ts';
 
 export interface ModelDevice {
@@ -41,7 +42,7 @@ const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
   a.every(({ family, value }) => b.some((one) => one.family === family && one.value === value));
 
 /** What is in effect on all devices of a cohort. */
-export interface CohortPolicy {
+export interface CohortPolicy extends TimedPolicy {
   readonly effect: Effect | undefined;
   /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
@@ -55,6 +56,10 @@ function parsed(json: string): Readonly<Record<string, unknown>> {
 }
 
 const nothing: Effect = [];
+
+/** When time alone changes what is in effect, ascending. */
+const momentsOf = (effect: Effect = nothing): readonly number[] =>
+  [...new Set(effect.flatMap(({ moments }) => moments))].toSorted((a, b) => a - b);
 
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
@@ -129,7 +134,8 @@ export class PolicyModel {
     const known = this.#policies.get(device.cohort);
     if (known !== undefined) return known;
     const effect = this.#select(device);
-    const policy = { effect, key: this.#keyOf(effect) };
+    const moments = momentsOf(effect);
+    const policy = { effect, key: this.#keyOf(effect), ...(moments.length > 0 && { moments }) };
     this.#policies.set(device.cohort, policy);
     return policy;
   }
@@ -293,12 +299,13 @@ export class PolicyModel {
   #refresh(id: DeviceId, revision: number): void {
     const device = this.devices.get(id);
     if (device === undefined) return;
-    const { effect, key } = this.policyOf(device);
+    const { effect, key, moments } = this.policyOf(device);
     this.#hold(id, effect ?? nothing);
     if (device.policyChanges.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
+    const timed = moments === undefined ? { key } : { key, moments };
     const policyChange =
-      revision > 0 ? { key, revision } : { key, revision: this.#latest(device, effect), atLatest: true };
+      revision > 0 ? { ...timed, revision } : { ...timed, revision: this.#latest(device, effect), atLatest: true };
     const { hostname, list, identity, cohort } = device;
     const policyChanges = this.#policyChangeLists.after(device.policyChanges, policyChange);
     this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, policyChanges });

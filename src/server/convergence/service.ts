@@ -17,6 +17,8 @@ export interface ConvergenceOptions {
   readonly receipts: ReceiptRequester;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
   readonly slices: TimeSlices;
 }
 
@@ -47,13 +49,13 @@ interface TrackedOrganization {
   asking: number;
 }
 
-export function startConvergence({ store, receipts, monotonic, slices }: ConvergenceOptions): ConvergenceService {
+export function startConvergence({ store, receipts, monotonic, now, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, TrackedOrganization>();
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, DevicePresence>>({
     read: (orgs) => orgs.map((org) => store.presence.read(org)),
   });
   const digester = new DigestThread(slices);
-  const options = { store, slices, monotonic, digester };
+  const options = { store, slices, monotonic, now, digester };
   let closed = false;
 
   const wake = (org: OrganizationId): void => organizations.get(org)?.waits.wake();
@@ -105,7 +107,7 @@ export function startConvergence({ store, receipts, monotonic, slices }: Converg
 
   function keep(org: OrganizationId): TrackedOrganization {
     const state = new OrganizationState(org, options);
-    const enforced = new EnforcedRevisions({ state, slices });
+    const enforced = new EnforcedRevisions({ state, slices, presence: () => presence.immediate.get(org) });
     const waits = new OrganizationWaits({
       refresh: () => state.refresh(),
       enforced,

@@ -2,8 +2,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { digestForm } from '../../policy/digest/digest-form.ts';
+import { graceMs, phasesAround, samePhasesUntil } from './phases.ts';
 import type { Receipt } from './receipt.ts';
-import { inForceUpTo, verdictOf, type VerdictInput } from './verdict.ts';
+import { inForceUpTo, isUnreported, verdictOf, type VerdictInput } from './verdict.ts';
 
 const policyChanges = [
   { revision: 10, key: 'a' },
@@ -22,7 +23,34 @@ const receipt = (given: Partial<Receipt>): Receipt => ({
   status: {},
   ...given,
 });
-const input: VerdictInput = { revision: 30, head: 30, policyChanges, receipt: receipt({}), online: true, digestOf };
+const reported = Date.UTC(2026, 0, 1);
+const input: VerdictInput = {
+  revision: 30,
+  head: 30,
+  policyChanges,
+  receipt: receipt({}),
+  online: true,
+  digestOf,
+  now: reported,
+};
+
+/** A rule expires an hour after the report, and another one an hour later. */
+const hour = 3_600_000;
+const moments = [reported + hour, reported + 2 * hour];
+const timed: Partial<VerdictInput> = {
+  policyChanges: [{ revision: 20, key: 'b', moments }],
+  digestOf: (phase) => `digest of ${phase.replace(/\nat (\d+)/, (_, at) => ` ${(Number(at) - reported) / hour}`)}`,
+};
+const at = (now: number, given: Partial<Receipt> = {}): Partial<VerdictInput> => ({
+  ...timed,
+  now: reported + now,
+  receipt: receipt(given),
+});
+/** A report of the phase after the first expiry, so long after the first report. */
+const later = (ms: number, digest = 'digest of b 1'): Partial<Receipt> => ({
+  digest,
+  reported_at: new Date(reported + ms).toISOString(),
+});
 
 const early = (digest: string): Receipt => receipt({ revision: 12, digest });
 /** The server began to look when this was there already. */
@@ -70,6 +98,23 @@ test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the same, and it is connected', { ...loaded, online: true }, 'yes'],
   ['other rules for an earlier revision, connected', { ...loaded, online: true, receipt: early('x') }, 'behind'],
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
+  ['rules of which one expires later', at(0), 'yes'],
+  ['rules of which one expired a moment ago', at(hour + graceMs - 1), 'yes'],
+  ['rules of which one expired a while ago', at(hour + graceMs), 'behind', 'expiry_unreported'],
+  ['rules of which one has expired since it went away', { ...at(hour + graceMs), online: false }, 'yes'],
+  ['the rules that are left', at(hour + graceMs, later(hour)), 'yes'],
+  ['the rules that are left, somewhat early', at(hour, later(hour - graceMs)), 'yes'],
+  ['the rules that are left, much too early', at(hour, later(hour - graceMs - 1)), 'failed', 'digest_differs'],
+  ['a rule that expired a while before', at(2 * hour, later(hour + graceMs, 'digest of b')), 'failed'],
+  ['the same, and away since', { ...at(2 * hour, later(hour + graceMs, 'digest of b')), online: false }, 'failed'],
+  ['two phases ago, away since', { ...at(5 * hour), online: false }, 'yes'],
+  ['two phases ago, connected', at(5 * hour), 'behind', 'expiry_unreported'],
+  ['other rules while one expires', at(hour, later(hour, 'x')), 'failed', 'digest_differs'],
+  [
+    'rules whose phase nobody has worked out',
+    { ...at(hour), digestOf: (phase) => (phase === 'b' ? undefined : 'digest of b 1') },
+    'behind',
+  ],
   ['a policy whose digest is no longer known', { policyChanges: [{ revision: 5, key: 'gone' }] }, 'behind'],
 ])('a device that reported %s is %3$s', (_, given, word, code) => {
   const verdict = verdictOf({ ...input, ...given });
@@ -96,7 +141,15 @@ test('in force is said only of a receipt that reflects the newest change up to t
       fc.boolean(),
       (at, names, said, revision, online) => {
         const changes = at.toSorted((a, b) => a - b).map((one, index) => ({ revision: one, key: names[index] ?? 'a' }));
-        const given = { revision, head: 40, policyChanges: changes, receipt: receipt(said), online, digestOf };
+        const given = {
+          revision,
+          head: 40,
+          policyChanges: changes,
+          receipt: receipt(said),
+          online,
+          digestOf,
+          now: reported,
+        };
         const loadedFirst = changes.map((change, index) => ({ ...change, ...(index === 0 && { atLatest: true }) }));
         for (const one of [given, { ...given, policyChanges: loadedFirst }]) {
           expect(verdictOf(one).in_force === 'yes').toBe(revision <= inForceUpTo(one));
@@ -110,4 +163,28 @@ test('in force is said only of a receipt that reflects the newest change up to t
       },
     ),
   );
+});
+
+test('while a device is connected and away it is judged alike, except where a rule has expired and it has not said so', () => {
+  for (const [given, unreported] of [
+    [{}, false],
+    [at(hour), false],
+    [at(hour + graceMs), true],
+    [at(hour + graceMs, later(hour)), false],
+  ] as const) {
+    expect(isUnreported({ ...input, ...given })).toBe(unreported);
+  }
+});
+
+test('the phases that a device may be in change only at the times that are told', () => {
+  const policy = { key: 'b', moments: [1_000_000, 1_000_050, 2_000_000, 2_150_000] };
+  const seen = (time: number): string => JSON.stringify(phasesAround(policy, time));
+  let until = 0;
+  for (let time = 0; time < 2_500_000; time += 10) {
+    if (time === 0 || time >= until) until = samePhasesUntil(policy, time);
+    else expect(seen(time)).toBe(seen(time - 10));
+  }
+  expect(until).toBe(Number.POSITIVE_INFINITY);
+  expect(phasesAround(policy, 5_000_000)).toEqual([{ key: 'b\nat 2150000', at: 2_150_000 }]);
+  expect(phasesAround({ key: 'b' }, 7)).toEqual([{ key: 'b', at: Number.NEGATIVE_INFINITY }]);
 });

@@ -1,12 +1,12 @@
 /** Owns the one rule of what in force means: a receipt held against the changes that touched its device. No effects. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
+import { phasesAround, type TimedPolicy } from './phases.ts';
 import type { Receipt } from './receipt.ts';
 
 /** A change that touched a device's effective policy, and what that policy was made of from then on. */
-export interface PolicyChange {
+export interface PolicyChange extends TimedPolicy {
   readonly revision: number;
-  readonly key: string;
   /** It may have been earlier: the server has not seen it happen. */
   readonly atLatest?: boolean;
 }
@@ -21,8 +21,10 @@ export interface VerdictInput {
   readonly receipt: Receipt | undefined;
   /** Undefined: it never held a stream. */
   readonly online: boolean | undefined;
-  /** The digest that a policy made of this should have; undefined where it is no longer known. */
-  readonly digestOf: (key: string) => string | undefined;
+  /** The digest that a policy should have in this phase; undefined where it is no longer known. */
+  readonly digestOf: (phase: string) => string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
 }
 
 export interface Verdict {
@@ -35,6 +37,11 @@ const differs: Verdict = {
   in_force: 'failed',
   code: 'digest_differs',
   detail: 'the rules in its kernel do not match its policy',
+};
+
+const unreported: Omit<Verdict, 'in_force'> = {
+  code: 'expiry_unreported',
+  detail: 'a rule has expired, and its agent has not reported since',
 };
 
 /** Why a digest says nothing about the policy, whatever it is: it is not made as this server makes it. */
@@ -63,7 +70,7 @@ export function reflectedChange({
   revision,
   head,
   receipt,
-}: Omit<VerdictInput, 'digestOf' | 'online'>): PolicyChange | undefined {
+}: Omit<VerdictInput, 'digestOf' | 'online' | 'now'>): PolicyChange | undefined {
   const needed = neededChange(policyChanges, revision);
   const reflected = receipt?.revision;
   if (needed === undefined || reflected === undefined || reflected > head) return undefined;
@@ -85,19 +92,30 @@ export function verdictOf(input: VerdictInput): Verdict {
   if (reflected === undefined) return missing;
   const unproven = unprovenReason(receipt);
   if (unproven !== undefined) return { ...missing, ...unproven };
-  const expected = digestOf(reflected.key);
-  if (expected === undefined) return missing;
-  if (expected === receipt.digest) return { in_force: 'yes' };
+  const [then, now] = [matchAround(reflected, Date.parse(receipt.reported_at)), matchAround(reflected, input.now)];
+  if (then === 'unknown') return missing;
   // Other rules are no fault of a device that has not said that they are for this change.
-  return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
+  if (then === 'differs') return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
+  // What it reported was right then. Since then a rule has expired: its agent ends the rule without the server, and says so once it is connected.
+  return now === 'matches' || online !== true ? { in_force: 'yes' } : { ...missing, ...unreported };
+
+  /** Whether the digest is one that the device may have at a time. */
+  function matchAround(policy: TimedPolicy, time: number): 'matches' | 'differs' | 'unknown' {
+    const digests = phasesAround(policy, time).map(({ key }) => digestOf(key));
+    if (digests.includes(receipt?.digest)) return 'matches';
+    return digests.includes(undefined) ? 'unknown' : 'differs';
+  }
 }
 
+/** Whether the device is `yes` only as long as it is away: a rule has expired, and it has not said that its rules are others. */
+export const isUnreported = (input: Omit<VerdictInput, 'online'>): boolean =>
+  verdictOf({ ...input, online: undefined }).in_force === 'yes' &&
+  verdictOf({ ...input, online: true }).in_force !== 'yes';
+
 /** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
-export function inForceUpTo(input: Omit<VerdictInput, 'revision' | 'online'>): number {
-  const { head, policyChanges, receipt, digestOf } = input;
-  // Whether it is connected tells apart what a device lacks, never what it has.
-  if (verdictOf({ revision: 0, head, policyChanges, receipt, online: undefined, digestOf }).in_force !== 'yes')
-    return -1;
+export function inForceUpTo(input: Omit<VerdictInput, 'revision'>): number {
+  const { policyChanges, receipt } = input;
+  if (verdictOf({ ...input, revision: 0 }).in_force !== 'yes') return -1;
   const reflected = Math.max(receipt?.revision ?? -1, policyChanges[0]?.revision ?? -1);
   const next = policyChanges.find((change) => change.revision > reflected);
   return next === undefined ? Number.POSITIVE_INFINITY : next.revision - 1;
