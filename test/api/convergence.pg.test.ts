@@ -121,6 +121,7 @@ test('every device is listed, also one never seen, and counts add up', async () 
 test('a rule that expires changes the digest that a device should have, and not what a device proved before', async () => {
   const { place, api, group, devices, applied, wordsOf } = await setUp(2);
   const [online, away] = devices;
+  if (online === undefined) throw new Error('no device');
   const [stays, ends] = [80, 22].map((port) => ({ ip_protocol: 'tcp', from_port: port, to_port: port }));
   const expiring = (expires_at: string): Promise<Json> =>
     api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
@@ -129,7 +130,7 @@ test('a rule that expires changes the digest that a device should have, and not 
   const soon = new Date(Date.now() + 1_500).toISOString();
   const short = await expiring(soon);
   const left = { ...short, inbound_rules: short.inbound_rules.slice(0, 1) };
-  await online?.report(stage.server.nobody, applied(short));
+  await online.report(stage.server.nobody, applied(short));
   expect(await wordsOf()).toEqual(['yes', 'never_seen']);
   await expect.poll(() => Date.now() > Date.parse(soon), { timeout: 5_000 }).toBe(true);
   await away?.report(stage.server.nobody, applied(left, short.revision));
@@ -148,7 +149,7 @@ test('a rule that expires changes the digest that a device should have, and not 
     clock: () => Date.now() + 2 * hour,
   });
   onTestFinished(() => tomorrow.close());
-  const stream = openStream(tomorrow, place, online ?? devices[0]!);
+  const stream = openStream(tomorrow, place, online);
   onTestFinished(() => stream.close());
   const statuses = async (): Promise<readonly Json[]> =>
     tomorrow.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/device_statuses`);

@@ -41,7 +41,7 @@ const timed: Partial<VerdictInput> = {
   policyChanges: [{ revision: 20, key: 'b', moments }],
   digestOf: (phase) => `digest of ${phase.replace(/\nat (\d+)/, (_, at) => ` ${(Number(at) - reported) / hour}`)}`,
 };
-const at = (now: number, given: Partial<Receipt> = {}): Partial<VerdictInput> => ({
+const seenAt = (now: number, given: Partial<Receipt> = {}): Partial<VerdictInput> => ({
   ...timed,
   now: reported + now,
   receipt: receipt(given),
@@ -98,18 +98,18 @@ test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the same, and it is connected', { ...loaded, online: true }, 'yes'],
   ['other rules for an earlier revision, connected', { ...loaded, online: true, receipt: early('x') }, 'behind'],
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
-  ['rules of which one expires later', at(0), 'yes'],
-  ['rules of which one expired a moment ago', at(hour + graceMs - 1), 'yes'],
-  ['rules of which one expired a while ago', at(hour + graceMs), 'behind', 'expiry_unreported'],
+  ['rules of which one expires later', seenAt(0), 'yes'],
+  ['rules of which one expired a moment ago', seenAt(hour + graceMs - 1), 'yes'],
+  ['rules of which one expired a while ago', seenAt(hour + graceMs), 'behind', 'expiry_unreported'],
   ['rules of which one has expired since it went away', { ...at(hour + graceMs), online: false }, 'yes'],
-  ['the rules that are left', at(hour + graceMs, later(hour)), 'yes'],
-  ['the rules that are left, somewhat early', at(hour, later(hour - graceMs)), 'yes'],
-  ['the rules that are left, much too early', at(hour, later(hour - graceMs - 1)), 'failed', 'digest_differs'],
-  ['a rule that expired a while before', at(2 * hour, later(hour + graceMs, 'digest of b')), 'failed'],
+  ['the rules that are left', seenAt(hour + graceMs, later(hour)), 'yes'],
+  ['the rules that are left, somewhat early', seenAt(hour, later(hour - graceMs)), 'yes'],
+  ['the rules that are left, much too early', seenAt(hour, later(hour - graceMs - 1)), 'failed', 'digest_differs'],
+  ['a rule that expired a while before', seenAt(2 * hour, later(hour + graceMs, 'digest of b')), 'failed'],
   ['the same, and away since', { ...at(2 * hour, later(hour + graceMs, 'digest of b')), online: false }, 'failed'],
   ['two phases ago, away since', { ...at(5 * hour), online: false }, 'yes'],
-  ['two phases ago, connected', at(5 * hour), 'behind', 'expiry_unreported'],
-  ['other rules while one expires', at(hour, later(hour, 'x')), 'failed', 'digest_differs'],
+  ['two phases ago, connected', seenAt(5 * hour), 'behind', 'expiry_unreported'],
+  ['other rules while one expires', seenAt(hour, later(hour, 'x')), 'failed', 'digest_differs'],
   [
     'rules whose phase nobody has worked out',
     { ...at(hour), digestOf: (phase) => (phase === 'b' ? undefined : 'digest of b 1') },
@@ -168,9 +168,9 @@ test('in force is said only of a receipt that reflects the newest change up to t
 test('while a device is connected and away it is judged alike, except where a rule has expired and it has not said so', () => {
   for (const [given, unreported] of [
     [{}, false],
-    [at(hour), false],
-    [at(hour + graceMs), true],
-    [at(hour + graceMs, later(hour)), false],
+    [seenAt(hour), false],
+    [seenAt(hour + graceMs), true],
+    [seenAt(hour + graceMs, later(hour)), false],
   ] as const) {
     expect(isUnreported({ ...input, ...given })).toBe(unreported);
   }

@@ -101,9 +101,9 @@ export function verdictOf(input: VerdictInput): Verdict {
 
   /** Whether the digest is one that the device may have at a time. */
   function matchAround(policy: TimedPolicy, time: number): 'matches' | 'differs' | 'unknown' {
-    const digests = phasesAround(policy, time).map(({ key }) => digestOf(key));
-    if (digests.includes(receipt?.digest)) return 'matches';
-    return digests.includes(undefined) ? 'unknown' : 'differs';
+    const digests = new Set(phasesAround(policy, time).map(({ key }) => digestOf(key)));
+    if (digests.has(receipt?.digest)) return 'matches';
+    return digests.has(undefined) ? 'unknown' : 'differs';
   }
 }
 
