@@ -1,6 +1,6 @@
 /** Owns the wire form of the audit: who changed what, when, from where, with which credential. */
 import { Type } from 'typebox';
-import type { OrganizationId, UserId } from '../policy/ids.ts';
+import type { ChangeSetId, OrganizationId, UserId } from '../policy/ids.ts';
 import type { SecurityGroup } from './group.ts';
 import type { DevicePolicy } from './history/states.ts';
 import type { Member, Organization } from './organization.ts';
@@ -44,6 +44,7 @@ export const AuditEntry = Type.Object(
     ),
     address: Type.String({ description: 'Where the request came from.' }),
     request_id: Type.String({ description: 'Identifies the request in the log of the server.' }),
+    change_id: Type.Optional(id<ChangeSetId>('The change set that it is a part of.')),
     subject: Type.Optional(
       Type.Object(
         {

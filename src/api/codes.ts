@@ -21,6 +21,7 @@ export const errors = {
   group_in_use: [409, 'The group is in use'],
   last_owner: [409, 'The last owner stays'],
   would_open: [409, 'Devices would fall back to the default group'],
+  changed_since: [409, 'A record has changed since'],
   phase_limit: [409, 'Not in this phase'],
   limit_reached: [409, 'A limit is reached'],
   revision_gone: [410, 'The revision is gone'],
@@ -63,6 +64,7 @@ const requestProblemCodes = {
   not_a_url: 'the value is not a URL',
   host_not_allowed: 'the operator of the server does not allow this host',
   no_such_state: 'the record did not exist at that revision',
+  unknown_record: 'the organization has no such record',
 } as const;
 
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;

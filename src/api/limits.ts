@@ -33,6 +33,8 @@ export const limits = {
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,
   enrollmentUses: 100_000,
+  /** Records of one change set. */
+  changeSetRecords: 1_000,
   page: 10_000,
   /** Bytes of a request body that holds rules. */
   body: 4 * 1024 * 1024,

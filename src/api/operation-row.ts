@@ -2,7 +2,7 @@
 import type { TArray, TObject, TSchema } from 'typebox';
 import type { ErrorCode } from './codes.ts';
 
-export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'events' | 'alerts' | 'audit';
+export type Tag = 'users' | 'organizations' | 'devices' | 'security groups' | 'changes' | 'events' | 'alerts' | 'audit';
 
 /**
  * What the path names besides its organization. `user group`: these paths know user-owned groups only. `current or deleted group`: also one that is

@@ -1,5 +1,6 @@
 /** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
 import { AuditEntry } from './audit.ts';
+import { changeRows } from './change/operations.ts';
 import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
@@ -245,6 +246,7 @@ export const rows = {
   ...historyRows,
 
   ...webhookRows,
+  ...changeRows,
 
   listAudit: {
     effect: 'read',

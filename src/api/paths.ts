@@ -73,6 +73,10 @@ export const paths = {
   testWebhook: ['POST', '/api/organizations/{org_id}/webhooks/{webhook_id}/test', 'record'],
   listWebhookDeliveries: ['GET', '/api/organizations/{org_id}/webhooks/{webhook_id}/deliveries', 'list'],
 
+  applyChanges: ['POST', '/api/organizations/{org_id}/changes', 'record'],
+  readChangeSet: ['GET', '/api/organizations/{org_id}/changes/{change_id}', 'record'],
+  revertChangeSet: ['POST', '/api/organizations/{org_id}/changes/{change_id}/revert', 'record'],
+
   listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
   listServerAudit: ['GET', '/api/audit', 'list'],
 

@@ -40,6 +40,11 @@ export const ProblemBody = Type.Object(
     more_devices: Type.Optional(
       Type.Integer({ minimum: 1, description: 'Number of further devices that `devices` does not list.' }),
     ),
+    records: Type.Optional(
+      Type.Array(Type.String({ format: 'uuid' }), {
+        description: 'The groups and devices in the way; on 409 `changed_since`.',
+      }),
+    ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {
         description: 'The enrollment keys in the way; on 409 `group_in_use`.',

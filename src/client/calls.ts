@@ -54,6 +54,7 @@ interface PathArguments {
   readonly key_id: [key_id: string];
   readonly token_id: [token_id: string];
   readonly webhook_id: [webhook_id: string];
+  readonly change_id: [change_id: string];
 }
 type ArgumentsIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? [...PathArguments[Name & keyof PathArguments], ...ArgumentsIn<Rest>]

@@ -86,6 +86,15 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.webhooks.deliveries(org, id, { limit: 2 }),
     { org_id: org, webhook_id: id, query: 'limit=2' },
   ],
+  applyChanges: [
+    (c) => c.changes.apply(org, { delete: [sg] }, { detach: true }),
+    { org_id: org, body: { delete: [sg] }, query: 'detach=true' },
+  ],
+  readChangeSet: [(c) => c.changes.get(org, id), { org_id: org, change_id: id }],
+  revertChangeSet: [
+    (c) => c.changes.revert(org, id, { force: true }),
+    { org_id: org, change_id: id, query: 'force=true' },
+  ],
   listAudit: [(c) => c.audit.list(org), { org_id: org }],
   listServerAudit: [(c) => c.audit.server(), {}],
   listDeviceHistory: [(c) => c.history.device(org, id, { limit: 2 }), { org_id: org, device_id: id, query: 'limit=2' }],

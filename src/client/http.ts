@@ -255,6 +255,13 @@ export class Client {
     delete: this.#call('deleteSecurityGroup'),
   };
 
+  /** Several records written as one, and undone as one. */
+  readonly changes = {
+    apply: this.#send('applyChanges'),
+    get: this.#call('readChangeSet'),
+    revert: this.#call('revertChangeSet'),
+  };
+
   /** Groups that the caller owns. */
   readonly userGroups = {
     create: this.#send('createUserSecurityGroup'),

@@ -10,6 +10,7 @@ export type DeviceId = Id<'DeviceId'>;
 export type TokenId = Id<'TokenId'>;
 export type EnrollmentKeyId = Id<'EnrollmentKeyId'>;
 export type WebhookId = Id<'WebhookId'>;
+export type ChangeSetId = Id<'ChangeSetId'>;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -38,3 +39,4 @@ export const parseDeviceId = idParser<DeviceId>('a device id');
 export const parseTokenId = idParser<TokenId>('a token id');
 export const parseEnrollmentKeyId = idParser<EnrollmentKeyId>('an enrollment key id');
 export const parseWebhookId = idParser<WebhookId>('a webhook id');
+export const parseChangeSetId = idParser<ChangeSetId>('a change set id');

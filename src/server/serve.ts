@@ -228,6 +228,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         void work.catch((error: unknown) => log.warn({ err: error }, `old ${what} not forgotten`));
       forget('changes were', store.log.compact());
       forget('states were', store.history.forget());
+      forget('change sets were', store.changeSets.forget());
       forget('deliveries were', store.webhooks.forget(webhookSettings.keepMs));
       forget('audit entries were', store.audit.forget());
       forget('sessions were', store.sessions.forget());

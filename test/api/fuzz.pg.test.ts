@@ -242,11 +242,12 @@ const gives: Readonly<Record<string, string>> = {
   createWebhook: 'webhook_id',
   listWebhooks: 'webhook_id',
   deleteWebhook: 'webhook_id',
+  applyChanges: 'change_id',
 };
 
 /** Whether an operation makes what this one's path names. */
 const supplies = (id: string, { path }: Described): boolean =>
-  /^(create|add)/.test(id) && path.includes(`{${gives[id]}}`);
+  /^(create|add|apply)/.test(id) && path.includes(`{${gives[id]}}`);
 
 /** Asks; of a stream only the beginning is read. Without a tail to come, there may be nothing to wait for. */
 async function answerTo({ operation, caller, path, asked }: Ask): Promise<Answered> {
@@ -321,7 +322,7 @@ test('no request gets an undocumented status, a 5xx, or an answer that its schem
       const elsewhere = at !== null && (at[1] ?? at[2]) !== home;
       const rows = Array.isArray(answer.json) ? answer.json : [answer.json];
       if (elsewhere || name === undefined) return undefined;
-      for (const row of rows.slice(-8)) (operation.method === 'DELETE' ? forget : learn)(name, row.id ?? row.user_id);
+      for (const row of rows.slice(-8)) (operation.method === 'DELETE' ? forget : learn)(name, row.id ?? row.change_id ?? row.user_id);
     }
     return undefined;
   };

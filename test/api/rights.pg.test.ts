@@ -221,10 +221,24 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   deleteWebhook: webhook(),
   testWebhook: webhook(),
   listWebhookDeliveries: webhook(),
+  applyChanges: (_kind, role) => ({ body: ownGroup(role) }),
+  readChangeSet: async (_kind, role) => ({ params: { change_id: await newChangeSet(role) } }),
+  revertChangeSet: async (_kind, role) => ({ params: { change_id: await newChangeSet(role) } }),
   listAudit: () => ({}),
   listServerAudit: () => ({}),
   watchEvents: () => ({ body: [{ kind: 'device' }] }),
 };
+
+/** A change set that owners and members alike may write: a group of one's own. */
+const ownGroup = (role: Role): object => {
+  const { id } = role === 'member' ? place.member : role === 'owner' ? place.owner : holder;
+  return { security_groups: [{ group_name: unique(), user_id: id }] };
+};
+
+async function newChangeSet(role: Role): Promise<string> {
+  const { api } = role === 'member' ? place.member : role === 'owner' ? place.owner : holder;
+  return (await api.expect(200, 'POST', `${place.base}/changes`, ownGroup(role))).change_id;
+}
 
 async function newMember(): Promise<{ id: string }> {
   const user = await server.admin.expect(201, 'POST', '/api/users', { username: unique() });

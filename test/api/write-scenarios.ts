@@ -118,6 +118,13 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   createUserSecurityGroup: () => ({ body: { group_name: unique() } }),
   updateUserSecurityGroup: onGroup({ body: { group_name: 'another' } }),
   deleteUserSecurityGroup: onGroup({}),
+  applyChanges: ({ actor }) => ({ body: { security_groups: [{ group_name: unique(), user_id: actor.id }] } }),
+  revertChangeSet: async ({ actor, org, base }) => {
+    // A set that deleted a group of one's own: whoever reverts it owns nothing before.
+    const own = await newId(actor.api, `/api/user/${org}/security_groups`, { group_name: unique() });
+    const { change_id } = await actor.api.expect(200, 'POST', `${base}/changes`, { delete: [own] });
+    return { params: { change_id } };
+  },
   createWebhook: () => ({ body: webhookBody }),
   updateWebhook: onWebhook({ body: { name: 'another' } }),
   deleteWebhook: onWebhook({}),

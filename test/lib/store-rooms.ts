@@ -67,6 +67,19 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'a deleted group is taken off its devices',
   },
+  'server/store/changes': {
+    may: [
+      'server/store/groups',
+      'server/store/devices',
+      'server/store/write',
+      'server/store/postgres',
+      'server/store/contract',
+      'policy',
+    ],
+    npm: [],
+    node: true,
+    why: 'change sets: several groups and devices in one transaction',
+  },
   'server/store/webhooks': {
     may: [
       'server/store/write',
@@ -98,6 +111,7 @@ export const storeRooms: Rooms = {
   'server/store': {
     may: [
       'server/store/accounts',
+      'server/store/changes',
       'server/store/webhooks',
       'server/store/groups',
       'server/store/devices',

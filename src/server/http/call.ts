@@ -1,6 +1,7 @@
 /** Owns what a handler is given and what it gives back: requests and answers, free of the framework. */
 import type { Limits } from '../../policy/limits.ts';
 import type {
+  ChangeSetId,
   DeviceId,
   EnrollmentKeyId,
   GroupId,
@@ -31,6 +32,7 @@ export interface PathVariables {
   readonly token_id: TokenId;
   readonly key_id: EnrollmentKeyId;
   readonly webhook_id: WebhookId;
+  readonly change_id: ChangeSetId;
 }
 
 /** The variables of an operation's path. */

@@ -2,10 +2,10 @@
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
-import { at, type Found } from '../../policy/problem.ts';
+import type { Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
-import type { CountedQuota } from '../store/contract/quotas.ts';
-import { StoreError, type GroupListProblem, type StoreProblem } from '../store/contract/errors.ts';
+import { StoreError, type StoreProblem } from '../store/contract/errors.ts';
+import { applicationProblem, changedSinceSentence, counted, groupProblem } from './store-problems.ts';
 
 interface Extras {
   readonly errors?: readonly RequestProblem[];
@@ -15,6 +15,8 @@ interface Extras {
   /** How many devices there are besides those in `devices`. */
   readonly moreDevices?: number;
   readonly enrollment_keys?: readonly EnrollmentKeyId[];
+  /** Groups and devices in the way of a revert. */
+  readonly records?: readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
 }
@@ -68,52 +70,11 @@ const things = {
   token: 'token',
   enrollment_key: 'enrollment key',
   webhook: 'webhook',
+  change_set: 'change set',
 } as const;
 
 export const notFound = (what: keyof typeof things): HttpError =>
   new HttpError('not_found', `This ${things[what]} does not exist, or you do not have access to it.`);
-
-function groupProblem(problem: GroupListProblem): RequestProblem {
-  const pointer = problem.index < 0 ? '/security_groups' : at('/security_groups', problem.index);
-  switch (problem.code) {
-    case 'unknown_group':
-      return {
-        pointer,
-        code: 'unknown_group',
-        detail: `${problem.group} is not a group of the user of the device or of the organization.`,
-      };
-    case 'default_group':
-      return {
-        pointer,
-        code: 'default_group',
-        detail: 'The default group cannot be listed: it applies while the list is empty.',
-      };
-    case 'guardrail':
-      return {
-        pointer,
-        code: 'guardrail_listed',
-        detail: `${problem.group} is a guardrail: guardrails apply by label and cannot be listed.`,
-      };
-    case 'duplicate':
-      return { pointer, code: 'duplicate', detail: `${problem.group} is already in the list.` };
-    case 'too_many_ranges':
-      return {
-        pointer,
-        code: 'too_many_ranges',
-        detail: `The groups of a device may have at most ${problem.allowed} address ranges together; these have ${problem.ranges}.`,
-      };
-    case 'too_many':
-      return problem.allowed === 0
-        ? { pointer, code: 'phase_limit', detail: 'This server runs in phase 1: every device has the default group.' }
-        : {
-            pointer,
-            code: 'too_many_items',
-            detail: `On this server, a device may have at most ${problem.allowed} group${problem.allowed === 1 ? '' : 's'}.`,
-          };
-    default:
-      return problem.code satisfies never;
-  }
-}
 
 /** At most so many are named in a sentence; the lists beside it are longer. */
 const namedHolders = 5;
@@ -159,31 +120,6 @@ const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'wo
   );
 
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
-
-const counted: Readonly<Record<CountedQuota, string>> = {
-  tokens: 'tokens of a user',
-  organizations: 'organizations that a user owns',
-  groups: 'security groups in an organization',
-  devices: 'devices in an organization',
-  enrollment_keys: 'enrollment keys in an organization',
-  members: 'members of an organization',
-  webhooks: 'webhooks in an organization',
-};
-
-const applicationProblem: Readonly<
-  Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], Omit<RequestProblem, 'pointer'>>
-> = {
-  phase: { code: 'phase_limit', detail: 'Labels on groups and guardrails need phase 3.' },
-  user_group: {
-    code: 'organization_only',
-    detail:
-      'Only groups of the organization can apply by label or be guardrails. A group of a user applies only to devices that list it.',
-  },
-  default_group: {
-    code: 'default_group',
-    detail: 'The default group applies to devices without other groups. It cannot apply by label.',
-  },
-};
 
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {
   switch (problem.code) {
@@ -237,6 +173,19 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'revision_gone',
         problem.oldest === undefined ? revisionGone : `The history starts at revision ${problem.oldest}.`,
       );
+    case 'change_refused':
+      return inEntry(fromStore(problem.problem, cause), `/${problem.list}/${problem.index}`);
+    case 'group_id_used':
+      return invalid([
+        {
+          pointer: '/id',
+          code: 'unknown_record',
+          detail:
+            'The organization has no group with this id, and a new group cannot have it. To bring a deleted group back, restore it.',
+        },
+      ]);
+    case 'changed_since':
+      return changedSince(problem);
     case 'group_exists':
       return new HttpError('conflict', 'The group already exists: someone else restored it.');
     case 'too_often':
@@ -302,6 +251,20 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
   }
 }
 
+/** A failure of one entry of a change set: pointers lead into the entry, and the sentence names it. */
+function inEntry(error: HttpError, entry: string): HttpError {
+  const problems = error.extras.errors?.map((one) => ({ ...one, pointer: `${entry}${one.pointer}` }));
+  return new HttpError(error.code, `${entry}: ${error.message}`, {
+    ...error.extras,
+    ...(problems && { errors: problems }),
+  });
+}
+
+const changedSince = ({ records }: Extract<StoreProblem, { readonly code: 'changed_since' }>): HttpError =>
+  new HttpError('changed_since', changedSinceSentence(records, namedHolders), {
+    records: records.slice(0, listedHolders).map(({ id }) => id),
+  });
+
 /** For a write that may have happened. */
 export const outcomeUnknown = (cause?: unknown): HttpError =>
   new HttpError(
@@ -363,7 +326,7 @@ export function toHttpError(error: unknown): HttpError {
 /** The body of the answer. */
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
-  const { errors: problems, more = 0, devices, moreDevices = 0, enrollment_keys } = error.extras;
+  const { errors: problems, more = 0, devices, moreDevices = 0, enrollment_keys, records } = error.extras;
   return {
     type: problemType(error.code),
     title,
@@ -377,5 +340,6 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     ...(devices === undefined ? {} : { devices }),
     ...(moreDevices === 0 ? {} : { more_devices: moreDevices }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
+    ...(records === undefined ? {} : { records }),
   };
 }

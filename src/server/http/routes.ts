@@ -11,6 +11,7 @@ import type { RequestGuard } from './guard/request-guard.ts';
 import { HeldRight } from './guard/held-right.ts';
 import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
+import { changeHandlers } from './handlers/changes.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
 import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
@@ -39,6 +40,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...overviewHandlers,
   ...groupHandlers,
   ...historyHandlers,
+  ...changeHandlers,
   ...auditHandlers,
   ...webhookHandlers,
 };

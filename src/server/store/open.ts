@@ -9,6 +9,7 @@ import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
 import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
+import { changeSetsIn } from './changes/change-sets.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { Primary } from './postgres/primary.ts';
@@ -106,6 +107,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     organizations: organizationsIn(context),
     members,
     access: accessIn(context),
+    changeSets: changeSetsIn(context, options.historyRetentionMs ?? 365 * day),
     groups: groupsIn(context),
     devices: devicesIn(context),
     presence: presenceIn(context),

@@ -3,6 +3,7 @@ import type { OperationId } from '../../../api/paths.ts';
 import { operations, type Operation } from '../../../api/operations.ts';
 import {
   NotAnId,
+  parseChangeSetId,
   parseDeviceId,
   parseEnrollmentKeyId,
   parseGroupId,
@@ -29,6 +30,7 @@ const parameterParsers: { readonly [Name in keyof PathVariables]: (text: unknown
   token_id: parseTokenId,
   key_id: parseEnrollmentKeyId,
   webhook_id: parseWebhookId,
+  change_id: parseChangeSetId,
 };
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(parameterParsers, name);

@@ -94,6 +94,10 @@ const table: { readonly [Id in OperationId]: string } = {
   testWebhook:               'yes     no      -       -       no      no      hidden  hidden ',
   listWebhookDeliveries:     'yes     no      -       -       no      no      hidden  hidden ',
 
+  applyChanges:              'yes     yes     -       -       no      no      hidden  hidden ',
+  readChangeSet:             'yes     yes     -       -       no      no      hidden  hidden ',
+  revertChangeSet:           'yes     yes     -       -       no      no      hidden  hidden ',
+
   listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
   listServerAudit:           '-       -       -       -       no      no      yes     no     ',
 

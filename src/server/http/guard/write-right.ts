@@ -43,15 +43,18 @@ const held: { readonly [Name in Kind]: readonly Role[] } = {
   enrollment: ['enrollment_key'],
 };
 
-const rolesOf = (id: OperationId, kind: Kind): number =>
+const readRoles = (id: OperationId, kind: Kind): number =>
   held[kind].reduce((sum, role) => sum | bitsOf(role, rights[id][role]), 0);
 
 const roleBits = Object.fromEntries(
   operationIds.map((id) => [
     id,
-    { user: rolesOf(id, 'user'), device: rolesOf(id, 'device'), enrollment: rolesOf(id, 'enrollment') },
+    { user: readRoles(id, 'user'), device: readRoles(id, 'device'), enrollment: readRoles(id, 'enrollment') },
   ]),
 ) as Readonly<Record<OperationId, Readonly<Record<Kind, number>>>>;
+
+/** The roles by which an operation may be done with such a credential. */
+export const rolesOf = (id: OperationId, kind: Kind): number => roleBits[id][kind];
 
 function credentialFor(principal: Principal): WriteCredential {
   if (principal.kind === 'enrollment') return { kind: 'enrollment_key', id: principal.key_id };
@@ -91,6 +94,6 @@ function subjectFor(id: OperationId, variables: Partial<PathVariables>): RightSu
 export const rightOf = (id: OperationId, principal: Principal, variables: Partial<PathVariables>): Right => ({
   user_id: principal.user_id,
   credential: credentialFor(principal),
-  roles: roleBits[id][principal.kind],
+  roles: rolesOf(id, principal.kind),
   subject: subjectFor(id, variables),
 });

@@ -83,7 +83,12 @@ const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
   guardrail_ids,
 });
 
-async function warningsFor(store: Store, org: OrganizationId, written: SavedGroup): Promise<readonly GroupWarning[]> {
+/** What the writer of a group should know of it. */
+export async function warningsFor(
+  store: Store,
+  org: OrganizationId,
+  written: SavedGroup,
+): Promise<readonly GroupWarning[]> {
   if (!written.mayBeVoid) return [];
   const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
   // Where nothing is forbidden, the record is not read again.

@@ -1,5 +1,5 @@
 /** Owns the interface of the audit, and what a write tells it. */
-import type { OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { ChangeSetId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Page } from './page.ts';
 import type { AuditRecord } from './records.ts';
 
@@ -12,6 +12,8 @@ export interface AuditNote {
   readonly credential: AuditRecord['credential'];
   readonly address: string;
   readonly request_id: string;
+  /** The change set that the write is a part of. */
+  readonly change_id?: ChangeSetId | undefined;
 }
 
 /** A note, and what came of it. */

@@ -37,6 +37,8 @@ export interface Devices {
   /** The devices of one member. */
   ofUser(org: OrganizationId, user: UserId): Promise<readonly DeviceId[]>;
   get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;
+  /** Devices by their ids. Those that are gone are absent. */
+  find(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly Stored<DeviceRecord>[]>;
   create(org: OrganizationId, by: Actor, device: NewDevice): Promise<Stored<DeviceRecord>>;
   update(
     org: OrganizationId,

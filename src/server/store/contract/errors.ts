@@ -24,7 +24,16 @@ export type StoreProblem =
   /** Absent, or not visible to the reader, or of another organization. */
   | {
       readonly code: 'not_found';
-      readonly what: 'organization' | 'device' | 'group' | 'user' | 'member' | 'token' | 'enrollment_key' | 'webhook';
+      readonly what:
+        | 'organization'
+        | 'device'
+        | 'group'
+        | 'user'
+        | 'member'
+        | 'token'
+        | 'enrollment_key'
+        | 'webhook'
+        | 'change_set';
     }
   /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
   | { readonly code: 'not_a_member' }
@@ -85,6 +94,24 @@ export type StoreProblem =
   | { readonly code: 'revision_ahead'; readonly head: number }
   /** The history begins later; or, without `oldest`, the revision is above the head or discarded. */
   | { readonly code: 'revision_gone'; readonly oldest?: number }
+  /** A part of a change set is refused: which, and why. `index` counts in the list of the set. */
+  | {
+      readonly code: 'change_refused';
+      readonly list: 'security_groups' | 'devices' | 'delete';
+      readonly index: number;
+      readonly problem: Exclude<StoreProblem, { readonly code: 'change_refused' }>;
+    }
+  /** The id of a new group was in use before, here or elsewhere. */
+  | { readonly code: 'group_id_used' }
+  /** Records have changed since a change set wrote them, or cannot come back. */
+  | {
+      readonly code: 'changed_since';
+      readonly records: readonly {
+        readonly id: string;
+        readonly name: string;
+        readonly why: 'changed' | 'gone' | 'exists' | 'deleted_device' | 'reverted';
+      }[];
+    }
   /** The group that is to come back is there, or is another default group by now. */
   | { readonly code: 'group_exists' }
   /** The enrollment key expired, or its uses are spent. */

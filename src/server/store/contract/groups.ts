@@ -48,8 +48,12 @@ export interface Groups {
     id: GroupId,
     query: { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
   ): Promise<Stored<GroupRecord>>;
-  /** Groups of the organization by their ids, whoever may see them: for the server itself. Those that are gone are absent. */
-  find(org: OrganizationId, ids: readonly GroupId[]): Promise<readonly Stored<GroupRecord>[]>;
+  /** Groups of the organization by their ids; with a query only those that this reader may see. Those that are gone are absent. */
+  find(
+    org: OrganizationId,
+    ids: readonly GroupId[],
+    query?: { readonly reader: GroupReader },
+  ): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<SavedGroup>;
   /**

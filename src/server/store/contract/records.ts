@@ -1,5 +1,13 @@
 /** Owns the shapes of what the store gives back: records as they go over the wire, and the store's own facts beside them. */
-import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+import type {
+  ChangeSetId,
+  DeviceId,
+  EnrollmentKeyId,
+  GroupId,
+  OrganizationId,
+  TokenId,
+  UserId,
+} from '../../../policy/ids.ts';
 import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 
 /** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
@@ -171,6 +179,8 @@ export interface AuditRecord {
   };
   readonly address: string;
   readonly request_id: string;
+  /** The change set that it is a part of. */
+  readonly change_id?: ChangeSetId;
   /** What was made, changed or ended, as it was called before the write. */
   readonly subject?: { readonly name: string; readonly guardrail?: GuardrailKind };
   /** The fields that the write wrote, before it and after it. Of something new or deleted, the whole record. */

@@ -19,6 +19,7 @@ import type { Audit } from './audit.ts';
 import type { Broadcast, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
+import type { ChangeSets } from './change/change-sets.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
 import type { FleetSamples } from './fleet-samples.ts';
@@ -42,6 +43,7 @@ export interface Store {
   readonly organizations: Organizations;
   readonly members: Members;
   readonly access: Access;
+  readonly changeSets: ChangeSets;
   readonly groups: Groups;
   readonly devices: Devices;
   readonly presence: Presence;

@@ -64,7 +64,7 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
   return asItem(context.newId(), fieldItem(fields), rest, singleStatementItem(context, by));
 }
 
-function patchItem(
+export function devicePatchItem(
   context: Context,
   org: string,
   by: Actor,
@@ -154,7 +154,8 @@ async function useKey(
   };
 }
 
-async function remove(
+/** In a transaction that has judged the right. */
+export async function removeDevice(
   { org, tx }: Locked,
   id: string,
   if_match: number | undefined,
@@ -194,6 +195,10 @@ export function devicesIn(context: Context): Devices {
       return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : stored<DeviceRecord>(row);
     },
 
+    async find(org, ids) {
+      return (await reads.run(sql.findDevices, [org, ids])).map((row) => stored<DeviceRecord>(row));
+    },
+
     async create(org, by, device) {
       const { enrollment_key } = device;
       if (device.security_groups.length === 0 && device.fields.labels.length === 0 && enrollment_key === undefined) {
@@ -220,7 +225,7 @@ export function devicesIn(context: Context): Devices {
 
     async update(org, by, id, patch, options = {}) {
       const list = patch.security_groups;
-      const item = patchItem(context, org, by, id, patch, options);
+      const item = devicePatchItem(context, org, by, id, patch, options);
       if (list === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
         try {
@@ -256,7 +261,7 @@ export function devicesIn(context: Context): Devices {
         context,
         org,
         by,
-        (locked) => remove(locked, id, options.if_match, { by: by.user_id, at: now(context) }),
+        (locked) => removeDevice(locked, id, options.if_match, { by: by.user_id, at: now(context) }),
         (result) => subjectOf(result.gone),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });

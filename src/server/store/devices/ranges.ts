@@ -59,10 +59,14 @@ export const findOverfull = statement<{ id: string; hostname: string }>(
    WHERE g.id = $2 AND ${inOrg('g')} AND ${allRanges} + n.ranges > $5 AND ${isOverfull('d', { group: 'g.id', own: 'n.ranges', most: '$5' })} ORDER BY d.id LIMIT 1000`,
 );
 
+/** How many a device `d` of organization `$1` has over all its groups. */
+export const deviceRanges = (device: string): string =>
+  `(${listRanges(device, noGroup())} + ${labelRanges(device, noGroup())})`;
+
 /** How many a device has over all its groups. Values: organization, device. */
 export const countDeviceRanges = statement<{ ranges: number }>(
   'count_device_ranges',
-  `SELECT ${listRanges('d', noGroup())} + ${labelRanges('d', noGroup())} AS ranges FROM devices d WHERE d.id = $2 AND ${inOrg('d')}`,
+  `SELECT ${deviceRanges('d')} AS ranges FROM devices d WHERE d.id = $2 AND ${inOrg('d')}`,
 );
 
 /** No group has this id. */

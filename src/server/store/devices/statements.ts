@@ -48,6 +48,12 @@ export const getDevice = statement<DeviceRow>(
   `SELECT id, revision, body, user_id, public_key, security_groups FROM devices WHERE id = $2 AND ${inOrg('devices')}`,
 );
 
+/** Values: organization, ids. */
+export const findDevices = statement<BodyRow>(
+  'devices_by_id',
+  `SELECT id, revision, body FROM devices WHERE id = ANY ($2::uuid[]) AND ${inOrg('devices')}`,
+);
+
 const columns = [
   'org_id',
   'id',

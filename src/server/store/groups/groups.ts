@@ -6,8 +6,7 @@ import {
   type GroupId,
   type OrganizationId,
 } from '../../../policy/ids.ts';
-import { countRanges } from '../../../policy/normalize.ts';
-import type { Selector, StoredRule } from '../../../policy/rule.ts';
+import type { StoredRule } from '../../../policy/rule.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
@@ -17,12 +16,13 @@ import { relink, updateDevice } from '../devices/statements.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { asItem, readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
+import { readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
+import { devicesIn, groupPatchItem, newGroupItem, rangesIn, refuseApplication } from './items.ts';
 import { refuseLeftBySelectors } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
 import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
@@ -31,22 +31,8 @@ import * as sql from './statements.ts';
 const ownerValue = (owner: GroupOwner | undefined): string | null =>
   owner === undefined ? null : owner === 'organization' ? '' : owner;
 
-const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
-/** A peer counts as a range: what it stands for is the fleet's, and the agent keeps it apart. */
-const countNamed = (rules: readonly StoredRule[]): number =>
-  countRanges(rules) + rules.reduce((sum, { peers = [] }) => sum + peers.length, 0);
-const selectorsText = (selectors: readonly Selector[]): string => JSON.stringify(selectors);
-
-/** The devices that rules name as peers. */
-const devicesIn = (...lists: readonly (readonly StoredRule[] | undefined)[]): ReadonlySet<string> =>
-  new Set(
-    lists.flatMap((rules = []) =>
-      rules.flatMap(({ peers = [] }) => peers.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : []))),
-    ),
-  );
-
 /** A device that is named for the first time must be there; one that the group named before may be gone since. */
-async function checkPeers(
+export async function checkPeers(
   { tx, org }: Pick<Locked, 'tx' | 'org'>,
   named: ReadonlySet<string>,
   before: ReadonlySet<string>,
@@ -65,20 +51,6 @@ async function checkDevices({ tx, org }: Pick<Locked, 'tx' | 'org'>, id: string,
     limit,
     devices: devices.map((row) => ({ ...row, id: parseDeviceId(row.id) })),
   });
-}
-
-function refuseApplication(
-  { phase }: Context,
-  owner: GroupOwner,
-  group: Pick<NewGroup, 'applies_to' | 'guardrail'>,
-): void {
-  const fields = [
-    ...((group.applies_to ?? []).length > 0 ? (['applies_to'] as const) : []),
-    ...(group.guardrail === undefined ? [] : (['guardrail'] as const)),
-  ];
-  if (fields.length === 0) return;
-  if (owner !== 'organization') refuse({ code: 'application_refused', why: 'user_group', fields });
-  if (phase !== 3) refuse({ code: 'application_refused', why: 'phase', fields });
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. */
@@ -105,29 +77,6 @@ async function takeOff(
   await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
 }
 
-function newItem(context: Context, by: Actor, owner: GroupOwner, id: string, group: NewGroup) {
-  // What no state of the organization would admit is told before what this one does not.
-  refuseApplication(context, owner, group);
-  // reference 8 (1): the default group is the one group there is.
-  if (context.phase === 1) return refuse({ code: 'phase_forbids' });
-  const asked = {
-    user_id: owner === 'organization' ? null : owner,
-    group_name: group.group_name,
-    group_description: group.group_description,
-    inbound_rules: rulesText(group.inbound_rules),
-    outbound_rules: rulesText(group.outbound_rules),
-    applies_to: selectorsText(group.applies_to ?? []),
-    guardrail: group.guardrail ?? null,
-    inbound_ranges: countNamed(group.inbound_rules),
-    outbound_ranges: countNamed(group.outbound_rules),
-    most_ranges: context.quotas.group_ranges,
-    most: context.quotas.groups,
-    at: now(context),
-    actor: by.user_id,
-  };
-  return asItem(id, asked, singleStatementItem(context, by));
-}
-
 interface Removal {
   readonly by: Actor;
   readonly owner: GroupOwner;
@@ -135,7 +84,12 @@ interface Removal {
   readonly options: Expected & { readonly detach?: boolean | undefined };
 }
 
-async function remove(context: Context, locked: Locked, { by, owner, id, options }: Removal): Promise<Removed> {
+/** In a transaction that has judged the right. */
+export async function removeGroup(
+  context: Context,
+  locked: Locked,
+  { by, owner, id, options }: Removal,
+): Promise<Removed> {
   const { tx, org } = locked;
   const [group] = await tx.run(sql.findGroup, [org, id]);
   if (group === undefined || (group.user_id ?? 'organization') !== owner)
@@ -246,12 +200,15 @@ export function groupsIn(context: Context): Groups {
       return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
     },
 
-    async find(org, ids) {
-      return (await reads.run(sql.findGroups, [org, ids])).map((row) => stored<GroupRecord>(row));
+    async find(org, ids, query) {
+      const rows = await (query === undefined
+        ? reads.run(sql.findGroups, [org, ids])
+        : reads.run(sql.findVisibleGroups, [org, query.reader ?? null, ids]));
+      return rows.map((row) => stored<GroupRecord>(row));
     },
 
     async create(org, by, owner, group) {
-      const item = newItem(context, by, owner, context.newId(), group);
+      const item = newGroupItem(context, by, owner, context.newId(), group);
       if (!namesDevices(group))
         return writer.write(org, {
           kind: 'single-statement',
@@ -270,7 +227,7 @@ export function groupsIn(context: Context): Groups {
     },
 
     async recreate(org, by, owner, id, group) {
-      const item = newItem(context, by, owner, id, group);
+      const item = newGroupItem(context, by, owner, id, group);
       const write = transactionWrite(context, by, async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, { tx, org }, item);
@@ -280,22 +237,7 @@ export function groupsIn(context: Context): Groups {
 
     async update(org, by, owner, id, patch, options = {}) {
       refuseApplication(context, owner, patch);
-      const asked = {
-        owner: owner === 'organization' ? '' : owner,
-        expected: options.if_match ?? null,
-        group_name: patch.group_name ?? null,
-        group_description: patch.group_description ?? null,
-        inbound_rules: patch.inbound_rules === undefined ? null : rulesText(patch.inbound_rules),
-        outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
-        applies_to: patch.applies_to === undefined ? null : selectorsText(patch.applies_to),
-        inbound_ranges: patch.inbound_rules === undefined ? null : countNamed(patch.inbound_rules),
-        outbound_ranges: patch.outbound_rules === undefined ? null : countNamed(patch.outbound_rules),
-        most_ranges: quotas.group_ranges,
-        most_device_ranges: quotas.device_ranges,
-        at: now(context),
-        actor: by.user_id,
-      };
-      const item = asItem(id, asked, singleStatementItem(context, by));
+      const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       if (named.size > 0 || patch.applies_to !== undefined) {
         // Of a state that stood, a device that is gone is named by it still, and matches nobody.
@@ -306,17 +248,18 @@ export function groupsIn(context: Context): Groups {
         );
         return writer.write(org, write);
       }
+      const ranges = rangesIn(patch);
       // One device may hold several groups that grow: each counts what the others before it left.
       const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
       const conflictKeys = writesRules ? [id, 'ranges'] : [id];
       try {
         // A direction that is not given stays as it is, and one without ranges has none more.
-        const mayGrow = (asked.inbound_ranges ?? 0) + (asked.outbound_ranges ?? 0) > 0;
+        const mayGrow = (ranges.inbound ?? 0) + (ranges.outbound ?? 0) > 0;
         const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
         return await writer.write(org, { kind: 'single-statement', operation, item, conflictKeys, decode: read });
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
-        const values = [org, id, asked.inbound_ranges, asked.outbound_ranges, quotas.device_ranges];
+        const values = [org, id, ranges.inbound, ranges.outbound, quotas.device_ranges];
         const devices = (await reads.run(findOverfull, values)).map((row) => ({
           ...row,
           id: parseDeviceId(row.id),
@@ -346,7 +289,7 @@ export function groupsIn(context: Context): Groups {
         context,
         org,
         by,
-        (locked) => remove(context, locked, { by, owner, id, options }),
+        (locked) => removeGroup(context, locked, { by, owner, id, options }),
         (removed) => ({
           ...subjectOf(removed.last),
           ...(removed.fresh && { before: removed.last.record, after: removed.fresh }),

@@ -43,6 +43,12 @@ export const findSameName = statement<{ id: string }>(
   `SELECT g.id FROM security_groups g WHERE g.org_id = $1 AND g.group_name = $2 AND ${ownedBy} AND g.id <> $4 ORDER BY g.id LIMIT 8`,
 );
 
+/** Values: organization, reader, ids. */
+export const findVisibleGroups = statement<BodyRow>(
+  'visible_groups_by_id',
+  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($3::uuid[]) AND ${inOrg('g')} AND ${visible}`,
+);
+
 const log = (type: 'change' | 'delete', from: string): string =>
   logChanges({
     kind: 'security-groups',

@@ -3,7 +3,7 @@
  * statement, one in flight. A write's own entry is part of the write (`audit-entry.ts`).
  */
 import type { WatchKind } from '../../../api/kinds.ts';
-import { parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
+import { parseChangeSetId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
 import { auditRow, changeOf, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
@@ -30,6 +30,7 @@ interface AuditRow {
   readonly subject_name: string | null;
   readonly before: string | null;
   readonly after: string | null;
+  readonly change_id: string | null;
 }
 
 /** What the history has of the record that an entry tells of. */
@@ -44,7 +45,7 @@ interface StateRow {
 }
 
 const columns = `a.id, a.at, a.org_id, a.operation, a.subject_id, a.revision, a.unchanged, a.fields, a.user_id, u.username, a.credential,
-    a.credential_id, a.address, a.request_id, a.subject_name, a.before, a.after`;
+    a.credential_id, a.address, a.request_id, a.subject_name, a.before, a.after, a.change_id`;
 const select = `SELECT ${columns} FROM audit a JOIN users u ON u.id = a.user_id`;
 /** Values: organization, before this id, limit, reader. */
 const listOfOrganization = statement<AuditRow & StateRow>(
@@ -130,6 +131,7 @@ function record(row: AuditRow, words: AuditDetails = {}): AuditRecord {
     credential: { kind: row.credential, ...(row.credential_id === null ? {} : { id: row.credential_id }) },
     address: row.address,
     request_id: row.request_id,
+    ...(row.change_id === null ? {} : { change_id: parseChangeSetId(row.change_id) }),
     ...words,
   };
 }

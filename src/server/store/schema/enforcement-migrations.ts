@@ -189,4 +189,26 @@ export const enforcementMigrations: readonly Migration[] = [
     // An entry of an earlier version has none. The ranges of `era_starts` cover it.
     sql: 'ALTER TABLE changes ADD COLUMN era uuid;',
   },
+  {
+    version: 28,
+    title: 'change sets, and what each of them changed',
+    sql: `
+      ALTER TABLE audit ADD COLUMN change_id uuid;
+      CREATE TABLE change_sets (
+        id uuid PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        user_id uuid NOT NULL,
+        at timestamptz NOT NULL,
+        -- The revisions that it took, both ends included.
+        first bigint NOT NULL,
+        last bigint NOT NULL,
+        reverts uuid,
+        reverted_by uuid,
+        -- Each record before and after, as JSON: what a revert needs.
+        changes text NOT NULL
+      );
+      CREATE INDEX change_sets_time ON change_sets (at);
+      CREATE INDEX change_sets_organization ON change_sets (org_id);
+    `,
+  },
 ];

@@ -10,7 +10,7 @@ import { checkTime, rightColumns, rightItem } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
 
 const auditColumns =
-  'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id, subject_name, before, after';
+  'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id, subject_name, before, after, change_id';
 
 /** Inserts entries that this parameter holds as a JSON array. */
 export const insertEntries = (parameter: string): string =>
@@ -73,6 +73,7 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): o
   subject_name: entry.name ?? null,
   before: entry.before === undefined ? null : JSON.stringify(entry.before),
   after: entry.after === undefined ? null : JSON.stringify(entry.after),
+  change_id: entry.change_id ?? null,
 });
 
 /** The value that `insertAudit` takes, for one entry. */
@@ -89,6 +90,7 @@ export const singleStatementColumns = {
   audit_credential_id: 'uuid',
   audit_address: 'text',
   audit_request: 'text',
+  audit_change: 'uuid',
 } as const;
 
 export function singleStatementItem(stamps: Stamps, { right, audit: note }: Authority) {
@@ -106,6 +108,7 @@ export function singleStatementItem(stamps: Stamps, { right, audit: note }: Auth
     audit_credential_id: note?.credential.id ?? null,
     audit_address: note?.address ?? null,
     audit_request: note?.request_id ?? null,
+    audit_change: note?.change_id ?? null,
   };
 }
 
@@ -127,7 +130,7 @@ export interface SingleStatementChanges {
 
 const singleStatementEntry = (revision: string, unchanged: string, { before, after }: SingleStatementChanges): string =>
   `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, ${unchanged}, audit_fields, audit_actor, audit_credential, audit_credential_id,
-     audit_address, audit_request, NULL, ${before}, ${after}`;
+     audit_address, audit_request, NULL, ${before}, ${after}, audit_change`;
 
 const untold: SingleStatementChanges = { before: 'NULL', after: 'NULL' };
 

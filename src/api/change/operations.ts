@@ -1,0 +1,33 @@
+/** Owns the rows of the table of operations that are about change sets (reference 4.12). */
+import type { Row } from '../operation-row.ts';
+import { ChangeSet, ChangeSetBody, ChangeSetQuery, RevertChangeSetQuery, WrittenChangeSet } from './change-set.ts';
+
+const fails = ['would_open', 'group_in_use', 'phase_limit', 'limit_reached', 'precondition_failed'] as const;
+
+export const changeRows = {
+  applyChanges: {
+    effect: 'write',
+    tag: 'changes',
+    summary: 'Write several records as one: all of it or nothing, in one switch on every device',
+    query: ChangeSetQuery,
+    body: ChangeSetBody,
+    bodySize: 'rules',
+    bodyReader: 'handler',
+    answer: WrittenChangeSet,
+    fails: [...fails, 'public_key_taken'],
+  },
+  readChangeSet: {
+    effect: 'read',
+    tag: 'changes',
+    summary: 'What a change set wrote; for owners and for the user who made it',
+    answer: ChangeSet,
+  },
+  revertChangeSet: {
+    effect: 'write',
+    tag: 'changes',
+    summary: 'Undo a change set as one, as a new change set',
+    query: RevertChangeSetQuery,
+    answer: WrittenChangeSet,
+    fails: [...fails, 'changed_since'],
+  },
+} as const satisfies Readonly<Record<string, Row>>;

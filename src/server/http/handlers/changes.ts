@@ -1,0 +1,168 @@
+/** Owns the operations on change sets (reference 4.12): several records written, read about and undone as one. */
+import type { GroupWarning } from '../../../api/group.ts';
+import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
+import { groupReader } from '../../identity/authenticate.ts';
+import type {
+  ChangeOperation,
+  ChangeSetActor,
+  NewChangeSet,
+  RecordChange,
+  WrittenChanges,
+} from '../../store/contract/change/change-sets.ts';
+import { StoreError } from '../../store/contract/errors.ts';
+import { lengthsOf, record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
+import { HttpError, invalid, notFound, refuse } from '../errors.ts';
+import { rolesOf } from '../guard/write-right.ts';
+import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
+import { refuseEverything, warningsFor } from './guardrails.ts';
+
+/** The right to create an organization's group and a user's own one: `restoreSecurityGroup` knows both. */
+const rightsOf: { readonly [Operation in ChangeOperation]: Parameters<typeof rolesOf>[0] } = {
+  createSecurityGroup: 'restoreSecurityGroup',
+  updateSecurityGroup: 'updateSecurityGroup',
+  deleteSecurityGroup: 'deleteSecurityGroup',
+  updateDevice: 'updateDevice',
+  deleteDevice: 'deleteDevice',
+};
+
+const actorOf = ({ by, principal }: Pick<Call<'applyChanges'>, 'by' | 'principal'>): ChangeSetActor => ({
+  ...by,
+  rolesFor: (operation) => rolesOf(rightsOf[operation], principal.kind),
+});
+
+/** The records that a body names, as the caller may see them. The store judges again what it finds when it writes. */
+async function knownRecords(call: Call<'applyChanges'>, { store }: Services): Promise<KnownRecords> {
+  const { org_id } = call.params;
+  const named = namedIn(call.body);
+  const reader = groupReader(call.principal);
+  const groups = await store.groups.find(org_id, [...named.groups, ...named.deletes.map(parseGroupId)], { reader });
+  const devices = await store.devices.find(org_id, [...named.devices, ...named.deletes.map(parseDeviceId)]);
+  return {
+    groups: new Map(groups.map(({ id, record: group }) => [id, group])),
+    devices: new Map(devices.map(({ id, record: device }) => [id, device])),
+  };
+}
+
+/** What a body says, judged as it will be written. */
+function readBody(
+  call: Call<'applyChanges'>,
+  services: Services,
+  known: KnownRecords,
+  unknown?: ReadonlySet<string>,
+): ChangeBody {
+  const { changes, ...found } = readChanges(call.body, known, {
+    organization: call.params.org_id,
+    caller: call.principal.user_id,
+    limits: services.limits,
+    lengths: lengthsOf(services.limits),
+    ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
+  });
+  refuse(found);
+  return changes;
+}
+
+const setOf = ({ groups, devices, deletes }: ChangeBody): NewChangeSet => ({
+  groups: groups.map((one) => {
+    const { guardrail, ...patch } = one.group;
+    if (one.type === 'update') return { ...one, patch };
+    const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [], applies_to } = patch;
+    const group = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail };
+    return { type: 'create', id: one.id, owner: one.user_id ?? 'organization', group, fields: one.fields };
+  }),
+  devices,
+  deletes,
+});
+
+/** 422 for guardrails that leave nothing of a direction. */
+function refuseVoid({ groups }: ChangeBody): void {
+  for (const [index, one] of groups.entries()) {
+    const now = one.type === 'update' ? one.now : undefined;
+    if ((one.group.guardrail ?? now?.guardrail) !== 'forbid') continue;
+    try {
+      refuseEverything({ ...now, ...one.group });
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      const { errors = [] } = error.extras;
+      throw invalid(errors.map((problem) => ({ ...problem, pointer: `/security_groups/${index}${problem.pointer}` })));
+    }
+  }
+}
+
+/** An answer tells of so many. */
+const mostWarnings = 100;
+
+async function answer(
+  { store }: Services,
+  org: Call<'applyChanges'>['params']['org_id'],
+  written: WrittenChanges,
+): Promise<RecordResult> {
+  const warnings: GroupWarning[] = [];
+  for (const [index, group] of written.groups.entries()) {
+    if (warnings.length >= mostWarnings) break;
+    const found = await warningsFor(store, org, group);
+    warnings.push(...found.map((one) => ({ ...one, pointer: `/security_groups/${index}${one.pointer}` })));
+  }
+  const list = (records: readonly { readonly json: string }[]): string => records.map(({ json }) => json).join(',');
+  const { change_id, revision, groups, devices, deleted } = written;
+  const json =
+    `{"change_id":"${change_id}","revision":${revision},"security_groups":[${list(groups)}],"devices":[${list(devices)}],` +
+    `"deleted":${JSON.stringify(deleted)},"warnings":${JSON.stringify(warnings.slice(0, mostWarnings))}}`;
+  return { kind: 'record', json };
+}
+
+const apply: Handler<'applyChanges'> = async (call, services) => {
+  const { org_id } = call.params;
+  refuse(shapeProblems(call.body));
+  const known = await knownRecords(call, services);
+  const body = readBody(call, services, known);
+  const { detach, force } = call.query;
+  if (force !== true) refuseVoid(body);
+  try {
+    return await answer(
+      services,
+      org_id,
+      await services.store.changeSets.apply(org_id, actorOf(call), setOf(body), { detach }),
+    );
+  } catch (error) {
+    const problem =
+      error instanceof StoreError && error.problem.code === 'change_refused' ? error.problem.problem : undefined;
+    // The store knows which devices are there at the moment of the write; where each is named, the body says.
+    if (problem?.code === 'device_unknown') readBody(call, services, known, new Set(problem.devices));
+    throw error;
+  }
+};
+
+const typeOf = ({ before, after }: RecordChange): 'created' | 'changed' | 'deleted' =>
+  before === undefined ? 'created' : after === undefined ? 'deleted' : 'changed';
+
+const nameOf = ({ before, after }: RecordChange): string => {
+  const { group_name, hostname } = { ...after, ...before };
+  return typeof group_name === 'string' ? group_name : typeof hostname === 'string' ? hostname : '';
+};
+
+const read: Handler<'readChangeSet'> = async (call, { store }) => {
+  const { changes, ...set } = await store.changeSets.get(call.params.org_id, call.params.change_id);
+  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
+  const records = changes.map((change) => ({
+    kind: change.kind,
+    id: change.id,
+    type: typeOf(change),
+    name: nameOf(change),
+    fields: typeOf(change) === 'changed' ? Object.keys(change.after ?? {}) : [],
+  }));
+  return record({ ...set, records });
+};
+
+const revert: Handler<'revertChangeSet'> = async (call, services) => {
+  const { org_id, change_id } = call.params;
+  const { detach, force } = call.query;
+  const set = await services.store.changeSets.get(org_id, change_id);
+  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
+  return answer(
+    services,
+    org_id,
+    await services.store.changeSets.revert(org_id, actorOf(call), change_id, { detach, force }),
+  );
+};
+
+export const changeHandlers = { applyChanges: apply, readChangeSet: read, revertChangeSet: revert } as const;

@@ -1,0 +1,302 @@
+/** Owns the reading of a change set's body: which records it names, and what it says of each, all problems at once with pointers into the body. */
+import type { RequestProblem } from '../../../api/codes.ts';
+import type { Device, UpdateDevice } from '../../../api/device.ts';
+import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
+import type { SecurityGroup } from '../../../api/group.ts';
+import { limits as wireLimits } from '../../../api/limits.ts';
+import type { TextLengths } from '../../../api/validate.ts';
+import { readGroup, type GroupInput } from '../../../policy/group.ts';
+import {
+  isUuid,
+  parseDeviceId,
+  parseGroupId,
+  parseUserId,
+  type DeviceId,
+  type GroupId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import { field, isObject, type JsonObject } from '../../../policy/json.ts';
+import type { Limits } from '../../../policy/limits.ts';
+import { at, Problems, show, type Found } from '../../../policy/problem.ts';
+
+type Code = RequestProblem['code'];
+
+const lists = ['security_groups', 'devices', 'delete'] as const;
+export type ChangeList = (typeof lists)[number];
+
+/** The ids that a body names, in lower case; those of a list in no order. */
+export interface NamedRecords {
+  readonly groups: readonly GroupId[];
+  readonly devices: readonly DeviceId[];
+  /** Of groups or devices. */
+  readonly deletes: readonly string[];
+}
+
+/** The records of the organization that the body names and that the caller may see, by id. */
+export interface KnownRecords {
+  readonly groups: ReadonlyMap<string, SecurityGroup>;
+  readonly devices: ReadonlyMap<string, Device>;
+}
+
+interface Entry {
+  /** Names of the fields that the entry gives. */
+  readonly fields: readonly string[];
+  /** The revision that the record must have. */
+  readonly if_match?: number | undefined;
+}
+export type GroupEntry =
+  | (Entry & {
+      readonly type: 'create';
+      /** Where the body chooses it. */
+      readonly id: GroupId | undefined;
+      readonly user_id: UserId | undefined;
+      readonly group: GroupInput;
+    })
+  | (Entry & {
+      readonly type: 'update';
+      readonly id: GroupId;
+      readonly group: GroupInput;
+      readonly now: SecurityGroup;
+    });
+export type DevicePatch = Omit<UpdateDevice, 'organization_id' | 'user_id' | 'security_groups'> & {
+  readonly security_groups?: readonly GroupId[];
+};
+export interface DeviceEntry extends Entry {
+  readonly id: DeviceId;
+  readonly patch: DevicePatch;
+  readonly now: Device;
+}
+export type DeleteEntry =
+  | { readonly kind: 'security-groups'; readonly id: GroupId }
+  | { readonly kind: 'device'; readonly id: DeviceId };
+
+/** What a body says. Each list is in the order of the body. */
+export interface ChangeBody {
+  readonly groups: readonly GroupEntry[];
+  readonly devices: readonly DeviceEntry[];
+  readonly deletes: readonly DeleteEntry[];
+}
+
+export interface ReadChangesOptions {
+  readonly organization: string;
+  readonly caller: UserId;
+  readonly limits: Limits;
+  readonly lengths: TextLengths;
+  /** Whether the organization has this device, for the peers of rules. Absent: nobody is asked. */
+  readonly knowsDevice?: (id: string) => boolean;
+}
+
+const listOf = (body: unknown, name: ChangeList): readonly unknown[] => {
+  const value = isObject(body) ? field(body, name) : undefined;
+  return Array.isArray(value) ? (value as unknown[]) : [];
+};
+
+const idOf = (entry: unknown): string | undefined => {
+  const id = isObject(entry) ? field(entry, 'id') : undefined;
+  return isUuid(id) ? id.toLowerCase() : undefined;
+};
+
+/** What is wrong with a body as a whole, whatever its entries say. */
+export function shapeProblems(body: unknown): Found<RequestProblem> {
+  const problems = new Problems<Code>();
+  if (!isObject(body)) {
+    problems.add('', 'not_an_object', () => `The body must be an object, got ${show(body)}.`);
+    return problems;
+  }
+  let count = 0;
+  for (const name of Object.keys(body)) {
+    const known = lists.find((list) => list === name);
+    const value = field(body, name);
+    if (known === undefined) problems.add(at('', name), 'unknown_field', () => `${name} does not exist here.`);
+    else if (!Array.isArray(value)) problems.add(at('', name), 'not_an_array', () => `${name} must be an array.`);
+    else count += value.length;
+  }
+  if (count === 0 && problems.count === 0)
+    problems.add('', 'too_few_items', () => `A change set needs at least one record in ${lists.join(', ')}.`);
+  if (count > wireLimits.changeSetRecords) {
+    const most = wireLimits.changeSetRecords;
+    problems.add('', 'too_many_items', () => `A change set may have at most ${most} records; this one has ${count}.`);
+  }
+  return problems;
+}
+
+/** The records that a body of the right shape names. */
+export function namedIn(body: unknown): NamedRecords {
+  const ids = (name: ChangeList): string[] => listOf(body, name).flatMap((entry) => idOf(entry) ?? []);
+  return {
+    groups: ids('security_groups').map(parseGroupId),
+    devices: ids('devices').map(parseDeviceId),
+    deletes: listOf(body, 'delete').flatMap((id) => (isUuid(id) ? id.toLowerCase() : [])),
+  };
+}
+
+/** What an entry may repeat of the record, and not contradict. */
+const repeatedFields = ['created_at', 'updated_at'] as const;
+
+class Reading {
+  readonly problems = new Problems<Code>();
+  readonly #seen = new Map<string, string>();
+  readonly #known: KnownRecords;
+  readonly #o: ReadChangesOptions;
+
+  constructor(known: KnownRecords, options: ReadChangesOptions) {
+    this.#known = known;
+    this.#o = options;
+  }
+
+  group(entry: unknown, here: string): GroupEntry | undefined {
+    if (!this.#isObject(entry, here)) return undefined;
+    const { id, user_id, is_default, revision: _revision, created_at: _made, updated_at: _at, ...said } = entry;
+    if (id !== undefined && !this.#isId(id, at(here, 'id'))) return undefined;
+    if (id !== undefined && !this.#isFirst(id, at(here, 'id'))) return undefined;
+    const now = id === undefined ? undefined : this.#known.groups.get(id.toLowerCase());
+    const if_match = this.#repeated(entry, now, here);
+    if (is_default !== undefined && is_default !== (now?.is_default ?? false))
+      this.#add(at(here, 'is_default'), 'contradiction', 'Which group is the default group cannot be changed.');
+    const owner = this.#owner(user_id, now, at(here, 'user_id'));
+    const { limits, organization: org_id, knowsDevice } = this.#o;
+    const { group, ...found } = readGroup(said, {
+      mode: now === undefined ? 'create' : 'update',
+      org_id,
+      limits,
+      ...(now !== undefined && {
+        stored: {
+          inbound_rules: now.inbound_rules ?? [],
+          outbound_rules: now.outbound_rules ?? [],
+          applies_to: now.applies_to,
+          guardrail: now.guardrail,
+        },
+      }),
+      ...(knowsDevice !== undefined && { knowsDevice }),
+    });
+    this.#join(found, here);
+    const fields = Object.keys(said).toSorted();
+    return now === undefined
+      ? { type: 'create', id: id === undefined ? undefined : parseGroupId(id), user_id: owner, group, fields }
+      : { type: 'update', id: now.id, group, now, fields, if_match };
+  }
+
+  device(entry: unknown, here: string): DeviceEntry | undefined {
+    if (!this.#isObject(entry, here)) return undefined;
+    const { id, revision: _revision, created_at: _made, updated_at: _at, ...said } = entry;
+    if (id === undefined) {
+      this.#add(
+        at(here, 'id'),
+        'missing_field',
+        'A change set changes devices and creates none: the entry needs an id.',
+      );
+      return undefined;
+    }
+    if (!this.#isId(id, at(here, 'id')) || !this.#isFirst(id, at(here, 'id'))) return undefined;
+    const now = this.#known.devices.get(id.toLowerCase());
+    if (now === undefined) {
+      this.#add(at(here, 'id'), 'device_unknown', `The organization has no device ${id}.`);
+      return undefined;
+    }
+    const if_match = this.#repeated(entry, now, here);
+    const { organization: organization_id, lengths } = this.#o;
+    const found = deviceProblems(said, { mode: 'update', organization_id, user_id: now.user_id, lengths });
+    this.#join(found, here);
+    if (found.problems.length > 0) return undefined;
+    const {
+      organization_id: _org,
+      user_id: _user,
+      security_groups,
+      addresses,
+      labels,
+      ...rest
+    } = said as unknown as UpdateDevice;
+    const patch: DevicePatch = {
+      ...rest,
+      ...(addresses === undefined ? {} : { addresses: normalAddresses(addresses) }),
+      ...(labels === undefined ? {} : { labels: normalLabels(labels) }),
+      ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
+    };
+    return { id: now.id, patch, now, fields: Object.keys(said).toSorted(), if_match };
+  }
+
+  deletion(id: unknown, here: string): DeleteEntry | undefined {
+    if (!this.#isId(id, here) || !this.#isFirst(id, here)) return undefined;
+    const group = this.#known.groups.get(id.toLowerCase());
+    const device = this.#known.devices.get(id.toLowerCase());
+    if (group?.is_default === true)
+      this.#add(here, 'default_group', 'A change set cannot delete the default group. Change its rules instead.');
+    else if (group !== undefined) return { kind: 'security-groups', id: group.id };
+    else if (device !== undefined) return { kind: 'device', id: device.id };
+    else this.#add(here, 'unknown_record', `The organization has no group or device ${id}.`);
+    return undefined;
+  }
+
+  #add(pointer: string, code: Code, detail: string): void {
+    this.problems.add(pointer, code, () => detail);
+  }
+
+  #join({ problems, more }: Found<RequestProblem>, here: string): void {
+    for (const { pointer, code, detail } of problems) this.#add(`${here}${pointer}`, code, detail);
+    this.problems.more += more;
+  }
+
+  #isObject(entry: unknown, here: string): entry is JsonObject {
+    if (!isObject(entry)) this.#add(here, 'not_an_object', `The entry must be an object, got ${show(entry)}.`);
+    return isObject(entry);
+  }
+
+  #isId(id: unknown, here: string): id is string {
+    if (!isUuid(id)) this.#add(here, 'not_an_id', `The value must be a UUID, got ${show(id)}.`);
+    return isUuid(id);
+  }
+
+  /** A record stands in one entry only: two of them would have an order. */
+  #isFirst(id: string, here: string): boolean {
+    const first = this.#seen.get(id.toLowerCase());
+    if (first !== undefined) this.#add(here, 'duplicate', `${id} is already named at ${first}.`);
+    else this.#seen.set(id.toLowerCase(), here);
+    return first === undefined;
+  }
+
+  #owner(said: unknown, now: SecurityGroup | undefined, here: string): UserId | undefined {
+    if (said === undefined) return undefined;
+    if (!this.#isId(said, here)) return undefined;
+    const expected = now === undefined ? this.#o.caller : now.user_id;
+    if (said.toLowerCase() === expected) return parseUserId(said);
+    const detail =
+      now === undefined
+        ? 'A new group belongs to the organization or to you.'
+        : 'The owner of a group cannot be changed.';
+    this.#add(here, 'contradiction', detail);
+    return undefined;
+  }
+
+  /** What the entry repeats of the record; gives the revision that it expects. */
+  #repeated(entry: JsonObject, now: SecurityGroup | Device | undefined, here: string): number | undefined {
+    for (const name of repeatedFields) {
+      const said = field(entry, name);
+      if (said !== undefined && said !== now?.[name])
+        this.#add(at(here, name), 'contradiction', `${name} is set by the server and cannot be changed.`);
+    }
+    const revision = field(entry, 'revision');
+    if (revision === undefined) return undefined;
+    if (typeof revision !== 'number' || !Number.isSafeInteger(revision) || revision < 0)
+      this.#add(at(here, 'revision'), 'not_an_integer', `revision must be a whole number, got ${show(revision)}.`);
+    else if (now === undefined)
+      this.#add(at(here, 'revision'), 'contradiction', 'A group that does not exist has no revision.');
+    else return revision;
+    return undefined;
+  }
+}
+
+/** Every problem of a body of the right shape, and what it says where there is none. */
+export function readChanges(
+  body: unknown,
+  known: KnownRecords,
+  options: ReadChangesOptions,
+): Found<RequestProblem> & { readonly changes: ChangeBody } {
+  const reading = new Reading(known, options);
+  const groups = listOf(body, 'security_groups').flatMap(
+    (entry, i) => reading.group(entry, `/security_groups/${i}`) ?? [],
+  );
+  const devices = listOf(body, 'devices').flatMap((entry, i) => reading.device(entry, `/devices/${i}`) ?? []);
+  const deletes = listOf(body, 'delete').flatMap((id, i) => reading.deletion(id, `/delete/${i}`) ?? []);
+  const { problems, more } = reading.problems;
+  return { problems, more, changes: { groups, devices, deletes } };
+}

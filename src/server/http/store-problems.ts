@@ -1,0 +1,95 @@
+/** Owns the words for what the store refuses: problems of a device's list of groups, of quotas, of groups that apply by label, and of reverts. */
+import type { RequestProblem } from '../../api/codes.ts';
+import { at } from '../../policy/problem.ts';
+import type { GroupListProblem, StoreProblem } from '../store/contract/errors.ts';
+import type { CountedQuota } from '../store/contract/quotas.ts';
+
+export function groupProblem(problem: GroupListProblem): RequestProblem {
+  const pointer = problem.index < 0 ? '/security_groups' : at('/security_groups', problem.index);
+  switch (problem.code) {
+    case 'unknown_group':
+      return {
+        pointer,
+        code: 'unknown_group',
+        detail: `${problem.group} is not a group of the user of the device or of the organization.`,
+      };
+    case 'default_group':
+      return {
+        pointer,
+        code: 'default_group',
+        detail: 'The default group cannot be listed: it applies while the list is empty.',
+      };
+    case 'guardrail':
+      return {
+        pointer,
+        code: 'guardrail_listed',
+        detail: `${problem.group} is a guardrail: guardrails apply by label and cannot be listed.`,
+      };
+    case 'duplicate':
+      return { pointer, code: 'duplicate', detail: `${problem.group} is already in the list.` };
+    case 'too_many_ranges':
+      return {
+        pointer,
+        code: 'too_many_ranges',
+        detail: `The groups of a device may have at most ${problem.allowed} address ranges together; these have ${problem.ranges}.`,
+      };
+    case 'too_many':
+      return problem.allowed === 0
+        ? { pointer, code: 'phase_limit', detail: 'This server runs in phase 1: every device has the default group.' }
+        : {
+            pointer,
+            code: 'too_many_items',
+            detail: `On this server, a device may have at most ${problem.allowed} group${problem.allowed === 1 ? '' : 's'}.`,
+          };
+    default:
+      return problem.code satisfies never;
+  }
+}
+
+export const counted: Readonly<Record<CountedQuota, string>> = {
+  tokens: 'tokens of a user',
+  organizations: 'organizations that a user owns',
+  groups: 'security groups in an organization',
+  devices: 'devices in an organization',
+  enrollment_keys: 'enrollment keys in an organization',
+  members: 'members of an organization',
+  webhooks: 'webhooks in an organization',
+};
+
+export const applicationProblem: Readonly<
+  Record<Extract<StoreProblem, { readonly code: 'application_refused' }>['why'], Omit<RequestProblem, 'pointer'>>
+> = {
+  phase: { code: 'phase_limit', detail: 'Labels on groups and guardrails need phase 3.' },
+  user_group: {
+    code: 'organization_only',
+    detail:
+      'Only groups of the organization can apply by label or be guardrails. A group of a user applies only to devices that list it.',
+  },
+  default_group: {
+    code: 'default_group',
+    detail: 'The default group applies to devices without other groups. It cannot apply by label.',
+  },
+};
+
+const whyNotReverted = {
+  changed: 'has changed since',
+  gone: 'was deleted since',
+  exists: 'exists again',
+  deleted_device: 'is a device that was deleted and has to be enrolled again',
+  reverted: 'has already undone this change set',
+} as const;
+
+/** Why a change set cannot be reverted as it is; names at most so many records. */
+export function changedSinceSentence(
+  records: Extract<StoreProblem, { readonly code: 'changed_since' }>['records'],
+  most: number,
+): string {
+  const named = records
+    .slice(0, most)
+    .map(({ id, name, why }) => `${name === '' ? id : `${name} (${id})`} ${whyNotReverted[why]}`);
+  const rest = records.length - named.length;
+  return (
+    `${named.join('; ')}${rest > 0 ? `; and ${rest} more` : ''}. ` +
+    'To undo the rest and overwrite later changes of these fields, repeat the request with ?force=true.'
+  );
+}

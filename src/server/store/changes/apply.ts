@@ -1,0 +1,355 @@
+/**
+ * Owns the writing of a change set inside one transaction. Groups come first, then devices, then deletions: no reader of the log meets a device that names an
+ * unknown group. What depends on other records is judged at the end (`outcome.ts`).
+ */
+import { parseGroupId, parseTokenId, parseUserId, type ChangeSetId, type TokenId } from '../../../policy/ids.ts';
+import { serverRight, type Actor } from '../contract/actor.ts';
+import type {
+  ChangeOperation,
+  ChangeSetActor,
+  ChangeSetOptions,
+  DeviceChange,
+  GroupChange,
+  NewChangeSet,
+  RecordChange,
+} from '../contract/change/change-sets.ts';
+import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
+import type { GroupOwner, SavedGroup } from '../contract/groups.ts';
+import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import { devicePatchItem, removeDevice } from '../devices/devices.ts';
+import { checkList, type CheckedList } from '../devices/group-list.ts';
+import { enterView, leaveView } from '../devices/group-views.ts';
+import { relink, updateLabels } from '../devices/statements.ts';
+import { removeGroup } from '../groups/groups.ts';
+import { groupPatchItem, newGroupItem, refuseApplication } from '../groups/items.ts';
+import { createGroupSelectors, updateGroupSelectors } from '../groups/statements.ts';
+import { auditValue, insertAudit } from '../write/audit-entry.ts';
+import type { Context } from '../write/context.ts';
+import {
+  readRow,
+  type Item,
+  type SingleStatementOperation,
+  type SingleStatementRow,
+} from '../write/single-statement.ts';
+import { openingOf, refusedRight } from '../write/right.ts';
+import { now } from '../write/stamp.ts';
+import type { Locked } from '../write/transaction.ts';
+import { recordChanges } from './record-changes.ts';
+import { judgeOutcome } from './outcome.ts';
+import * as sql from './statements.ts';
+
+type List = Extract<StoreProblem, { readonly code: 'change_refused' }>['list'];
+
+/** What a change set is written with. */
+export interface ChangeSetWrite {
+  readonly change_id: ChangeSetId;
+  readonly by: ChangeSetActor;
+  readonly set: NewChangeSet;
+  readonly options: ChangeSetOptions & {
+    /** The set makes records what they were: groups come back under their ids, and rules may name devices that are gone. */
+    readonly restores?: boolean | undefined;
+  };
+}
+
+export interface AppliedChanges {
+  readonly groups: readonly SavedGroup[];
+  readonly devices: readonly Stored<DeviceRecord>[];
+  readonly deleted: readonly string[];
+  /** Every record that the transaction changed, as it was and as it is. */
+  readonly changes: readonly RecordChange[];
+  /** The last revision that it took; the head where it took none. */
+  readonly revision: number;
+  /** Tokens of deleted devices. */
+  readonly tokens: readonly TokenId[];
+}
+
+/** Runs a part of the set; a refusal tells which part it is of. */
+async function inPart<T>(list: List, index: number, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.problem.code === 'change_refused') throw error;
+    throw new StoreError({ code: 'change_refused', list, index, problem: error.problem });
+  }
+}
+
+class ChangeSetTransaction {
+  readonly #context: Context;
+  readonly #locked: Locked;
+  readonly #write: ChangeSetWrite;
+
+  constructor(context: Context, locked: Locked, write: ChangeSetWrite) {
+    this.#context = context;
+    this.#locked = locked;
+    this.#write = write;
+  }
+
+  async run(): Promise<AppliedChanges> {
+    const { tx, org, head } = this.#locked;
+    const { set, options } = this.#write;
+    const deletedGroups = set.deletes.flatMap(({ kind, id }) => (kind === 'security-groups' ? [id] : []));
+    const deletedDevices = set.deletes.flatMap(({ kind, id }) => (kind === 'device' ? [id] : []));
+    const groupIds = [...set.groups.flatMap(({ id }) => id ?? []), ...deletedGroups];
+    const deviceIds = [...set.devices.map(({ id }) => id), ...deletedDevices];
+    const before = {
+      groups: byId(await tx.run(sql.groupsBefore, [org, groupIds])),
+      devices: byId(await tx.run(sql.devicesBefore, [org, deviceIds, deletedGroups])),
+    };
+    // Selectors decide about every device, labels about their own.
+    const movesSelectors =
+      deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && one.patch.applies_to !== undefined);
+    const asked = movesSelectors ? null : set.devices.map(({ id }) => id);
+    const closed = options.detach === true ? [] : await tx.run(sql.closedByLabel, [org, asked]);
+
+    const groups = await this.#writeGroups(before.groups);
+    const devices = await this.#writeDevices(before.devices);
+    const tokens = await this.#deleteRecords(before.groups);
+
+    const changes = recordChanges(await tx.run(sql.loggedSince, [org, head]), before);
+    await judgeOutcome(this.#context, this.#locked, {
+      set,
+      groups,
+      before,
+      closed: closed.map(({ id }) => id),
+      restores: options.restores === true,
+      detach: options.detach === true,
+      inPart,
+    });
+    const named = new Set<string>(set.devices.map(({ id }) => id));
+    const others = changes.records.flatMap(({ kind, id, after }) =>
+      kind === 'device' && after !== undefined && !named.has(id) ? [changes.stored(id)] : [],
+    );
+    return {
+      groups,
+      devices: [...devices, ...others],
+      deleted: set.deletes.map(({ id }) => id),
+      changes: changes.records,
+      revision: changes.head ?? head,
+      tokens,
+    };
+  }
+
+  /** The actor of one part: the same credential, with the roles that this operation needs. */
+  #actor(
+    operation: ChangeOperation,
+    more: { readonly fields?: readonly string[] | undefined; readonly name?: string } = {},
+  ): Actor {
+    const { by, change_id } = this.#write;
+    return {
+      user_id: by.user_id,
+      right: { ...by.right, roles: by.rolesFor(operation) },
+      audit: by.audit && { ...by.audit, operation: more.name ?? operation, fields: more.fields, change_id },
+    };
+  }
+
+  /** One statement for all items; the rows in the order of the items. */
+  async #runSet(
+    operation: SingleStatementOperation,
+    items: readonly Item[],
+  ): Promise<ReadonlyMap<string, SingleStatementRow>> {
+    if (items.length === 0) return new Map();
+    const { tx, org } = this.#locked;
+    return byId(await tx.run(operation.many, [org, JSON.stringify(items)]));
+  }
+
+  async #writeGroups(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly SavedGroup[]> {
+    const { set } = this.#write;
+    const ids = set.groups.map((one) => one.id ?? parseGroupId(this.#context.newId()));
+    await this.#checkNewIds(before);
+    const items = await Promise.all(
+      set.groups.map((one, index) =>
+        inPart('security_groups', index, () => this.#groupItem(one, ids[index] ?? '', before)),
+      ),
+    );
+    const of = (type: GroupChange['type']): Item[] => items.filter((_, index) => set.groups[index]?.type === type);
+    const rows = new Map([
+      ...(await this.#runSet(createGroupSelectors, of('create'))),
+      ...(await this.#runSet(updateGroupSelectors, of('update'))),
+    ]);
+    const groups: SavedGroup[] = [];
+    for (const [index, id] of ids.entries()) {
+      groups.push(
+        await inPart('security_groups', index, () => {
+          const row = rows.get(id) ?? refuse({ code: 'unexpected' });
+          const group = readRow<GroupRecord>(row, 'group', this.#context.quotas);
+          return Object.assign(group, { mayBeVoid: row.told === true });
+        }),
+      );
+    }
+    return groups;
+  }
+
+  /** A new group may bring its id, so that devices of the same set can list it; but never one that means another group to somebody. */
+  async #checkNewIds(before: ReadonlyMap<string, sql.GroupRow>): Promise<void> {
+    const { tx, org } = this.#locked;
+    const { set, options } = this.#write;
+    const chosen = set.groups.flatMap((one) => (one.type === 'create' && one.id !== undefined ? [one.id] : []));
+    if (chosen.length === 0) return;
+    const used = new Set<string>(
+      options.restores === true
+        ? chosen.filter((id) => before.has(id))
+        : (await tx.run(sql.usedGroupIds, [org, chosen])).map(({ id }) => id),
+    );
+    for (const [index, { id }] of set.groups.entries()) {
+      if (id === undefined || set.groups[index]?.type !== 'create' || !used.has(id)) continue;
+      const code = options.restores === true ? ('group_exists' as const) : ('group_id_used' as const);
+      await inPart('security_groups', index, () => refuse({ code }));
+    }
+  }
+
+  #groupItem(one: GroupChange, id: string, before: ReadonlyMap<string, sql.GroupRow>): Item {
+    const context = this.#context;
+    if (one.type === 'create') {
+      const isOwn = one.owner !== 'organization';
+      const made = isOwn ? 'createUserSecurityGroup' : 'createSecurityGroup';
+      const name = this.#write.options.restores === true ? 'restoreSecurityGroup' : made;
+      return newGroupItem(
+        context,
+        this.#actor('createSecurityGroup', { fields: one.fields, name }),
+        one.owner,
+        id,
+        one.group,
+      );
+    }
+    const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
+    const owner = ownerOf(old);
+    refuseApplication(context, owner, one.patch);
+    if (old.is_default && (one.patch.applies_to ?? []).length > 0)
+      return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
+    return groupPatchItem(context, this.#actor('updateSecurityGroup', { fields: one.fields }), { ...one, owner });
+  }
+
+  async #writeDevices(before: ReadonlyMap<string, sql.DeviceRow>): Promise<readonly Stored<DeviceRecord>[]> {
+    const { tx, org } = this.#locked;
+    const { by, set } = this.#write;
+    if (set.devices.length === 0) return [];
+    const applied = { by: by.user_id, at: now(this.#context) };
+    const lists = new Map<number, CheckedList>();
+    for (const [index, { id, patch }] of set.devices.entries()) {
+      const old = before.get(id);
+      if (patch.security_groups === undefined || old === undefined) continue;
+      const asked = { user: old.user_id, list: patch.security_groups, oldList: old.security_groups };
+      lists.set(index, await checkList(this.#locked, this.#context, asked));
+    }
+    const isValid = (index: number): boolean => (lists.get(index)?.problems ?? []).length === 0;
+    const valid = [...lists].flatMap(([index, list]) => (isValid(index) ? [list] : []));
+    await enterView(this.#locked, unique(valid.flatMap(({ entering }) => entering)), applied);
+    const rows = await this.#updateDevices(isValid);
+    const devices: Stored<DeviceRecord>[] = [];
+    for (const [index, { id }] of set.devices.entries()) {
+      devices.push(
+        await inPart('devices', index, () => {
+          const device = readRow<DeviceRecord>(
+            rows.get(id) ?? refuse({ code: 'unexpected' }),
+            'device',
+            this.#context.quotas,
+          );
+          // What the statement refuses comes before what the list has wrong.
+          if (!isValid(index))
+            return refuse({ code: 'group_list_invalid', problems: lists.get(index)?.problems ?? [] });
+          return device;
+        }),
+      );
+    }
+    const listed = set.devices.filter(({ patch }) => patch.security_groups !== undefined);
+    if (listed.length > 0)
+      await tx.run(relink, [
+        listed.map(({ id }) => id),
+        listed.map(({ patch }) => JSON.stringify(patch.security_groups)),
+      ]);
+    await leaveView({ tx, org }, unique(valid.flatMap(({ leaving }) => leaving)), applied);
+    return devices;
+  }
+
+  async #updateDevices(isValid: (index: number) => boolean): Promise<ReadonlyMap<string, SingleStatementRow>> {
+    const { org } = this.#locked;
+    const { set } = this.#write;
+    const itemOf = ({ id, patch, fields, if_match }: DeviceChange, index: number): Item => {
+      // Whether a device opens and how many ranges it has is judged when everything is written.
+      const options = { if_match, detach: true };
+      const item = devicePatchItem(this.#context, org, this.#actor('updateDevice', { fields }), id, patch, options);
+      return {
+        ...item,
+        most_ranges: null,
+        ...(isValid(index) && patch.security_groups && { security_groups: patch.security_groups }),
+      };
+    };
+    const items = await Promise.all(
+      set.devices.map((one, index) => inPart('devices', index, () => itemOf(one, index))),
+    );
+    const hasKey = (index: number): boolean => set.devices[index]?.patch.public_key !== undefined;
+    const rows = new Map(
+      await this.#runSet(
+        updateLabels,
+        items.filter((_, index) => !hasKey(index)),
+      ),
+    );
+    // Keys are unique, and one of them may become free for the next.
+    for (const [index, item] of items.entries())
+      if (hasKey(index)) for (const [id, row] of await this.#runSet(updateLabels, [item])) rows.set(id, row);
+    return rows;
+  }
+
+  /** Devices first: then they hold no group that goes. */
+  async #deleteRecords(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly TokenId[]> {
+    const { set, options, by } = this.#write;
+    const context = this.#context;
+    const tokens: string[] = [];
+    for (const [index, one] of set.deletes.entries()) {
+      if (one.kind !== 'device') continue;
+      await inPart('delete', index, async () => {
+        const actor = this.#actor('deleteDevice');
+        await this.#judge(actor, { kind: 'device', id: one.id });
+        const { gone, tokens: ended } = await removeDevice(this.#locked, one.id, undefined, {
+          by: by.user_id,
+          at: now(context),
+        });
+        tokens.push(...ended);
+        await this.#note(actor, gone);
+      });
+    }
+    for (const [index, one] of set.deletes.entries()) {
+      if (one.kind !== 'security-groups') continue;
+      await inPart('delete', index, async () => {
+        const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
+        if (old.is_default) refuse({ code: 'not_found', what: 'group' });
+        const actor = this.#actor('deleteSecurityGroup');
+        await this.#judge(actor, { kind: 'group', id: one.id });
+        const removal = {
+          by: { ...actor, right: serverRight },
+          owner: ownerOf(old),
+          id: one.id,
+          options: { detach: options.detach },
+        };
+        await this.#note(actor, (await removeGroup(context, this.#locked, removal)).last);
+      });
+    }
+    return tokens.map((token) => parseTokenId(token));
+  }
+
+  /** That the right to this part holds now. */
+  async #judge(actor: Actor, subject: { readonly kind: 'device' | 'group'; readonly id: string }): Promise<void> {
+    const { tx, org } = this.#locked;
+    const { statement, values } = openingOf({ ...actor, right: { ...actor.right, subject } }, now(this.#context));
+    const [opened] = await tx.run(statement, [org, ...values]);
+    if (opened === undefined) refuse({ code: 'not_found', what: 'organization' });
+    else if (opened.refusal !== null) throw refusedRight(opened.refusal);
+  }
+
+  async #note({ audit }: Actor, { id, revision }: Stored<unknown>): Promise<void> {
+    const { tx, org } = this.#locked;
+    if (audit === undefined) return;
+    await tx.run(insertAudit, [auditValue(this.#context, audit, { org_id: org, subject_id: id, revision })]);
+  }
+}
+
+const ownerOf = ({ user_id }: sql.GroupRow): GroupOwner => (user_id === null ? 'organization' : parseUserId(user_id));
+
+const byId = <Row extends { readonly id: string }>(rows: readonly Row[]): ReadonlyMap<string, Row> =>
+  new Map(rows.map((row) => [row.id, row]));
+
+const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids)];
+
+/** Writes the set in a transaction that holds the organization's head. Whoever calls it takes the transaction back where this throws. */
+export const applyChangeSet = (context: Context, locked: Locked, write: ChangeSetWrite): Promise<AppliedChanges> =>
+  new ChangeSetTransaction(context, locked, write).run();

@@ -1,0 +1,74 @@
+/** Owns what is judged when all records of a change set are written: only the state after the whole set counts. */
+import { parseDeviceId } from '../../../policy/ids.ts';
+import type { NewChangeSet } from '../contract/change/change-sets.ts';
+import { refuse, type StoreProblem } from '../contract/errors.ts';
+import type { SavedGroup } from '../contract/groups.ts';
+import type { GroupRecord } from '../contract/records.ts';
+import { refuseOpened } from '../devices/opening.ts';
+import { findOverfull } from '../devices/ranges.ts';
+import { checkPeers } from '../groups/groups.ts';
+import { devicesIn } from '../groups/items.ts';
+import type { Context } from '../write/context.ts';
+import { stored } from '../write/single-statement.ts';
+import type { Locked } from '../write/transaction.ts';
+import type { RecordsBefore } from './record-changes.ts';
+import * as sql from './statements.ts';
+
+type List = Extract<StoreProblem, { readonly code: 'change_refused' }>['list'];
+
+export interface Outcome {
+  readonly set: NewChangeSet;
+  /** In the order of the set. */
+  readonly groups: readonly SavedGroup[];
+  readonly before: RecordsBefore;
+  /** Devices that a group by label kept from the default group before. */
+  readonly closed: readonly string[];
+  readonly restores: boolean;
+  readonly detach: boolean;
+  readonly inPart: <T>(list: List, index: number, work: () => T | Promise<T>) => Promise<T>;
+}
+
+/** Throws where the state after the set is not admitted: the caller takes the transaction back. */
+export async function judgeOutcome(context: Context, locked: Locked, outcome: Outcome): Promise<void> {
+  await checkNamedDevices(locked, outcome);
+  await checkRanges(context, locked, outcome);
+  if (!outcome.detach && outcome.closed.length > 0)
+    refuseOpened(await locked.tx.run(sql.openedSince, [locked.org, outcome.closed]));
+}
+
+/** A device that a group names for the first time must be there when all is written. */
+async function checkNamedDevices(locked: Locked, { set, groups, before, restores, inPart }: Outcome): Promise<void> {
+  if (restores) return;
+  for (const [index, one] of set.groups.entries()) {
+    const { inbound_rules, outbound_rules } = one.type === 'create' ? one.group : one.patch;
+    const named = devicesIn(inbound_rules, outbound_rules);
+    if (named.size === 0) continue;
+    const row = before.groups.get(groups[index]?.id ?? '');
+    const old = row && stored<GroupRecord>({ id: '', ...row }).record;
+    const known = devicesIn(old?.inbound_rules, old?.outbound_rules);
+    await inPart('security_groups', index, () => checkPeers(locked, named, known));
+  }
+}
+
+async function checkRanges({ quotas }: Context, { tx, org }: Locked, { set, groups, inPart }: Outcome): Promise<void> {
+  const most = quotas.device_ranges;
+  for (const [index, one] of set.groups.entries()) {
+    const { inbound_rules, outbound_rules, applies_to } = one.type === 'create' ? one.group : one.patch;
+    if ((inbound_rules ?? outbound_rules ?? applies_to) === undefined) continue;
+    await inPart('security_groups', index, async () => {
+      const rows = await tx.run(findOverfull, [org, groups[index]?.id ?? '', null, null, most]);
+      if (rows.length === 0) return;
+      const devices = rows.map((row) => ({ ...row, id: parseDeviceId(row.id) }));
+      refuse({ code: 'too_many_device_ranges', limit: most, devices });
+    });
+  }
+  const moved = set.devices.filter(({ patch }) => (patch.security_groups ?? patch.labels) !== undefined);
+  if (moved.length === 0) return;
+  const overfull = await tx.run(sql.overfullOf, [org, moved.map(({ id }) => id), most]);
+  for (const [index, { id }] of set.devices.entries()) {
+    const ranges = overfull.find((row) => row.id === id)?.ranges;
+    if (ranges === undefined) continue;
+    const problems = [{ index: -1, code: 'too_many_ranges' as const, allowed: most, ranges }];
+    await inPart('devices', index, () => refuse({ code: 'group_list_invalid', problems }));
+  }
+}

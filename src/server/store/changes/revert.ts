@@ -1,0 +1,96 @@
+/** Owns the way back from a change set: the set that makes each field what it was before, and what stands in its way. */
+import { parseDeviceId, parseGroupId, parseUserId } from '../../../policy/ids.ts';
+import type {
+  Deletion,
+  DeviceChange,
+  GroupChange,
+  NewChangeSet,
+  RecordChange,
+} from '../contract/change/change-sets.ts';
+import type { DevicePatch } from '../contract/devices.ts';
+import type { StoreProblem } from '../contract/errors.ts';
+import type { GroupPatch, NewGroup } from '../contract/groups.ts';
+import type { GroupRecord } from '../contract/records.ts';
+
+type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
+
+/** The records that the set wrote, as they are now; absent: they do not exist. */
+export type CurrentRecords = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
+
+export interface Reversal {
+  readonly set: NewChangeSet;
+  /** Records that have changed since. The set overwrites these changes. */
+  readonly conflicts: readonly Conflict[];
+}
+
+/** A record leaves out what is empty. */
+const valueOf = (record: Readonly<Record<string, unknown>>, name: string): string => {
+  const value = record[name];
+  return value === undefined || value === null || (Array.isArray(value) && value.length === 0)
+    ? ''
+    : JSON.stringify(value);
+};
+
+const nameOf = (
+  { before, after }: Pick<RecordChange, 'before' | 'after'>,
+  now?: Readonly<Record<string, unknown>>,
+): string => {
+  const { group_name, hostname } = { ...now, ...after, ...before };
+  return typeof group_name === 'string' ? group_name : typeof hostname === 'string' ? hostname : '';
+};
+
+/** What a person writes of a group; the rest follows from it. */
+const groupFields = [
+  'group_name',
+  'group_description',
+  'inbound_rules',
+  'outbound_rules',
+  'applies_to',
+  'guardrail',
+] as const;
+
+const newGroupOf = (record: GroupRecord): NewGroup => ({
+  group_name: record.group_name,
+  group_description: record.group_description,
+  inbound_rules: record.inbound_rules ?? [],
+  outbound_rules: record.outbound_rules ?? [],
+  ...(record.applies_to === undefined ? {} : { applies_to: record.applies_to }),
+  ...(record.guardrail === undefined ? {} : { guardrail: record.guardrail }),
+});
+
+/** The opposite of what a set has changed, given what its records are now. */
+export function reversalOf(changes: readonly RecordChange[], current: CurrentRecords): Reversal {
+  const groups: GroupChange[] = [];
+  const devices: DeviceChange[] = [];
+  const deletes: Deletion[] = [];
+  const conflicts: Conflict[] = [];
+  for (const change of changes) {
+    const { kind, id, before, after } = change;
+    const now = current.get(id);
+    const conflict = (why: Conflict['why']): void => void conflicts.push({ id, name: nameOf(change, now), why });
+    if (before === undefined && after !== undefined) {
+      // It was created: what it said then must be what it says now. Where it is gone, there is nothing to do.
+      if (now === undefined) continue;
+      if (groupFields.some((name) => valueOf(now, name) !== valueOf(after, name))) conflict('changed');
+      deletes.push({ kind: 'security-groups', id: parseGroupId(id) });
+    } else if (before !== undefined && after === undefined) {
+      if (kind === 'device') conflict('deleted_device');
+      else if (now !== undefined) conflict('exists');
+      else {
+        const record = before as unknown as GroupRecord;
+        const owner = record.user_id === undefined ? ('organization' as const) : parseUserId(record.user_id);
+        groups.push({ type: 'create', id: parseGroupId(id), owner, group: newGroupOf(record) });
+      }
+    } else if (before !== undefined && after !== undefined) {
+      if (now === undefined) {
+        conflict('gone');
+        continue;
+      }
+      if (Object.keys(after).some((name) => valueOf(now, name) !== valueOf(after, name))) conflict('changed');
+      const fields = Object.keys(before);
+      if (kind === 'device') devices.push({ id: parseDeviceId(id), patch: before as DevicePatch, fields });
+      else groups.push({ type: 'update', id: parseGroupId(id), patch: before as GroupPatch, fields });
+    }
+  }
+  return { set: { groups, devices, deletes }, conflicts };
+}

@@ -1,0 +1,102 @@
+/** Owns the SQL of change sets: what the records were before, what is judged after all of them are written, and what is remembered. */
+import { selectOpened, type OpenedRow } from '../devices/opening.ts';
+import { deviceRanges } from '../devices/ranges.ts';
+import { isReplacedByLabel } from '../devices/selectors.ts';
+import type { EntryRow } from '../write/log-entry.ts';
+import { entryColumns } from '../write/log-entry.ts';
+import { inOrg, statement } from '../postgres/sql.ts';
+
+export interface GroupRow {
+  readonly id: string;
+  readonly user_id: string | null;
+  readonly is_default: boolean;
+  readonly guardrail: string | null;
+  readonly revision: number;
+  readonly body: string;
+}
+
+/** Values: organization, ids. */
+export const groupsBefore = statement<GroupRow>(
+  'change_set_groups',
+  `SELECT g.id, g.user_id, g.is_default, g.guardrail, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+);
+
+export interface DeviceRow {
+  readonly id: string;
+  readonly user_id: string;
+  readonly revision: number;
+  readonly security_groups: string[];
+  readonly body: string;
+}
+
+/** The devices of these ids, and those that list one of these groups. Values: organization, ids, groups. */
+export const devicesBefore = statement<DeviceRow>(
+  'change_set_devices',
+  `SELECT d.id, d.user_id, d.revision, d.security_groups, d.body FROM devices d
+   WHERE d.id IN (SELECT unnest($2::uuid[]) UNION SELECT l.device_id FROM device_groups l WHERE l.group_id = ANY ($3::uuid[])) AND ${inOrg('d')}`,
+);
+
+/** Which of these ids a new group cannot have: a group has it, or had it. Values: organization, ids. */
+export const usedGroupIds = statement<{ id: string }>(
+  'used_group_ids',
+  `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE EXISTS (SELECT FROM security_groups g WHERE g.id = a.id)
+     OR EXISTS (SELECT FROM history s WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id = a.id)`,
+);
+
+/** The devices that a group by label keeps from the default group. Values: organization, devices or null for all. */
+export const closedByLabel = statement<{ id: string }>(
+  'closed_by_label',
+  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2)) AND ${isReplacedByLabel('d.labels')}`,
+);
+
+/** Those of them that have the default group now. Values: organization, devices. */
+export const openedSince = statement<OpenedRow>(
+  'opened_since',
+  selectOpened(`d.id = ANY ($2::uuid[]) AND d.security_groups = '{}' AND NOT ${isReplacedByLabel('d.labels')}`),
+);
+
+/** Those of these devices that have too many address ranges over all their groups. Values: organization, devices, most. */
+export const overfullOf = statement<{ id: string; ranges: number }>(
+  'overfull_of',
+  `SELECT d.id, ${deviceRanges('d')} AS ranges FROM devices d WHERE d.id = ANY ($2::uuid[]) AND ${inOrg('d')} AND ${deviceRanges('d')} > $3`,
+);
+
+/** What the transaction has logged. Values: organization, the head before it. */
+export const loggedSince = statement<EntryRow>(
+  'logged_since',
+  `SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision`,
+);
+
+/** Values: id, organization, who, now, first revision, last revision, what it reverts or null, changes. */
+export const insertChangeSet = statement<never>(
+  'insert_change_set',
+  'INSERT INTO change_sets (id, org_id, user_id, at, first, last, reverts, changes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)',
+);
+
+export interface ChangeSetRow {
+  readonly id: string;
+  readonly at: string;
+  readonly user_id: string;
+  readonly username: string;
+  readonly first: number;
+  readonly last: number;
+  readonly reverts: string | null;
+  readonly reverted_by: string | null;
+  readonly changes: string;
+}
+
+/** Values: organization, id. */
+export const getChangeSet = statement<ChangeSetRow>(
+  'get_change_set',
+  `SELECT c.id, c.at, c.user_id, u.username, c.first, c.last, c.reverts, c.reverted_by, c.changes
+   FROM change_sets c JOIN users u ON u.id = c.user_id WHERE c.org_id = $1 AND c.id = $2`,
+);
+
+/** Values: organization, id, what reverted it. */
+export const markReverted = statement<never>(
+  'mark_reverted',
+  'UPDATE change_sets SET reverted_by = $3 WHERE org_id = $1 AND id = $2',
+);
+
+/** Values: the border. */
+export const forgetChangeSets = statement<never>('forget_change_sets', 'DELETE FROM change_sets WHERE at < $1');

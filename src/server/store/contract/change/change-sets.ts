@@ -1,0 +1,119 @@
+/** Owns the interface of change sets: several records written in one transaction, remembered so that they can be undone as one. */
+import type { ChangeSetId, DeviceId, GroupId, OrganizationId, UserId } from '../../../../policy/ids.ts';
+import type { Actor } from '../actor.ts';
+import type { DevicePatch } from '../devices.ts';
+import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../groups.ts';
+import type { DeviceRecord, Stored, Timestamp } from '../records.ts';
+
+/** What a part of a change set is: its right is that of the operation that would write this record alone. */
+export type ChangeOperation =
+  | 'createSecurityGroup'
+  | 'updateSecurityGroup'
+  | 'deleteSecurityGroup'
+  | 'updateDevice'
+  | 'deleteDevice';
+
+interface Part {
+  /** Names of the fields that the request gave, for the audit. */
+  readonly fields?: readonly string[] | undefined;
+  /** The revision that the record must have. */
+  readonly if_match?: number | undefined;
+}
+
+export type GroupChange =
+  /** With an id: one that the organization never had, or with `restores` the one that a deleted group had. */
+  | (Part & {
+      readonly type: 'create';
+      readonly id: GroupId | undefined;
+      readonly owner: GroupOwner;
+      readonly group: NewGroup;
+    })
+  | (Part & { readonly type: 'update'; readonly id: GroupId; readonly patch: GroupPatch });
+
+export interface DeviceChange extends Part {
+  readonly id: DeviceId;
+  readonly patch: DevicePatch;
+}
+
+export type Deletion =
+  | { readonly kind: 'security-groups'; readonly id: GroupId }
+  | { readonly kind: 'device'; readonly id: DeviceId };
+
+/** Every record at most once. */
+export interface NewChangeSet {
+  readonly groups: readonly GroupChange[];
+  readonly devices: readonly DeviceChange[];
+  readonly deletes: readonly Deletion[];
+}
+
+export interface ChangeSetOptions {
+  /** Also where a device is left with no group; deleted groups are taken off the devices that list them. */
+  readonly detach?: boolean | undefined;
+}
+
+/** Who writes a change set: the right to each part differs in its roles. */
+export interface ChangeSetActor extends Actor {
+  readonly rolesFor: (operation: ChangeOperation) => number;
+}
+
+export interface WrittenChanges {
+  readonly change_id: ChangeSetId;
+  /** The organization's head after it. */
+  readonly revision: number;
+  /** In the order of the set. */
+  readonly groups: readonly SavedGroup[];
+  /** In the order of the set, then those that lost a deleted group. */
+  readonly devices: readonly Stored<DeviceRecord>[];
+  readonly deleted: readonly string[];
+}
+
+/** One record as a transaction found it and as it left it. */
+export interface RecordChange {
+  readonly kind: 'security-groups' | 'device';
+  readonly id: string;
+  /** Absent: the transaction created the record. */
+  readonly before?: Readonly<Record<string, unknown>> | undefined;
+  /** Absent: it deleted the record. */
+  readonly after?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface ChangeSetRecord {
+  readonly change_id: ChangeSetId;
+  readonly at: Timestamp;
+  readonly user_id: UserId;
+  readonly username: string;
+  readonly first_revision: number;
+  readonly revision: number;
+  readonly reverts?: ChangeSetId;
+  readonly reverted_by?: ChangeSetId;
+  /** Of a changed record only the fields that differ. */
+  readonly changes: readonly RecordChange[];
+}
+
+/**
+ * A change set is written as a whole or not at all. What a single write requires holds for each of its records, except that everything that depends on
+ * other records (`would_open`, `group_in_use`, `device_unknown`, ranges) is judged by the state after the whole set. A refusal names its part:
+ * `change_refused`. All revisions of a set are consecutive.
+ */
+export interface ChangeSets {
+  apply(
+    org: OrganizationId,
+    by: ChangeSetActor,
+    set: NewChangeSet,
+    options?: ChangeSetOptions,
+  ): Promise<WrittenChanges>;
+  /** `not_found` where there is none. */
+  get(org: OrganizationId, id: ChangeSetId): Promise<ChangeSetRecord>;
+  /**
+   * Writes what the records were before the set, as another set: only the fields that it changed. `changed_since` where one of these has another value now, or
+   * a record cannot come back; with `force` such values are overwritten, and such records left out.
+   */
+  revert(
+    org: OrganizationId,
+    by: ChangeSetActor,
+    id: ChangeSetId,
+    options?: ChangeSetOptions & { readonly force?: boolean | undefined },
+  ): Promise<WrittenChanges>;
+  /** Forgets sets that are older than the history. */
+  forget(): Promise<void>;
+}
