@@ -1,4 +1,4 @@
-/** Proves change sets against the real server: all or nothing, judged as a whole, each part by its own right, and undone as one (reference 4.12). */
+/** Proves change sets against the real server: all or nothing, judged as a whole, each part by its own right, and undone as one (reference 4.13). */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { Api, Json } from '../lib/http.ts';

@@ -322,7 +322,8 @@ test('no request gets an undocumented status, a 5xx, or an answer that its schem
       const elsewhere = at !== null && (at[1] ?? at[2]) !== home;
       const rows = Array.isArray(answer.json) ? answer.json : [answer.json];
       if (elsewhere || name === undefined) return undefined;
-      for (const row of rows.slice(-8)) (operation.method === 'DELETE' ? forget : learn)(name, row.id ?? row.change_id ?? row.user_id);
+      for (const row of rows.slice(-8))
+        (operation.method === 'DELETE' ? forget : learn)(name, row.id ?? row.change_id ?? row.user_id);
     }
     return undefined;
   };

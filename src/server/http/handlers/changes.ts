@@ -1,4 +1,4 @@
-/** Owns the operations on change sets (reference 4.12): several records written, read about and undone as one. */
+/** Owns the operations on change sets (reference 4.13): several records written, read about and undone as one. */
 import type { GroupWarning } from '../../../api/group.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { groupReader } from '../../identity/authenticate.ts';
