@@ -7,9 +7,8 @@ import type {
   NewChangeSet,
   RecordChange,
 } from '../contract/change/change-sets.ts';
-import type { DevicePatch } from '../contract/devices.ts';
 import type { StoreProblem } from '../contract/errors.ts';
-import type { GroupPatch, NewGroup } from '../contract/groups.ts';
+import type { NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 
 type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
@@ -88,8 +87,8 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
       }
       if (Object.keys(after).some((name) => valueOf(now, name) !== valueOf(after, name))) conflict('changed');
       const fields = Object.keys(before);
-      if (kind === 'device') devices.push({ id: parseDeviceId(id), patch: before as DevicePatch, fields });
-      else groups.push({ type: 'update', id: parseGroupId(id), patch: before as GroupPatch, fields });
+      if (kind === 'device') devices.push({ id: parseDeviceId(id), patch: before, fields });
+      else groups.push({ type: 'update', id: parseGroupId(id), patch: before, fields });
     }
   }
   return { set: { groups, devices, deletes }, conflicts };
