@@ -22,6 +22,7 @@ export const errors = {
   last_owner: [409, 'The last owner stays'],
   would_open: [409, 'Devices would fall back to the default group'],
   changed_since: [409, 'A record has changed since'],
+  newer_record: [409, 'A newer server wrote the record'],
   phase_limit: [409, 'Not in this phase'],
   limit_reached: [409, 'A limit is reached'],
   revision_gone: [410, 'The revision is gone'],

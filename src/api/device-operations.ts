@@ -54,7 +54,7 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['public_key_taken', 'would_open'],
+    fails: ['public_key_taken', 'newer_record', 'would_open'],
   },
   deleteDevice: {
     effect: 'write',

@@ -47,7 +47,7 @@ const updateGroup = {
   answer: WrittenGroup,
   etag: true,
   conditional: true,
-  fails: ['would_open'],
+  fails: ['newer_record', 'would_open'],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,
@@ -180,7 +180,7 @@ export const rows = {
     summary: "Remove a member, with that member's devices and groups in the organization",
     query: RemoveMemberQuery,
     answer: RemovedMember,
-    fails: ['last_owner', 'would_open'],
+    fails: ['last_owner', 'newer_record', 'would_open'],
   },
 
   ...deviceRows,

@@ -1,4 +1,5 @@
 /** Proves the history operations against the real server: pages, the past, the way back, and who may do what (reference 4.8). */
+import { Client } from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Json } from '../lib/http.ts';
 import { Random } from '../lib/random.ts';
@@ -272,4 +273,81 @@ test('namesakes are the other devices that have or had the name of a device, the
   const nameless = await make(place, '');
   await make(place, '');
   expect(await place.member.api.expect(200, 'GET', `${place.base}/devices/${nameless}/namesakes`)).toEqual([]);
+});
+
+describe('reference 4.5 (6): a record with a field of a later version', () => {
+  /** As a later server would: the field is in the document and, of a rule, in its column too. */
+  const write = async (table: string, id: string, from: string, to: string): Promise<void> => {
+    const client = new Client({ connectionString: stage.server.databaseUrl });
+    await client.connect();
+    try {
+      const { rowCount } = await client.query(
+        `UPDATE ${table} SET body = replace(body, $2, $3) WHERE id = $1 AND body LIKE '%' || $2 || '%'`,
+        [id, from, to],
+      );
+      expect(rowCount).toBe(1);
+    } finally {
+      await client.end();
+    }
+  };
+  const rule = { ip_protocol: 'tcp', from_port: 22, to_port: 22, peers: [{ all_devices: true }] };
+  const newGroup = async (): Promise<string> => {
+    const body = { group_name: 'g', group_description: '', inbound_rules: [rule] };
+    return (await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/security_groups`, body)).id;
+  };
+
+  test.each([
+    ['of the group', '"group_name":', '"colour":{"of":"roses"},"group_name":'],
+    ['of a rule', '"ip_protocol":', '"weight":7,"ip_protocol":'],
+    ['of a peer', '"all_devices":', '"planet":"mars","all_devices":'],
+  ])('%s: no write touches it, and reads show all of it', async (_title, from, to) => {
+    const id = await newGroup();
+    const path = `${stage.place.base}/security_groups/${id}`;
+    const { api } = stage.place.owner;
+    const { revision } = await api.expect(200, 'GET', path);
+    await write('security_groups', id, from, to);
+    const { text: before } = await api.get(path);
+    expect(before).toContain(to);
+    for (const change of [{ group_name: 'h' }, { inbound_rules: [] }]) {
+      expect(await api.patch(path, change)).toMatchObject({ status: 409, json: { code: 'newer_record' } });
+    }
+    expect((await api.post(`${path}/restore`, { revision })).status).toBe(200);
+    expect((await api.get(path)).text).toBe(before);
+    expect((await api.get(`${stage.place.base}/security_groups`)).text).toContain(to);
+    await api.expect(200, 'DELETE', path);
+  });
+
+  test('of a device: owner, member and device may not change it, and it is not handed over', async () => {
+    const place = await newPlace(stage.server);
+    const { owner, member } = place;
+    const device = await member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'later' });
+    const path = `${place.base}/devices/${device.id}`;
+    const field = '"colour":"red","hostname":';
+    await write('devices', device.id, '"hostname":', field);
+    const { text: before } = await member.api.get(path);
+    expect(before).toContain(field);
+    const own = stage.server.nobody.as(device.device_token);
+    const writes = [
+      () => owner.api.patch(path, { labels: ['db'] }),
+      () => member.api.patch(path, { hostname: 'x' }),
+      () => own.patch(path, { local_ip: '10.0.0.1:1' }),
+      () => owner.api.delete(`${place.base}/members/${member.id}?keep=devices`),
+    ];
+    for (const attempt of writes)
+      expect(await attempt()).toMatchObject({ status: 409, json: { code: 'newer_record' } });
+    expect((await member.api.get(path)).text).toBe(before);
+  });
+
+  test('a state of the past with such a field is not restored without it', async () => {
+    const id = await newGroup();
+    const path = `${stage.place.base}/security_groups/${id}`;
+    const { api } = stage.place.owner;
+    const { revision } = await api.expect(200, 'GET', path);
+    await write('history', id, '"group_name":', '"colour":1,"group_name":');
+    await api.expect(200, 'PATCH', path, { group_name: 'h' });
+    expect(await api.post(`${path}/restore`, { revision })).toMatchObject({
+      status: 409,
+      json: { code: 'newer_record' },
+    });
+  });
 });

@@ -38,6 +38,6 @@ export const historyRows = {
     answer: WrittenGroup,
     etag: true,
     conditional: true,
-    fails: ['revision_gone', 'conflict', 'would_open', 'phase_limit', 'limit_reached'],
+    fails: ['revision_gone', 'conflict', 'newer_record', 'would_open', 'phase_limit', 'limit_reached'],
   },
 } as const satisfies Readonly<Record<string, Row>>;

@@ -164,6 +164,11 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'last_owner',
         'The last owner cannot leave, be removed or become a member: make another member an owner first, or delete the organization.',
       );
+    case 'newer_record':
+      return new HttpError(
+        'newer_record',
+        `The ${problem.what} has fields that this server does not know, because a server of a later version wrote it. Try again when all servers have that version.`,
+      );
     case 'would_open':
       return wouldOpen(problem);
     case 'revision_ahead':

@@ -1,4 +1,6 @@
 /** Owns the history operations (reference 4.8): states of groups and devices, and the way back to one. */
+import { isKnownGroup } from '../../../api/known-fields.ts';
+import { refuse } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
 import { groupReader } from '../../identity/authenticate.ts';
@@ -71,6 +73,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
     const detail = `The group did not exist at revision ${revision}, or you did not have access to it.`;
     throw invalid([{ pointer: '/revision', code: 'no_such_state', detail }]);
   }
+  if (!isKnownGroup(past.record)) refuse({ code: 'newer_record', what: 'group' });
   if (past.record.guardrail === 'forbid' && call.query.force !== true) refuseEverything(past.record);
   const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
   const typed = { params: call.params, body: bodyOf(past.record) };

@@ -1,4 +1,5 @@
 /** Owns the end of a membership: what goes with the member, what the actor takes over, and the audit entry of each. */
+import { refuse } from '../contract/errors.ts';
 import {
   parseDeviceId,
   parseGroupId,
@@ -12,7 +13,14 @@ import type { Actor } from '../contract/actor.ts';
 import type { RemoveMember } from '../contract/members.ts';
 import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
 import { refuseOpened } from '../devices/opening.ts';
-import { findHandedOver, findOpened, handOver, handOverTokens, unlinkMemberGroups } from '../devices/hand-over.ts';
+import {
+  findHandedOver,
+  findNewerDevice,
+  findOpened,
+  handOver,
+  handOverTokens,
+  unlinkMemberGroups,
+} from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
 import { auditRow, changeOf, insertAudit, type AuditChange } from '../write/audit-entry.ts';
@@ -53,6 +61,8 @@ async function keepDevices(
   { tx, org }: Locked,
   { by, user, detach = false }: Removal,
 ): Promise<readonly Kept[]> {
+  const [newer] = await tx.run(findNewerDevice, [org, user]);
+  if (newer !== undefined) refuse({ code: 'newer_record', what: 'device' });
   if (!detach) refuseOpened(await tx.run(findOpened, [org, user]));
   const before = await tx.run(findHandedOver, [org, null, user]);
   const kept = await tx.run(handOver, [org, user, by.user_id, now(context)]);

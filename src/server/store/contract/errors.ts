@@ -61,6 +61,8 @@ export type StoreProblem =
       readonly enrollment_keys: readonly { readonly id: EnrollmentKeyId; readonly name: string }[];
     }
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
+  /** A server of a later version wrote fields into the record that this one does not know. Only such a server may change it. */
+  | { readonly code: 'newer_record'; readonly what: 'device' | 'group' }
   /** An organization always has an owner. */
   | { readonly code: 'last_owner' }
   /** These devices, and so many more, would be left with the default group. */

@@ -3,6 +3,7 @@ import { selectOpened, type OpenedRow } from './opening.ts';
 import { isReplacedByLabel } from './selectors.ts';
 import { statement } from '../postgres/sql.ts';
 import { keepStates } from '../write/history.ts';
+import { isNewerDevice } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 import { deviceBody } from './body.ts';
 import { fieldsOf } from './fields.ts';
@@ -26,6 +27,12 @@ export const findHandedOver = statement<{ id: string; hostname: string; user_id:
   'find_handed_over_devices',
   `SELECT d.id, d.hostname, d.user_id, d.security_groups FROM devices d
    WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2)) AND ($3::uuid IS NULL OR d.user_id = $3)`,
+);
+
+/** Whether a device of the user has fields that this program does not know. Values: organization, user. */
+export const findNewerDevice = statement<{ id: string }>(
+  'find_newer_device',
+  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND d.user_id = $2 AND ${isNewerDevice('d.body')} LIMIT 1`,
 );
 
 /** In a transaction. Values: organization, user, the new user, now. */

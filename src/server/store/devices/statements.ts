@@ -1,6 +1,7 @@
 /** Owns the SQL of devices. */
 import { found, inOrg, statement } from '../postgres/sql.ts';
 import { isMember, noteRevoked } from '../schema/fragments.ts';
+import { refuseNewerDevice } from '../write/newer-record.ts';
 import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
 import { returnedToAudit, type SingleStatementChanges } from '../write/audit-entry.ts';
 import { bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
@@ -163,7 +164,7 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
-    WHEN ${same} THEN 'unchanged' ${identity.refusals} ${identity.keyRefusal}`,
+    WHEN ${same} THEN 'unchanged' ${refuseNewerDevice('d.body')} ${identity.refusals} ${identity.keyRefusal}`,
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column}, ${returnedToAudit})`,

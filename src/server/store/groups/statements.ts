@@ -3,6 +3,7 @@ import { inOrg, statement } from '../postgres/sql.ts';
 import { isMember, isVisible, onlyFor } from '../schema/fragments.ts';
 import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
 import { askedColumns, bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
+import { refuseNewerGroup } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
@@ -137,7 +138,8 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Singl
     from: `LEFT JOIN security_groups g ON g.id = n.id AND ${inOrg('g')}`,
     owned: { whose: 'g.user_id', missing: `g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner` },
     refusal: `WHEN g.revision <> n.expected THEN 'precondition_failed'
-    WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged' ${rangeRefusals}`,
+    WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged'
+    ${refuseNewerGroup('g.body')} ${rangeRefusals}`,
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}

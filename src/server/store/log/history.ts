@@ -97,20 +97,19 @@ const dropStates = statement<{ revision: number }>(
 );
 const batch = 1_000;
 
-/** A device's record without what changes with where it is reached. */
+/** A device's record without what changes with where it is reached. Fields of a later version stay. */
 function policyOf(record: DeviceRecord): DevicePolicyRecord {
-  const { id, user_id, organization_id, hostname, tunnel_ip, addresses, labels, security_groups, revision } = record;
-  return {
-    id,
-    user_id,
-    organization_id,
-    hostname,
-    tunnel_ip,
-    ...(addresses === undefined ? {} : { addresses }),
-    ...(labels === undefined ? {} : { labels }),
-    ...(security_groups === undefined ? {} : { security_groups }),
-    revision,
-  };
+  const {
+    public_key: _key,
+    local_ip: _ip,
+    child_prefix: _prefix,
+    relay: _relay,
+    discovery: _discovery,
+    ...rest
+  } = record;
+  const { reflexive_ip4: _public, endpoint_local_address_ip4: _local, symmetric_nat: _nat, ...described } = rest;
+  const { created_at: _created, updated_at: _updated, ...policy } = described;
+  return policy;
 }
 
 /** A state's record as readers get it. */

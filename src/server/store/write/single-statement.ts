@@ -28,6 +28,7 @@ export interface SingleStatementRow extends LoggedRow {
     | 'forbidden'
     | 'labels_by_owner'
     | 'limit_reached'
+    | 'newer_record'
     | 'not_a_member'
     | 'not_found'
     | 'precondition_failed'
@@ -243,6 +244,8 @@ export function readRow<T>(row: SingleStatementRow, what: 'device' | 'group', qu
       const { hostname } = JSON.parse(withRevision(body ?? '', standing ?? 0)) as DeviceRecord;
       throw new StoreError({ code: 'would_open', devices: [{ id: parseDeviceId(id), hostname }], more: 0 });
     }
+    case 'newer_record':
+      throw new StoreError({ code: 'newer_record', what });
     case 'credential_ended':
     case 'forbidden':
     case 'not_a_member':

@@ -1,0 +1,28 @@
+/**
+ * Owns the refusal to write a record that has fields which this program does not know. Beside a server of a later version, a record may have more. This program shows all of
+ * it, and never writes it: the record would lose what it does not know (reference 4.5 (6)).
+ */
+import { deviceFields, groupFields, type KnownFields } from '../../../api/known-fields.ts';
+
+/** Whether a JSON value, an object or a list of them, has a field that is not known. */
+function hasOtherFields(value: string, known: KnownFields, depth = 0): string {
+  const [item, field] = [`item${depth}`, `field${depth}`];
+  const inner = Object.entries(known).flatMap(([name, fields]) =>
+    fields === undefined ? [] : [`WHEN '${name}' THEN ${hasOtherFields(`${field}.value`, fields, depth + 1)}`],
+  );
+  const inside = inner.length === 0 ? '' : `OR CASE ${field}.key ${inner.join(' ')} ELSE false END`;
+  return `EXISTS (
+    SELECT FROM json_array_elements(CASE json_typeof(${value}) WHEN 'array' THEN ${value} ELSE json_build_array(${value}) END) AS ${item} (value),
+      json_each(CASE json_typeof(${item}.value) WHEN 'object' THEN ${item}.value ELSE '{"?":0}' END) AS ${field}
+    WHERE ${field}.key <> ALL ('{${Object.keys(known).join(',')}}'::text[]) ${inside})`;
+}
+
+/** A branch of the refusals of an update, over the body of the record as it stands. */
+const refuseNewer = (body: string, known: KnownFields): string =>
+  `WHEN ${hasOtherFields(`(${body} || '}')::json`, known)} THEN 'newer_record'`;
+
+export const refuseNewerDevice = (body: string): string => refuseNewer(body, deviceFields);
+export const refuseNewerGroup = (body: string): string => refuseNewer(body, groupFields);
+
+/** Whether a device's body has a field that is not known. */
+export const isNewerDevice = (body: string): string => hasOtherFields(`(${body} || '}')::json`, deviceFields);
