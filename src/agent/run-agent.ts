@@ -17,6 +17,7 @@ import { FilterMonitor } from './kernel/filter-monitor.ts';
 import { RealNft } from './kernel/real-nft.ts';
 import { lockState } from './locks.ts';
 import { Agent } from './loop/agent.ts';
+import { PolicyClock } from './loop/policy-clock.ts';
 import { connectionLog } from './report/connection-log.ts';
 import { printMetrics } from './report/metrics.ts';
 import { MetricsFile } from './report/metrics-file.ts';
@@ -70,6 +71,7 @@ export async function runAgent(
   const serverAccess = config.serverAccess
     ? await openServerAccess(config.server, { state: stateFolder, clock, monotonic, random, log })
     : undefined;
+  const time = new PolicyClock({ clock, monotonic });
   const driver = (): string | undefined => agent.status.driver?.name;
   const { source, devices } = createServerSource({
     config,
@@ -80,6 +82,7 @@ export async function runAgent(
     driver,
     onAwaited: (revision) => reporter.expect(revision),
     serverAccess,
+    onServerTime: (shown) => time.serverTime(shown),
   });
   const reporter = new Reporter({
     send: async (report, within) => {
@@ -108,6 +111,7 @@ export async function runAgent(
     monotonic,
     random,
     log,
+    time,
     state: stateFolder,
     ...(serverAccess && { serverAccess }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),

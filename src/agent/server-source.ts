@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { systemClock } from '../client/clock.ts';
 import { Client } from '../client/http.ts';
+import type { Fetch } from '../client/request.ts';
 import { createNodeFetch } from '../node/fetch.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import type { AgentConfig, TextSource } from './config.ts';
@@ -35,6 +36,8 @@ export interface ServerSourceOptions {
   readonly onAwaited: (revision: number) => void;
   /** Absent: connections find the server by themselves. */
   readonly serverAccess: ServerAddresses | undefined;
+  /** The server has answered, and its clock showed this, in milliseconds since the epoch. */
+  readonly onServerTime: (time: number) => void;
 }
 
 interface IdentifiedDevice {
@@ -51,13 +54,19 @@ export interface ServerSource {
 export function createServerSource(options: ServerSourceOptions): ServerSource {
   const { config, folder, log, version, serverAccess, onAwaited } = options;
   const { server, organization, proof, tlsCa } = config;
-  const fetch = createNodeFetch({
+  const send = createNodeFetch({
     connectTimeout,
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
     ...(serverAccess && connectionsThrough(serverAccess)),
     // Besides its stream the agent reads no list.
     largestAnswer: 1024 * 1024,
   });
+  const fetch: Fetch = async (url, init) => {
+    const answer = await send(url, init);
+    const time = Date.parse(answer.headers.get('date') ?? '');
+    if (!Number.isNaN(time)) options.onServerTime(time);
+    return answer;
+  };
   const clientWith = (token: TextSource): Client =>
     new Client({
       url: server,

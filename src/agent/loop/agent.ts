@@ -100,7 +100,9 @@ export class Agent {
     const { selector, source, serverAccess } = this.#loop.options;
     const { connection } = source;
     const endedConnections = this.#loop.ended.size;
-    return statusOf(this.#loop.state, { selector, connection, serverAccess: serverAccess?.access, endedConnections });
+    const { clockOff } = this.#loop.time;
+    const access = serverAccess?.access;
+    return statusOf(this.#loop.state, { selector, connection, serverAccess: access, endedConnections, clockOff });
   }
 
   /** Takes in what the source knows, and works out what should be in force. Answers whether the source was heard. */

@@ -230,6 +230,7 @@ describe("the time of the agent's policy", () => {
     expect(time.aheadOfServer).toBe(0);
     time.serverTime(start + 2 * minute);
     expect(time.aheadOfServer).toBe(-110 * second);
+    expect(time.clockOff).toBe(-110 * second);
     time.serverTime(start - hour);
     expect(time.aheadOfServer).toBe(hour + 10 * second);
   });

@@ -15,6 +15,8 @@ interface Sample {
 
 /** Answers of a server tell its time in whole seconds, and arrive later: differences up to this are not worth a correction. */
 const jitter = 5_000;
+/** A clock that differs from the server's by more is reported. */
+const mostOff = 60_000;
 
 /**
  * The time is the latest of three: the device's clock; the server's clock, carried on by the monotonic one (before the server has
@@ -53,6 +55,12 @@ export class PolicyClock {
   /** Milliseconds by which the device's clock is ahead of the server's, or behind it where this is negative; absent until the server has answered. */
   get aheadOfServer(): number | undefined {
     return this.#server && this.#options.clock.now() - this.#carriedOn(this.#server);
+  }
+
+  /** The same, where it is so much that people should know. */
+  get clockOff(): number | undefined {
+    const ahead = this.aheadOfServer;
+    return ahead === undefined || Math.abs(ahead) <= mostOff ? undefined : ahead;
   }
 
   #carriedOn({ time, seenAt }: Sample): number {

@@ -46,6 +46,8 @@ export interface AgentStatus {
   readonly troubles: readonly Trouble[];
   readonly lastError: Trouble | undefined;
   readonly connection: Connection;
+  /** Milliseconds by which the device's clock is ahead of the server's, or behind it; absent where that is a minute at most, or not known. */
+  readonly clockOff: number | undefined;
 }
 
 export interface StatusSurroundings {
@@ -53,10 +55,11 @@ export interface StatusSurroundings {
   readonly connection: Connection;
   readonly serverAccess: ServerAccess | undefined;
   readonly endedConnections: number;
+  readonly clockOff: number | undefined;
 }
 
 export function statusOf(state: LoopState, surroundings: StatusSurroundings): AgentStatus {
-  const { selector, connection, serverAccess, endedConnections } = surroundings;
+  const { selector, connection, serverAccess, endedConnections, clockOff } = surroundings;
   const desired = state.inForce?.desired;
   const { startedAt, driver, appliedAt, verifiedAt, held, applies, driftRepairs, lastDrift } = state;
   return {
@@ -84,6 +87,7 @@ export function statusOf(state: LoopState, surroundings: StatusSurroundings): Ag
     ],
     lastError: state.lastError,
     connection,
+    clockOff,
   };
 }
 

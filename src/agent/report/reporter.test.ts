@@ -31,6 +31,7 @@ const calm: AgentStatus = {
   troubles: [],
   lastError: undefined,
   connection: { phase: 'live', since: 0, failures: 0 },
+  clockOff: undefined,
 };
 const trouble = { step: 'apply', message: 'nft is missing', at: 0 } as const;
 
@@ -318,5 +319,19 @@ describe('the reporter', () => {
     server.refusal = undefined;
     await minute(6);
     expect(sent).not.toEqual([]);
+  });
+});
+
+test("a clock that differs from the server's is reported beside what is in force, and hides no failure", () => {
+  expect(reportOf({ ...calm, clockOff: 3_600_000 }, '1')).toMatchObject({
+    state: 'applied',
+    code: 'clock_off',
+    detail: expect.stringContaining('60 min ahead of the clock of the server'),
+  });
+  const trouble = { step: 'apply', message: 'no', code: 'not_permitted', at: 0 } as const;
+  expect(reportOf({ ...calm, clockOff: -120_000, troubles: [trouble] }, '1')).toMatchObject({
+    state: 'failed',
+    code: 'not_permitted',
+    detail: expect.stringContaining('2 min behind'),
   });
 });

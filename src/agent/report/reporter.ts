@@ -7,7 +7,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
-import { accessDocument } from './status-document.ts';
+import { accessDocument, clockWords } from './status-document.ts';
 import { stepWords } from '../loop/step.ts';
 import { groupPacketsOf, PacketReports } from './packet-reports.ts';
 
@@ -234,7 +234,9 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
   // What was put in force counts once it was read back.
   const isUnderWay = pending || policyDigest === undefined;
   if (isUnderWay && isOwn && complaints.length === 0) return undefined;
-  const code = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
+  if (status.clockOff !== undefined) notes.push(clockWords(status.clockOff));
+  const failure = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
+  const code = failure ?? (status.clockOff === undefined ? undefined : 'clock_off');
   const hasFailed = complaints.length > 0;
   return {
     state: hasFailed ? 'failed' : isOwn && !pending ? 'applied' : 'starting',

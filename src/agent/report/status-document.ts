@@ -105,6 +105,8 @@ export interface StatusDocument {
   readonly held_code?: string;
   /** What works, and should not stay so. */
   readonly warnings: readonly string[];
+  /** By how much the device's clock is ahead of the server's, or behind it; absent where that is a minute at most, or not known. */
+  readonly clock_off_seconds?: number;
   /** What does not work at the moment. */
   readonly troubles: readonly StatusTrouble[];
   readonly last_error?: StatusTrouble;
@@ -160,6 +162,13 @@ export const accessDocument = ({
   port,
   resolvers: texts(resolvers),
 });
+
+/** What a person should know of a clock that is off. Whole minutes: it is no news when a second more is measured. */
+export function clockWords(ahead: number): string {
+  const minutes = Math.round(Math.abs(ahead) / 60_000);
+  const where = ahead > 0 ? 'ahead of' : 'behind';
+  return `the clock of this device is ${minutes} min ${where} the clock of the server: rules that expire may end early; set the clock`;
+}
 
 const size = (ranges: RangeSet): number => ranges.reduce((sum, { first, last }) => sum + Number(last - first) + 1, 0);
 
@@ -246,7 +255,8 @@ export function statusDocument(
       ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
     },
     ...(held && { held: held.why, ...(held.code !== undefined && { held_code: held.code }) }),
-    warnings,
+    warnings: [...warnings, ...(status.clockOff === undefined ? [] : [clockWords(status.clockOff)])],
+    ...(status.clockOff !== undefined && { clock_off_seconds: Math.round(status.clockOff / 1_000) }),
     troubles: status.troubles.map(trouble),
     ...(lastError && { last_error: trouble(lastError) }),
     applies: status.applies,

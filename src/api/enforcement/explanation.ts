@@ -78,6 +78,12 @@ export const ExplainedSide = Type.Object(
           'Where a guardrail forbids it: the rules of groups that would admit it; omitted when there are none.',
       }),
     ),
+    expired: Type.Optional(
+      Type.Array(Type.Object({ ...rulePlace, expires_at: Timestamp }, strict), {
+        description:
+          'Where nothing admits it: rules that would admit it had they not expired; omitted when there are none.',
+      }),
+    ),
     peer_gone: Type.Optional(
       Type.Array(Type.Object({ ...rulePlace, peer: Peer }, strict), {
         description:

@@ -198,6 +198,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
     case 'open':
       return [`no outbound rules, so all traffic may leave (${groupNames(policy)})`];
     case 'no-rule': {
+      const expired = (reason.expired ?? []).map((each) => `${ruleOf(each, names)} would admit it, but it has expired`);
       const rules = policy.groups.flatMap((group) =>
         rulesOf(group, direction).map((rule) => {
           const why = mismatchWords(rule, packet, farEnd);
@@ -207,6 +208,7 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
       const word = direction === 'inbound' ? 'inbound' : 'outbound';
       return [
         `no ${word} rule of ${groupNames(policy)} admits it`,
+        ...expired.slice(0, shownRules),
         ...(rules.length === 0 ? [`there are no ${word} rules`] : rules.slice(0, shownRules)),
         ...(rules.length > shownRules ? [`… and ${rules.length - shownRules} more`] : []),
         ...(reason.peerGone ?? []).map(
@@ -288,7 +290,7 @@ const endData = ({ name, address, device, isStandIn }: ExplainEndpoint): object 
 
 /** Without the addresses that its peers have at this moment: they are no part of the rule. */
 const ruleData = (rule: StoredRule): object =>
-  Object.fromEntries(Object.entries(rule).filter(([name]) => name !== 'members'));
+  Object.fromEntries(Object.entries(rule).filter(([name]) => name !== 'members' && name !== 'expired'));
 
 function sideData(side: Side): object {
   const { device, direction, decision, policy, packet } = side;
@@ -304,6 +306,13 @@ function sideData(side: Side): object {
     ...('peer' in reason && reason.peer && { peer: reason.peer }),
     ...(reason.kind === 'forbid' && {
       void_rules: admittingRules(policy, packet).map(({ group, index }) => ({ group_id: group.id, rule: index })),
+    }),
+    ...('expired' in reason && {
+      expired: reason.expired?.map(({ group, index, rule }) => ({
+        group_id: group.id,
+        rule: index,
+        expires_at: rule.expires_at,
+      })),
     }),
     ...('peerGone' in reason && {
       peer_gone: reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer })),

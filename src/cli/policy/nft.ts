@@ -17,6 +17,7 @@ import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { allDevices, deviceName, namesOfDevice } from '../lookup/device.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import { allReports } from '../lookup/device-report.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
@@ -25,7 +26,7 @@ export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.
 /** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */
 export function knownPolicy(device: Device, groups: readonly SecurityGroup[], fleet: Fleet): EffectivePolicy {
   const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
-  if (!('missing' in policy)) return resolvePolicy(policy, fleet);
+  if (!('missing' in policy)) return resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
   throw new CliError(
     'notFound',
@@ -90,6 +91,7 @@ function policyNamed(
   }
   const { group } = found;
   const source = group.is_default === true ? 'default' : 'list';
-  const policy = resolvePolicy({ source, groups: [groupFromRecord(group)] }, fleetOf(devices));
+  const { policy: now } = policyAt({ source, groups: [groupFromRecord(group)] }, Date.now());
+  const policy = resolvePolicy(now, fleetOf(devices));
   return { what: `group ${group.group_name}`, policy };
 }

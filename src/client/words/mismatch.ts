@@ -3,6 +3,7 @@ import { printAddress } from '../../policy/address.ts';
 import { isAboutTransport, isAnyPort, onlyFamily, ruleAdmits } from '../../policy/match.ts';
 import type { Packet } from '../../policy/packet.ts';
 import type { StoredRule } from '../../policy/rule.ts';
+import { expiryWords } from './expiry.ts';
 import { portWords } from './rule.ts';
 
 const transportWord = ({ transport }: Packet): string => {
@@ -16,6 +17,13 @@ const ruleWord = ({ ip_protocol }: StoredRule): string =>
 /** `its port is 443, not 22`; undefined where the rule matches. A rule whose peers were not looked up is not judged here. */
 export function mismatchWords(rule: StoredRule, packet: Packet, farEnd: string | undefined): string | undefined {
   if (ruleAdmits(rule, packet)) return undefined;
+  const { expired, ...before } = rule;
+  const faults = expired === true && rule.expires_at !== undefined ? [`it ${expiryWords(rule.expires_at)}`] : [];
+  return [...faults, ...fieldFaults(before, packet, farEnd)].join(', and ');
+}
+
+/** Which fields of the rule do not match. */
+function fieldFaults(rule: StoredRule, packet: Packet, farEnd: string | undefined): readonly string[] {
   const { transport, family, remote } = packet;
   const faults: string[] = [];
   if (!isAboutTransport(rule, packet)) {
@@ -33,5 +41,5 @@ export function mismatchWords(rule: StoredRule, packet: Packet, farEnd: string |
     const who = farEnd === undefined || farEnd === address ? address : `${farEnd} (${address})`;
     faults.push(`${who} is not among those it names`);
   }
-  return faults.join(', and ');
+  return faults;
 }

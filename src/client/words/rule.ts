@@ -1,4 +1,5 @@
 /** Owns rules in words, and what of two lists of rules differs: one text and one comparison for command line and pages. */
+import { expiryWords } from './expiry.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { Direction, Peer, SecurityRule, StoredRule } from '../../policy/rule.ts';
 
@@ -24,26 +25,28 @@ export const portWords = ({ from_port, to_port }: Pick<SecurityRule, 'from_port'
   return from_port === to_port ? ` ${from_port}` : ` ${from_port}-${to_port}`;
 };
 
-/** `tcp 443 from label:app, 10.0.0.0/8`: the words that the command line reads as this rule. */
+/** `tcp 443 from label:app, 10.0.0.0/8`: the words that the command line reads as this rule, and when it expires. */
 export function ruleWords(direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string {
   const { ip_ranges = [], peers = [] } = rule;
   const farEnd = [
     ...peers.map((peer) => peerWord(peer, names)),
     ...ip_ranges.map((range) => range.replace(/\s+/g, '')),
   ];
-  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}`;
+  const end = rule.expires_at === undefined ? '' : ` (${expiryWords(rule.expires_at)})`;
+  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}${end}`;
 }
 
 const plain = (text: string): string => text.replaceAll(/\s+/g, '').toLowerCase();
 
 /** Equal for rules that say the same: ranges and peers have no order. */
-const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [] }: StoredRule): string =>
+const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [], expires_at }: StoredRule): string =>
   JSON.stringify([
     ip_protocol,
     from_port,
     to_port,
     ip_ranges.map(plain).toSorted(),
     peers.map((peer) => plain(peerKey(peer))).toSorted(),
+    expires_at === undefined ? null : Date.parse(expires_at),
   ]);
 
 export const sameRule = (a: StoredRule, b: StoredRule): boolean => ruleKey(a) === ruleKey(b);

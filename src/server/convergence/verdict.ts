@@ -97,7 +97,8 @@ export function verdictOf(input: VerdictInput): Verdict {
   // Other rules are no fault of a device that has not said that they are for this change.
   if (then === 'differs') return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
   // What it reported was right then. Since then a rule has expired: its agent ends the rule without the server, and says so once it is connected.
-  return now === 'matches' || online !== true ? { in_force: 'yes' } : { ...missing, ...unreported };
+  if (now !== 'matches' && online === true) return { ...missing, ...unreported };
+  return { in_force: 'yes', ...(receipt.code === 'clock_off' && optional(receipt)) };
 
   /** Whether the digest is one that the device may have at a time. */
   function matchAround(policy: TimedPolicy, time: number): 'matches' | 'differs' | 'unknown' {

@@ -49,6 +49,7 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
     transport: () => ({ kind: 'tcp', dport: port }) as const,
   };
   const answer = await explain(org, asked, {
+    now: () => 0,
     convergence: {
       survey: () => Promise.resolve(survey),
       read: () => Promise.reject(new Error('not asked')),
@@ -101,4 +102,16 @@ test('a rule about such packets whose device is gone is named where nothing admi
   expect(other).toMatchObject({ reason: 'no-rule' });
   expect(other).not.toHaveProperty('peer_gone');
   expect(await sideAt(22, [group])).not.toHaveProperty('peer_gone');
+});
+
+test('a rule that has expired admits nothing, and is named where it would have admitted the packet', async () => {
+  const [over, later] = ['1969-12-31T23:00:00Z', '1970-01-01T01:00:00Z'];
+  const timed = groupOf(open, [tcp(80), tcp(22, { expires_at: over }), tcp(443, { expires_at: later })]);
+  expect(await sideAt(22, [timed])).toMatchObject({
+    verdict: 'refused',
+    reason: 'no-rule',
+    expired: [{ group_id: open, rule: 1, expires_at: over }],
+  });
+  expect(await sideAt(443, [timed])).toMatchObject({ verdict: 'allowed', rule: tcp(443, { expires_at: later }) });
+  expect(await sideAt(25, [timed])).not.toHaveProperty('expired');
 });

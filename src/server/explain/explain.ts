@@ -10,6 +10,7 @@ import { isNamed } from '../../policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../store/contract/errors.ts';
@@ -74,20 +75,22 @@ function endpointsOf({ from, to }: ExplainRequest, survey: Survey): FoundEndpoin
 export interface ExplainOptions {
   readonly convergence: Convergence;
   readonly groups: Pick<Groups, 'find'>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
 }
 
 /** Of one moment: policy, fleet and receipts at one revision. Fails with `unavailable` where that keeps changing. */
 export async function explain(
   org: OrganizationId,
   asked: ExplainRequest,
-  { convergence, groups }: ExplainOptions,
+  { convergence, groups, now }: ExplainOptions,
 ): Promise<Explanation | Unexplained> {
   for (let tries = 0; tries < mostTries; tries += 1) {
     const survey = await convergence.survey(org);
     const ends = endpointsOf(asked, survey);
     if (typeof ends === 'string') return ends;
     const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
-    const policies = await readPolicies(org, devices, survey, groups);
+    const policies = await readPolicies(org, devices, survey, { groups, now });
     const enforcementStatuses = await survey.enforcementStatuses(devices);
     // Whom the rules name is known for the moment of the survey only.
     if (policies !== undefined && (await convergence.survey(org)).revision === survey.revision) {
@@ -125,7 +128,7 @@ async function readPolicies(
   org: OrganizationId,
   devices: readonly DeviceId[],
   survey: Survey,
-  groups: Pick<Groups, 'find'>,
+  { groups, now }: Pick<ExplainOptions, 'groups' | 'now'>,
 ): Promise<Policies | undefined> {
   const effects = devices.map((device) => [device, survey.groupsOn(device)] as const);
   const wanted = new Map(effects.flatMap(([, effect = []]) => effect.map(({ id, hash }) => [id, hash] as const)));
@@ -137,7 +140,7 @@ async function readPolicies(
     const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
       all.filter(({ guardrail }) => guardrail === kind);
     const guardrails = { forbid: of('forbid'), require: of('require') };
-    policies.set(device, { source: 'list', groups: of(undefined), guardrails });
+    policies.set(device, policyAt({ source: 'list', groups: of(undefined), guardrails }, now()).policy);
   }
   return policies;
 }
@@ -195,10 +198,15 @@ function answerOf(
 }
 
 /** Without the addresses that peers have at this moment: they are no part of the rule. */
-function reasonOf(reason: Reason): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer' | 'peer_gone'> {
+function reasonOf(
+  reason: Reason,
+): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer' | 'peer_gone' | 'expired'> {
   if (reason.kind === 'no-rule') {
+    const expired = reason.expired?.flatMap(({ group, index, rule: { expires_at } }) =>
+      expires_at === undefined ? [] : [{ group_id: group.id, rule: index, expires_at }],
+    );
     const gone = reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer }));
-    return { reason: reason.kind, ...(gone && { peer_gone: gone }) };
+    return { reason: reason.kind, ...(expired && { expired }), ...(gone && { peer_gone: gone }) };
   }
   if (!('rule' in reason)) return { reason: reason.kind };
   const { members: _members, ...rule } = reason.rule as typeof reason.rule & { readonly members?: unknown };

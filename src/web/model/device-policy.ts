@@ -7,6 +7,7 @@ import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
 
@@ -22,9 +23,11 @@ export function policyOfContent(content: Content, fleet: Membership): EffectiveP
     outbound: content.outbound_rules,
   };
   const { guardrail } = content;
-  if (guardrail === undefined) return resolvePolicy({ source: 'list', groups: [group] }, fleet);
+  const resolved = (policy: EffectivePolicy): EffectivePolicy =>
+    resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
+  if (guardrail === undefined) return resolved({ source: 'list', groups: [group] });
   const guardrails = { forbid: [], require: [], [guardrail]: [{ ...group, guardrail }] };
-  return resolvePolicy({ source: 'list', groups: [], guardrails }, fleet);
+  return resolved({ source: 'list', groups: [], guardrails });
 }
 
 type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
@@ -49,7 +52,7 @@ export function policyOf(
     },
     defaultGroup: defaultGroup === undefined ? undefined : groupFromRecord(defaultGroup),
   });
-  return 'missing' in policy ? policy : resolvePolicy(policy, fleet);
+  return 'missing' in policy ? policy : resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
 }
 
 /** Whether the device has the group: its list names it, it applies by label, or it is the default group and nothing else applies. */

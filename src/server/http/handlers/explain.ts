@@ -47,14 +47,14 @@ const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
   no_device: problem('/to', 'device_unknown', 'Neither end is a device of the organization.'),
 };
 
-const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence }) => {
+const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence, clock }) => {
   const { from, to, protocol = 'tcp', port } = call.query;
   const asked = {
     from: readEndpoint('from', from),
     to: readEndpoint('to', to),
     transport: readTransport(protocol, port),
   };
-  const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups });
+  const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups, now: clock });
   if (typeof answer === 'string') throw invalid([refusals[answer]]);
   return record(answer);
 };

@@ -1,5 +1,6 @@
 /** Owns what guardrails mean for a write of a group: one that leaves nothing is refused, and rules that they make void are told of (reference 1.4). */
 import type { GroupWarning } from '../../../api/group.ts';
+import { policyAt } from '../../../policy/time/policy-at.ts';
 import { Fleet } from '../../../policy/fleet/fleet.ts';
 import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
@@ -51,7 +52,7 @@ const weightOf = ({ inbound, outbound }: PolicyGroup): number =>
 
 /** Whoever its peers are: a rule is void for sure where it would be with any address in their place. Peers of a forbid add nothing here. */
 const widened = (rule: StoredRule): StoredRule =>
-  rule.peers === undefined
+  rule.peers === undefined || rule.expired === true
     ? rule
     : { ip_protocol: rule.ip_protocol, from_port: rule.from_port, to_port: rule.to_port, ip_ranges: [] };
 const widenedGroup = (group: PolicyGroup): PolicyGroup => ({
@@ -67,8 +68,9 @@ interface VoidPointers {
 }
 
 function voidPointers(group: PolicyGroup, forbid: readonly PolicyGroup[]): VoidPointers {
-  const guardrails = resolvePolicy({ source: 'list', groups: [], guardrails: { forbid, require: [] } }, new Fleet());
-  const { rules, complete } = voidRules({ ...guardrails, groups: [group] }, mostSteps);
+  const { policy } = policyAt({ source: 'list', groups: [group], guardrails: { forbid, require: [] } }, Date.now());
+  const guardrails = resolvePolicy({ ...policy, groups: [] }, new Fleet());
+  const { rules, complete } = voidRules({ ...guardrails, groups: policy.groups.map(widenedGroup) }, mostSteps);
   return { pointers: rules.map(({ direction, index }) => `/${direction}_rules/${index}`), complete };
 }
 
@@ -93,7 +95,7 @@ export async function warningsFor(
   const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
   // Where nothing is forbidden, the record is not read again.
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
-  const group = widenedGroup(policyOf(written.record));
+  const group = policyOf(written.record);
   const found = new Map<string, GroupWarning>();
   /** Guardrails of which not everything is told. */
   const skipped = new Set<GroupId>();
