@@ -328,8 +328,8 @@ test("a clock that differs from the server's is reported beside what is in force
     code: 'clock_off',
     detail: expect.stringContaining('60 min ahead of the clock of the server'),
   });
-  const trouble = { step: 'apply', message: 'no', code: 'not_permitted', at: 0 } as const;
-  expect(reportOf({ ...calm, clockOff: -120_000, troubles: [trouble] }, '1')).toMatchObject({
+  const refusal = { step: 'apply', message: 'no', code: 'not_permitted', at: 0 } as const;
+  expect(reportOf({ ...calm, clockOff: -120_000, troubles: [refusal] }, '1')).toMatchObject({
     state: 'failed',
     code: 'not_permitted',
     detail: expect.stringContaining('2 min behind'),
