@@ -12,6 +12,7 @@ import {
   ReportedStatus,
   UpdateDevice,
 } from './device.ts';
+import { IsolateDevice } from './isolation.ts';
 import { PageQuery, RevisionPageQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
@@ -61,6 +62,26 @@ export const deviceRows = {
     subject: 'device',
     tag: 'devices',
     summary: 'Delete a device',
+    answer: Device,
+    etag: true,
+    conditional: true,
+  },
+  isolateDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Isolate a device: it exchanges traffic with its server and with what is allowed, and with no other',
+    body: IsolateDevice,
+    bodyReader: 'handler',
+    answer: Device,
+    etag: true,
+    conditional: true,
+  },
+  liftIsolation: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Lift the isolation of a device',
     answer: Device,
     etag: true,
     conditional: true,

@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
+import { Isolation } from './isolation.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
 import {
@@ -56,6 +57,7 @@ export const Device = Type.Object(
         description: 'The groups applied to the device; omitted when empty: then the default group applies.',
       }),
     ),
+    isolated: Type.Optional(Isolation),
     revision: Revision,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -64,11 +66,11 @@ export const Device = Type.Object(
 );
 export type Device = Wire<typeof Device>;
 
-const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups } = Device.properties;
+const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated } = Device.properties;
 
 /** What a device is and which groups it has: the view `identity` of a watched device, with the revision of its last such change. */
 export const DeviceIdentity = Type.Object(
-  { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, revision: Revision },
+  { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated, revision: Revision },
   { ...strict, $id: 'DeviceIdentity', title: 'DeviceIdentity' },
 );
 export type DeviceIdentity = Wire<typeof DeviceIdentity>;
@@ -80,7 +82,8 @@ const settable = {
   addresses: Type.Optional(
     Type.Array(ShortText('A single IPv4 or IPv6 address.'), {
       maxItems: limits.deviceAddresses,
-      description: 'Its own addresses besides `tunnel_ip`. While the device has labels, only an owner changes either.',
+      description:
+        'Its own addresses besides `tunnel_ip`. While the device has labels or is isolated, only an owner changes either.',
       examples: [['10.0.0.5', 'fd00::5']],
     }),
   ),

@@ -10,6 +10,8 @@ export const mostCountedGroups = 128;
 
 export const limits = {
   name: defaultLimits.nameLength,
+  /** Characters of the reason for which a device is isolated. */
+  isolationReason: 255,
   description: defaultLimits.descriptionLength,
   /** Entries in a device's list of groups (phase 3). */
   deviceGroups: deviceLimits.groups,

@@ -38,6 +38,8 @@ export const paths = {
   deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}', 'deleted'],
   listDeviceHistory: ['GET', '/api/organizations/{org_id}/devices/{device_id}/history', 'list'],
   listDeviceNamesakes: ['GET', '/api/organizations/{org_id}/devices/{device_id}/namesakes', 'list'],
+  isolateDevice: ['POST', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
+  liftIsolation: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
 
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],

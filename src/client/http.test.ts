@@ -51,6 +51,11 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, device_id: id, body: { security_groups: [sg] }, ifMatch: '"1"' },
   ],
   deleteDevice: [(c) => c.devices.delete(org, id), { org_id: org, device_id: id }],
+  isolateDevice: [
+    (c) => c.devices.isolate(org, id, { reason: 'r' }),
+    { org_id: org, device_id: id, body: { reason: 'r' } },
+  ],
+  liftIsolation: [(c) => c.devices.liftIsolation(org, id), { org_id: org, device_id: id }],
   listDeviceGroups: [(c) => c.devices.groups(org, id), { org_id: org, device_id: id }],
   reportDeviceStatus: [
     (c) => c.statuses.report(org, id, { state: 'applied', revision: 3 }),

@@ -202,6 +202,8 @@ export class Client {
     get: this.#call('readDevice'),
     update: this.#send('updateDevice'),
     delete: this.#call('deleteDevice'),
+    isolate: this.#send('isolateDevice'),
+    liftIsolation: this.#call('liftIsolation'),
     /** The groups in effect on it, and why each is. */
     groups: this.#call('listDeviceGroups'),
   };

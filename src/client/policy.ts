@@ -2,6 +2,8 @@
 import type { Device } from '../api/device.ts';
 import type { SecurityGroup } from '../api/group.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../policy/effective.ts';
+import { deviceIdentity, type DeviceIdentity } from '../policy/fleet/identity.ts';
+import { policyIsolation } from '../policy/isolation/isolation.ts';
 import type { PolicyGroup } from '../policy/rule.ts';
 
 export const groupFromRecord = (group: SecurityGroup): PolicyGroup => ({
@@ -13,11 +15,13 @@ export const groupFromRecord = (group: SecurityGroup): PolicyGroup => ({
   ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
-/** The policy of a device by what is known of its organization's groups, or what is missing to know it. */
+/** The policy of a device by what is known of its organization's groups and isolated devices, or what is missing to know it. */
 export function policyOfDevice(
-  { security_groups = [], labels = [] }: Pick<Device, 'security_groups' | 'labels'>,
+  device: Device,
   groups: Iterable<SecurityGroup>,
+  isolated: Iterable<DeviceIdentity>,
 ): EffectivePolicy | MissingGroups {
+  const { security_groups = [], labels = [] } = device;
   const wanted = new Set<string>(security_groups);
   const known = new Map<string, PolicyGroup>();
   const byLabel: PolicyGroup[] = [];
@@ -27,5 +31,7 @@ export function policyOfDevice(
     if (group.applies_to !== undefined) byLabel.push(groupFromRecord(group));
     if (group.is_default === true) defaultGroup = groupFromRecord(group);
   }
-  return effectivePolicy({ list: security_groups, find: (id) => known.get(id), defaultGroup, labels, byLabel });
+  const isolation = policyIsolation(deviceIdentity(device), isolated);
+  const find = (id: string): PolicyGroup | undefined => known.get(id);
+  return effectivePolicy({ list: security_groups, find, defaultGroup, labels, byLabel, isolation });
 }

@@ -11,6 +11,7 @@ import { hasForbid, isClosed, isForwardedOnly, isPlumbing, rulesOf, type DecideO
 import type { EffectivePolicy } from './effective.ts';
 import type { GroupId } from './ids.ts';
 import { peersKey } from './fleet/selector.ts';
+import { withIsolation } from './isolation/isolation.ts';
 import { isAboutSome, isAnyPort, isEcho, onlyFamily, ruleAddresses, ruleRanges, UnresolvedPeers } from './match.ts';
 import type { Packet } from './packet.ts';
 import { admittedPort } from './port-lookup.ts';
@@ -143,10 +144,10 @@ function directionPolicy(policy: EffectivePolicy, direction: Direction, as: Peer
  * The canonical form of a policy: equal for rules in any order, doubled, overlapping or split. The order of groups tells
  * to whom a packet is counted that several of them admit, and nothing else.
  */
-export const canonicalize = (policy: EffectivePolicy): CanonicalPolicy => ({
-  inbound: directionPolicy(policy, 'inbound'),
-  outbound: directionPolicy(policy, 'outbound'),
-});
+export function canonicalize(effective: EffectivePolicy): CanonicalPolicy {
+  const policy = withIsolation(effective);
+  return { inbound: directionPolicy(policy, 'inbound'), outbound: directionPolicy(policy, 'outbound') };
+}
 
 /** Rules that may name devices before these are taken as addresses: a map for each is dear in the kernel, like a set. */
 const mostNamingRules = 500;
@@ -164,7 +165,8 @@ function countNamingRules({ groups, guardrails }: EffectivePolicy): number {
  * peers are. It can be compiled; what it admits is asked of the other one. Nothing where no rule names devices, or too
  * many do.
  */
-export function canonicalizeNames(policy: EffectivePolicy): CanonicalPolicy | undefined {
+export function canonicalizeNames(effective: EffectivePolicy): CanonicalPolicy | undefined {
+  const policy = withIsolation(effective);
   const naming = countNamingRules(policy);
   if (naming === 0 || naming > mostNamingRules) return undefined;
   return {

@@ -1,6 +1,7 @@
 /** Owns the oracle: whether a policy admits a packet, and which rule of which group says so. True to the kernel. */
 import type { EffectivePolicy } from './effective.ts';
 import { gonePeers, peerThatNames, type PeerLookup, type GonePeer } from './fleet/rule-peers.ts';
+import { isIsolated, refusalGroupId, isolationGroupId, withIsolation } from './isolation/isolation.ts';
 import { ruleAdmits } from './match.ts';
 import type { Packet } from './packet.ts';
 import type { Direction, Peer, PolicyGroup, StoredRule } from './rule.ts';
@@ -24,6 +25,10 @@ export type Reason =
   | RuleReason<'forbid'>
   /** A guardrail admits it, whatever any group says. */
   | RuleReason<'require'>
+  /** The device itself, or the far end, is isolated, and its isolation does not allow the other. */
+  | { readonly kind: 'isolated' | 'far-end-isolated' }
+  /** The device is isolated, and its isolation allows the far end. */
+  | { readonly kind: 'isolation-allows'; readonly peer?: Peer }
   /** Part of a connection that was admitted, or an ICMP error about one: a group is stateful in both directions. */
   | { readonly kind: 'connection'; readonly state: 'established' | 'related' }
   /** Outbound without any explicit allow rule (reference 1.2 (9)). */
@@ -65,7 +70,7 @@ export const rulesOf = (group: PolicyGroup, direction: Direction): readonly Stor
 
 /** Whether the direction admits only what a rule names. Inbound always; outbound once a group has any rule. */
 export const isClosed = (policy: EffectivePolicy, direction: Direction): boolean =>
-  direction === 'inbound' || policy.groups.some((group) => group.outbound.length > 0);
+  direction === 'inbound' || withIsolation(policy).groups.some((group) => group.outbound.length > 0);
 
 /** Whether a guardrail can refuse anything in this direction. */
 export const hasForbid = ({ guardrails }: EffectivePolicy, direction: Direction): boolean =>
@@ -128,7 +133,8 @@ function expiredRules(
 }
 
 /** The verdict on a packet at the driver interface. */
-export function decide(policy: EffectivePolicy, packet: Packet, options: DecideOptions = {}): Decision {
+export function decide(effective: EffectivePolicy, packet: Packet, options: DecideOptions = {}): Decision {
+  const policy = withIsolation(effective);
   const { direction } = packet;
   if (isForwardedOnly(packet, options)) return accept({ kind: 'forwarded' });
   const closed = isClosed(policy, direction);
@@ -139,12 +145,17 @@ export function decide(policy: EffectivePolicy, packet: Packet, options: DecideO
   const plumbing = isPlumbing(packet, options);
   if (plumbing !== undefined) return accept(plumbing);
   const [forbidden] = matchingRules('forbid', policy.guardrails?.forbid ?? [], packet, options);
+  if (forbidden?.group.id === refusalGroupId) return { verdict: 'drop', reason: { kind: 'far-end-isolated' } };
   if (forbidden !== undefined) return { verdict: 'drop', reason: forbidden };
   if (!closed) return accept({ kind: 'open' });
   const [required] = matchingRules('require', policy.guardrails?.require ?? [], packet, options);
   if (required !== undefined) return accept(required);
   const [rule] = admittingRules(policy, packet, options);
+  if (rule?.group.id === isolationGroupId) {
+    return accept({ kind: 'isolation-allows', ...(rule.peer && { peer: rule.peer }) });
+  }
   if (rule !== undefined) return accept(rule);
+  if (isIsolated(policy)) return { verdict: 'drop', reason: { kind: 'isolated' } };
   const peerGone = options.fleet === undefined ? [] : gonePeers(policy, packet, options.fleet);
   const expired = expiredRules(policy, packet, options);
   return {

@@ -1,6 +1,7 @@
 /** Owns the effective policy of a device: which groups and guardrails apply to it (reference 1.1, 1.3, 1.4). */
 import { matchesAny } from './fleet/selector.ts';
 import type { GroupId } from './ids.ts';
+import type { PolicyIsolation } from './isolation/policy-isolation.ts';
 import type { PolicyGroup } from './rule.ts';
 
 /**
@@ -13,6 +14,8 @@ export interface EffectivePolicy {
   readonly groups: readonly PolicyGroup[];
   /** Absent where none applies. Whoever copies a policy copies these too: without them it admits other traffic. */
   readonly guardrails?: Guardrails;
+  /** Absent where no isolated device concerns this one. `policyAt` turns it into groups and guardrails. */
+  readonly isolation?: PolicyIsolation;
 }
 
 /**
@@ -38,6 +41,8 @@ export interface EffectiveInput {
   readonly labels?: readonly string[];
   /** The groups of the organization that may apply by label, guardrails among them; others do no harm. */
   readonly byLabel?: Iterable<PolicyGroup>;
+  /** What isolated devices mean for this one, by `policyIsolation`. */
+  readonly isolation?: PolicyIsolation | undefined;
 }
 
 const byId = (a: PolicyGroup, b: PolicyGroup): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
@@ -51,14 +56,14 @@ function guardrailsOf(applying: readonly PolicyGroup[]): { readonly guardrails?:
 
 /** The policy of a device, or what is missing to know it. An enforcer keeps its old rules while something is missing. */
 export function effectivePolicy(input: EffectiveInput): EffectivePolicy | MissingGroups {
-  const { list, find, defaultGroup, labels = [], byLabel = [] } = input;
+  const { list, find, defaultGroup, labels = [], byLabel = [], isolation } = input;
   const applying = [...byLabel].filter(({ appliesTo }) => matchesAny(appliesTo, labels)).toSorted(byId);
-  const guardrails = guardrailsOf(applying);
+  const above = { ...guardrailsOf(applying), ...(isolation && { isolation }) };
   const listed = new Set(list);
   const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !listed.has(id));
   if (list.length + further.length === 0) {
     if (defaultGroup === undefined) return { missing: 'default' };
-    return { source: 'default', groups: [defaultGroup], ...guardrails };
+    return { source: 'default', groups: [defaultGroup], ...above };
   }
   const groups: PolicyGroup[] = [];
   const missing: GroupId[] = [];
@@ -67,5 +72,5 @@ export function effectivePolicy(input: EffectiveInput): EffectivePolicy | Missin
     if (group === undefined) missing.push(id);
     else groups.push(group);
   }
-  return missing.length > 0 ? { missing } : { source: 'list', groups: [...groups, ...further], ...guardrails };
+  return missing.length > 0 ? { missing } : { source: 'list', groups: [...groups, ...further], ...above };
 }

@@ -177,6 +177,14 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readDevice: aDevice(),
   updateDevice: aDevice({ body: { symmetric_nat: true } }),
   deleteDevice: aDevice(),
+  // What an owner isolates here is the owner's: a member with an isolated device could not leave in the end.
+  isolateDevice: async (kind, role) => {
+    const target = await aDevice({ body: { reason: 'r' } })(kind, role);
+    if (role !== 'owner') return target;
+    const { id } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: unique() });
+    return { ...target, params: { device_id: id } };
+  },
+  liftIsolation: aDevice(),
   listDeviceGroups: aDevice(),
   listDeviceHistory: aDevice(),
   listDeviceNamesakes: aDevice(),

@@ -101,6 +101,12 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   createDevice: () => ({ body: { public_key: unique() } }),
   updateDevice: onDevice({ body: { symmetric_nat: true } }),
   deleteDevice: onDevice({}),
+  isolateDevice: onDevice({ body: { reason: 'r' } }),
+  liftIsolation: async (stage) => {
+    const device_id = await newId(holderOf(stage).api, `${stage.base}/devices`, { public_key: unique() });
+    await stage.keeper.api.expect(200, 'POST', `${stage.base}/devices/${device_id}/isolate`, { reason: 'r' });
+    return { params: { device_id } };
+  },
   reportDeviceStatus: onDevice({ body: { state: 'applied' } }),
   createEnrollmentKey: () => ({ body: { name: unique() } }),
   revokeEnrollmentKey: async (stage) => ({

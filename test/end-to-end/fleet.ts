@@ -14,6 +14,7 @@ import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
 import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import { resolvePolicy } from '../../src/policy/fleet/resolve.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
+import { policyIsolation } from '../../src/policy/isolation/isolation.ts';
 import { samePolicy } from '../../src/policy/same-policy.ts';
 import { attemptQuickly } from '../lib/batch-runner.ts';
 import { eventually } from '../lib/eventually.ts';
@@ -96,7 +97,9 @@ export class Fleet {
   async intended(number: number): Promise<CanonicalPolicy> {
     const id = await this.idOf(number);
     const [devices, records] = [await this.owner.devices.list(this.org), await this.owner.groups.list(this.org)];
-    const { security_groups = [], labels = [] } = devices.find((device) => device.id === id) ?? {};
+    const own = devices.find((device) => device.id === id);
+    const { security_groups = [], labels = [] } = own ?? {};
+    const fleet = new PeerFleet(devices.map(deviceIdentity));
     const groups = new Map(records.map((group) => [group.id, readGroupRecord(group)]));
     const policy = effectivePolicy({
       list: security_groups.map(parseGroupId),
@@ -104,9 +107,10 @@ export class Fleet {
       defaultGroup: readGroupRecord(await this.defaultGroup()),
       labels,
       byLabel: groups.values(),
+      isolation: own && policyIsolation(deviceIdentity(own), fleet.isolated),
     });
     if ('missing' in policy) throw new Error('a group of the device is missing');
-    return canonicalize(resolvePolicy(policy, new PeerFleet(devices.map(deviceIdentity))));
+    return canonicalize(resolvePolicy(policy, fleet));
   }
 
   async kernel(number: number): Promise<Decompiled | undefined> {

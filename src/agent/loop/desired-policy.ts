@@ -4,6 +4,7 @@ import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import type { MembersByKey } from '../../nft/compile/peer-maps.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { peersKey } from '../../policy/fleet/selector.ts';
+import { withIsolation } from '../../policy/isolation/isolation.ts';
 import type { Members } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Membership } from '../kernel/member-update.ts';
@@ -31,7 +32,8 @@ export interface DesiredPolicy {
 }
 
 /** Everybody whom rules of the policy name, by the key of the peers. */
-function membersByKey({ groups, guardrails }: EffectivePolicy): MembersByKey {
+function membersByKey(policy: EffectivePolicy): MembersByKey {
+  const { groups, guardrails } = withIsolation(policy);
   const found = new Map<string, Members>();
   for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
     for (const rules of [inbound, outbound]) {

@@ -46,7 +46,7 @@ export function followTime({ state, time, options: { log } }: Pick<Loop, 'state'
   const { origin, policy, own, revision } = old;
   const desired = desiredPolicyAt(origin, policy, { at: now, revision });
   const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
-  log('info', 'a rule has expired', { at: new Date(old.changesAt).toISOString() });
+  log('info', 'a rule has expired or an isolation is over', { at: new Date(old.changesAt).toISOString() });
   desire(state, { ...desired, canonical, ...(own !== undefined && { own }) });
 }
 

@@ -2,6 +2,7 @@
 import { printAddress } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { changeOfMembers } from '../../policy/fleet/members.ts';
+import { withIsolation } from '../../policy/isolation/isolation.ts';
 import { hasAddress, type RangeSet } from '../../policy/range.ts';
 import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import type { FarEnd } from '../host/flow-table.ts';
@@ -92,11 +93,13 @@ function sameRules(
   after: EffectivePolicy | undefined,
   visit: { readonly admitted: Visit; readonly forbidden: Visit },
 ): boolean {
-  if (before === undefined || after === undefined || before.source !== after.source) return false;
+  if (before === undefined || after === undefined) return false;
+  const [old, now] = [withIsolation(before), withIsolation(after)];
   return (
-    sameButMembers(before.groups, after.groups, visit.admitted) &&
-    sameButMembers(before.guardrails?.forbid ?? [], after.guardrails?.forbid ?? [], visit.forbidden) &&
-    sameButMembers(before.guardrails?.require ?? [], after.guardrails?.require ?? [], visit.admitted)
+    old.source === now.source &&
+    sameButMembers(old.groups, now.groups, visit.admitted) &&
+    sameButMembers(old.guardrails?.forbid ?? [], now.guardrails?.forbid ?? [], visit.forbidden) &&
+    sameButMembers(old.guardrails?.require ?? [], now.guardrails?.require ?? [], visit.admitted)
   );
 }
 

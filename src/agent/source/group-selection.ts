@@ -2,7 +2,7 @@
 import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
-import { NotUnderstood } from '../../policy/fleet/group-record.ts';
+import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { readApplication } from './read-group.ts';
 
 /** What a device says about its groups. */

@@ -6,7 +6,7 @@ import type { Client } from '../../client/http.ts';
 import { limits } from '../../api/limits.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
-import { NotUnderstood } from '../../policy/fleet/group-record.ts';
+import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { DroppedGroups } from './dropped-groups.ts';
@@ -78,8 +78,9 @@ export class InformerSource implements PolicySource {
     });
     this.#informer.onChange((changes) => {
       for (const change of changes) {
-        if (change.kind === 'device') this.#peers.see(change);
-        else {
+        if (change.kind === 'device') {
+          if (this.#peers.see(change)) this.#effective = undefined;
+        } else {
           this.#effective = undefined;
           if (change.type === 'deleted') this.#selection.forget(change.id);
           this.#groups.see(change);
@@ -148,7 +149,8 @@ export class InformerSource implements PolicySource {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
     if (record.id === this.#options.device) return true;
-    if (this.#peers.wanted) return identityOf(record);
+    // Isolated devices are refused, whatever the rules name.
+    if (this.#peers.wanted || record.isolated !== undefined) return identityOf(record);
     this.#publishSoon();
     return false;
   }
@@ -169,7 +171,8 @@ export class InformerSource implements PolicySource {
     const { revision } = this.#informer;
     if (device === undefined) return { kind: 'unknown', why: 'the organization has no such device', revision };
     try {
-      if (this.#groups.unclear !== undefined) throw this.#groups.unclear;
+      const unclear = this.#groups.unclear ?? this.#peers.unclear;
+      if (unclear !== undefined) throw unclear;
       const policy = this.#effective?.device === device ? this.#effective.policy : this.#policyOf(device);
       if ('missing' in policy) {
         const missing = policy.missing === 'default' ? 'the default group' : `the group ${policy.missing.join(', ')}`;
@@ -213,6 +216,7 @@ export class InformerSource implements PolicySource {
       defaultGroup: replaced ? undefined : this.#groups.read(this.#groups.defaultGroup),
       labels,
       byLabel: byLabel.filter((group) => typeof group !== 'string'),
+      isolation: this.#peers.isolationOf(device),
     });
     // What was fetched counts from a revision on, so that with it the answer is of this moment only.
     this.#effective = 'missing' in policy || dropped.length > 0 ? undefined : { device, policy };

@@ -1,7 +1,7 @@
 /** Owns the groups of an organization as an agent knows them: each read once, and which of them apply by label. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Change } from '../../client/cache.ts';
-import { NotUnderstood } from '../../policy/fleet/group-record.ts';
+import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';

@@ -3,17 +3,21 @@ import type { DeviceIdentity as IdentityRecord } from '../../api/device.ts';
 import type { Change } from '../../client/cache.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import { Fleet } from '../../policy/fleet/fleet.ts';
-import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { Fleet, type PeerChange } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity, type DeviceIdentity } from '../../policy/fleet/identity.ts';
+import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { peersOf, resolvePolicy } from '../../policy/fleet/resolve.ts';
+import { policyIsolation } from '../../policy/isolation/isolation.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 
 /** What is known of another device: who it is, and nothing else of its record. */
 export function identityOf(record: IdentityRecord): IdentityRecord {
-  const { id, hostname, tunnel_ip, addresses, labels, revision } = record;
+  const { id, hostname, tunnel_ip, addresses, labels, isolated, revision } = record;
   const identity: { -readonly [F in keyof IdentityRecord]: IdentityRecord[F] } = { id, hostname, tunnel_ip, revision };
   if (addresses !== undefined) identity.addresses = addresses;
   if (labels !== undefined) identity.labels = labels;
+  if (isolated !== undefined) identity.isolated = isolated;
   return identity;
 }
 
@@ -23,12 +27,24 @@ const sameGroups = (a: readonly PolicyGroup[] = [], b: readonly PolicyGroup[] = 
 /** Whether both are made of the same groups, object by object. */
 export const madeOfSameGroups = (a: EffectivePolicy, b: EffectivePolicy): boolean =>
   a.source === b.source &&
+  a.isolation === b.isolation &&
   sameGroups(a.groups, b.groups) &&
   sameGroups(a.guardrails?.forbid, b.guardrails?.forbid) &&
   sameGroups(a.guardrails?.require, b.guardrails?.require);
 
+function understoodDevice(record: IdentityRecord): DeviceIdentity | NotUnderstood {
+  try {
+    return deviceIdentity(record);
+  } catch (error) {
+    if (error instanceof NotUnderstood) return error;
+    throw error;
+  }
+}
+
 export class PeerDevices {
   readonly #fleet = new Fleet();
+  /** Isolated devices whose isolation is not understood. */
+  readonly #unclear = new Map<string, NotUnderstood>();
   #wanted = false;
   /** The policy that was looked up last, and whether it is still true. */
   #last: { readonly policy: EffectivePolicy; readonly resolved: EffectivePolicy } | undefined;
@@ -52,11 +68,32 @@ export class PeerDevices {
     return this.#fleet.size;
   }
 
-  see(change: Change<'device', WatchedByIdentity>): void {
-    if (!this.#wanted) return;
-    const changes =
-      change.type === 'deleted' ? this.#fleet.delete(change.id) : this.#fleet.set(deviceIdentity(change.new));
+  /** Takes in a device. Answers whether isolations may have changed by that. While others are not wanted, only isolated ones are shown here. */
+  see(change: Change<'device', WatchedByIdentity>): boolean {
+    const wasIsolated = this.#unclear.delete(change.id) || this.#fleet.get(change.id)?.isolated !== undefined;
+    if (change.type === 'deleted') this.#note(this.#fleet.delete(change.id));
+    else {
+      const device = understoodDevice(change.new);
+      // Its isolation may allow less than is understood of it.
+      if (device instanceof NotUnderstood) this.#unclear.set(change.id, device);
+      else this.#note(this.#fleet.set(device));
+    }
+    return wasIsolated || (change.type !== 'deleted' && change.new.isolated !== undefined);
+  }
+
+  #note(changes: readonly PeerChange[]): void {
     if (changes.length > 0) this.#last = undefined;
+  }
+
+  /** Why no policy can be known; nothing where all isolations are understood. */
+  get unclear(): NotUnderstood | undefined {
+    const [first] = this.#unclear.values();
+    return first;
+  }
+
+  /** What isolated devices mean for this one. */
+  isolationOf(own: IdentityRecord): PolicyIsolation | undefined {
+    return policyIsolation(deviceIdentity(own), this.#fleet.isolated);
   }
 
   /** The policy with the addresses of its peers; nothing where these are not followed yet. */

@@ -1,6 +1,7 @@
 /** Owns the reading of a group's record in two steps: to whom it applies, which may concern anybody, and its rules, which concern those that have it. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { NotUnderstood, readGroupRecord } from '../../policy/fleet/group-record.ts';
+import { readGroupRecord } from '../../policy/fleet/group-record.ts';
+import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 
 /** To whom a group applies besides those that name it, and how. */

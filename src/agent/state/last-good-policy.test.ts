@@ -8,7 +8,8 @@ import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
-import { parseLastGoodPolicy, printLastGoodPolicy, UnusablePolicy } from './last-good-policy.ts';
+import { parseLastGoodPolicy, printLastGoodPolicy } from './last-good-policy.ts';
+import { UnusablePolicy } from './unusable-policy.ts';
 
 const id = (number: number) => parseGroupId(`00000000-0000-4000-8000-00000000000${number}`);
 const rule = (port: number, fields: Partial<StoredRule> = {}): StoredRule => ({

@@ -1,12 +1,13 @@
 /** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
 import { sha256Hex } from '#sha256';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
-import { parseRange, printRange } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { Limits } from '../../policy/limits.ts';
-import { mergeRanges, type RangeSet } from '../../policy/range.ts';
-import type { Family, GuardrailKind, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { readIsolation, writeIsolation } from './saved-isolation.ts';
+import { readMembers, writeMembers } from './saved-members.ts';
+import { UnusablePolicy } from './unusable-policy.ts';
+import type { GuardrailKind, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { Problems } from '../../policy/problem.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 import { readRules } from '../../policy/validate.ts';
@@ -22,17 +23,17 @@ export interface LastGoodPolicy {
   readonly at?: number;
 }
 
-/** Thrown where a text is no saved policy: half written, changed by hand, or of another version. */
-export class UnusablePolicy extends Error {
-  readonly code = 'unusable_policy';
-}
-
 /**
  * Policies that say all in ranges are written as they always were. One with guardrails, or with rules that name devices or expire, has a
- * format of its own: an agent that does not know these refuses it, and never reads the rest without them.
+ * format of its own, and so has one with isolated devices: an agent that does not know these refuses it, and never reads the rest without them.
  */
 const plainFormat = 1;
-const format = 2;
+const namesFormat = 2;
+const isolationFormat = 3;
+const formats: readonly unknown[] = [plainFormat, namesFormat, isolationFormat];
+
+const formatOf = (policy: EffectivePolicy): number =>
+  policy.isolation !== undefined ? isolationFormat : isPlain(policy) ? plainFormat : namesFormat;
 
 /** The server's own limits may be wider than the usual ones; what it gave us was within them. */
 const noLimits: Limits = {
@@ -60,11 +61,7 @@ const isPlain = (policy: EffectivePolicy): boolean =>
 function writeRule(stored: StoredRule): object {
   const { members, expired: _, ...rule } = stored;
   if (members === undefined) return rule;
-  const { v4, v6 } = members;
-  return {
-    ...rule,
-    members: [...v4.map((range) => printRange(4, range)), ...v6.map((range) => printRange(6, range))],
-  };
+  return { ...rule, members: writeMembers(members) };
 }
 
 const writeGroup = ({ id, name, inbound, outbound }: PolicyGroup): object => ({
@@ -76,16 +73,17 @@ const writeGroup = ({ id, name, inbound, outbound }: PolicyGroup): object => ({
 
 /** Two lines: the checksum of the second, and the policy itself. */
 export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string {
-  const { source, guardrails } = policy;
+  const { source, guardrails, isolation } = policy;
   const groups = policy.groups.map(writeGroup);
   const content = JSON.stringify({
-    format: isPlain(policy) ? plainFormat : format,
+    format: formatOf(policy),
     ...rest,
     source,
     groups,
     ...(guardrails && {
       guardrails: { forbid: guardrails.forbid.map(writeGroup), require: guardrails.require.map(writeGroup) },
     }),
+    ...(isolation && { isolation: writeIsolation(isolation) }),
   });
   return `sha256 ${sha256Hex(content)}\n${content}\n`;
 }
@@ -96,8 +94,7 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
   if (head !== `sha256 ${sha256Hex(content)}`) throw new UnusablePolicy('its checksum does not match');
   const value: unknown = JSON.parse(content);
   const said = isObject(value) ? field(value, 'format') : undefined;
-  if (!isObject(value) || (said !== plainFormat && said !== format))
-    throw new UnusablePolicy('it is of another version');
+  if (!isObject(value) || !formats.includes(said)) throw new UnusablePolicy('it is of another version');
   try {
     return readRecord(value);
   } catch (error) {
@@ -109,12 +106,13 @@ function readRecord(value: JsonObject): LastGoodPolicy {
   const [source, revision, at] = [field(value, 'source'), field(value, 'revision'), field(value, 'at')];
   if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it has no groups');
   if (typeof revision !== 'number') throw new UnusablePolicy('it has no revision');
-  const guardrails = field(value, 'guardrails');
+  const [guardrails, isolation] = [field(value, 'guardrails'), field(value, 'isolation')];
   return {
     policy: {
       source,
       groups: readGroups(field(value, 'groups')),
       ...(guardrails !== undefined && { guardrails: readGuardrails(guardrails) }),
+      ...(isolation !== undefined && { isolation: readIsolation(isolation) }),
     },
     revision,
     interface: parseInterfaceName(field(value, 'interface')),
@@ -163,17 +161,6 @@ function readSavedRules(value: unknown): PolicyGroup['inbound'] {
     if ((rule.peers === undefined) !== (own === undefined)) throw new UnusablePolicy('a rule has no addresses');
     return own === undefined ? rule : { ...rule, members: own };
   });
-}
-
-function readMembers(value: unknown): Members {
-  if (!Array.isArray(value)) throw new UnusablePolicy('the members of a rule are not a list');
-  const ranges = (value as readonly unknown[]).map((text) => {
-    const range = typeof text === 'string' ? parseRange(text) : undefined;
-    if (range === undefined || 'fault' in range) throw new UnusablePolicy('a member of a rule is not an address');
-    return range;
-  });
-  const of = (family: Family): RangeSet => mergeRanges(ranges.filter((range) => range.family === family));
-  return { v4: of(4), v6: of(6) };
 }
 
 /** Rules from outside, all of them sound; throws with the first problem. A rule that is not understood is never skipped. */

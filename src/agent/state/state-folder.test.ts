@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { policy as effective } from '../../policy/arbitrary.fixture.ts';
-import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
+import { parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
+import { UnusablePolicy } from './unusable-policy.ts';
 import { StateFolder } from './state-folder.ts';
 
 const recordAt = (revision: number): LastGoodPolicy => ({

@@ -2,7 +2,8 @@
 import { mkdirSync } from 'node:fs';
 import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { UnusablePolicy, parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
+import { parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
+import { UnusablePolicy } from './unusable-policy.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
 import {
   prepareFile,

@@ -38,6 +38,9 @@ const explanationReasons = [
   'require',
   'open',
   'no-rule',
+  'isolated',
+  'far-end-isolated',
+  'isolation-allows',
   'discovery',
   'server',
   'connection',
@@ -66,7 +69,7 @@ export const ExplainedSide = Type.Object(
     verdict: Verdict,
     reason: Type.Enum([...explanationReasons], {
       description:
-        '`rule`: a rule of a group admits it. `forbid`, `require`: that of a guardrail decides. `open`: there are no outbound rules. `no-rule`: nothing admits it. `server`: the way of the agent to its server.',
+        '`rule`: a rule of a group admits it. `forbid`, `require`: that of a guardrail decides. `open`: there are no outbound rules. `no-rule`: nothing admits it. `isolated`, `far-end-isolated`: this device, or the other end, is isolated. `isolation-allows`: this device is isolated, and its isolation allows the other end. `server`: the way of the agent to its server.',
     }),
     groups: Type.Array(id<GroupId>('A group.'), { description: 'The groups in effect, guardrails last.' }),
     group_id: Type.Optional(id<GroupId>('The group whose rule decides.')),

@@ -14,13 +14,25 @@ const {
   tunnel_ip,
   addresses,
   labels,
+  isolated,
   security_groups,
   revision,
 } = Device.properties;
 
 /** A device's record without what changes with where it is reached. */
 export const DevicePolicy = Type.Object(
-  { id: device_id, user_id, organization_id, hostname, tunnel_ip, addresses, labels, security_groups, revision },
+  {
+    id: device_id,
+    user_id,
+    organization_id,
+    hostname,
+    tunnel_ip,
+    addresses,
+    labels,
+    security_groups,
+    isolated,
+    revision,
+  },
   { ...strict, $id: 'DevicePolicy', title: 'DevicePolicy' },
 );
 export type DevicePolicy = Wire<typeof DevicePolicy>;

@@ -216,6 +216,14 @@ function reasonWords({ decision: { reason }, direction, policy, packet, names, f
         ),
       ];
     }
+    case 'isolated':
+      return ['this device is isolated'];
+    case 'far-end-isolated':
+      return ['the other device is isolated'];
+    case 'isolation-allows':
+      return [
+        `this device is isolated, and its isolation allows ${reason.peer === undefined ? 'this' : peerWord(reason.peer, names)}`,
+      ];
     case 'connection':
       return [`part of a connection that was admitted`];
     case 'discovery':

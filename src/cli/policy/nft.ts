@@ -25,7 +25,7 @@ export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.
 
 /** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */
 export function knownPolicy(device: Device, groups: readonly SecurityGroup[], fleet: Fleet): EffectivePolicy {
-  const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups);
+  const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups, fleet.isolated);
   if (!('missing' in policy)) return resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
   throw new CliError(

@@ -18,6 +18,8 @@ const phrases: Readonly<Record<string, string>> = {
   createDevice: 'registered device',
   updateDevice: 'changed device',
   deleteDevice: 'deleted device',
+  isolateDevice: 'isolated device',
+  liftIsolation: 'lifted the isolation of device',
   createEnrollmentKey: 'created enrollment key',
   revokeEnrollmentKey: 'revoked enrollment key',
   createSecurityGroup: 'created group',

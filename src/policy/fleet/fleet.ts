@@ -4,7 +4,7 @@ import { mergeRanges, type RangeSet } from '../range.ts';
 import type { Family, Members, Peer } from '../rule.ts';
 import type { DeviceIdentity } from './identity.ts';
 import { MembersHistory } from './members.ts';
-import { matches, peerKey } from './selector.ts';
+import { isNamed, peerKey } from './selector.ts';
 
 /** What a change of one device did to a peer: addresses that it stands for from now on, and those that it no longer does. */
 export interface PeerChange {
@@ -12,10 +12,6 @@ export interface PeerChange {
   readonly gained: readonly Address[];
   readonly lost: readonly Address[];
 }
-
-/** Whether the peer names the device. */
-export const isNamed = (peer: Peer, { id, labels }: DeviceIdentity): boolean =>
-  'device_id' in peer ? peer.device_id === id : matches(peer, labels);
 
 /** The addresses of one peer, each with how many devices have it: one that two share leaves with the last of them. */
 class PeerAddresses {
@@ -71,6 +67,7 @@ class PeerAddresses {
 export class Fleet {
   readonly #devices = new Map<string, DeviceIdentity>();
   readonly #byLabel = new Map<string, Set<string>>();
+  readonly #isolated = new Map<string, DeviceIdentity>();
   /** The peers that were asked for, by their keys. */
   readonly #holdings = new Map<string, PeerAddresses>();
   /** Those of them that ask for labels, by the first of these, which a device must have to be named. */
@@ -88,10 +85,17 @@ export class Fleet {
     return this.#devices.get(id);
   }
 
+  /** The devices that are isolated, or were until their time was over. */
+  get isolated(): Iterable<DeviceIdentity> {
+    return this.#isolated.values();
+  }
+
   /** Takes the device in, or what it is now. Answers which peers changed by that, of those that were asked for. */
   set(device: DeviceIdentity): readonly PeerChange[] {
     const before = this.#devices.get(device.id);
     this.#devices.set(device.id, device);
+    if (device.isolated !== undefined) this.#isolated.set(device.id, device);
+    else this.#isolated.delete(device.id);
     for (const label of before?.labels ?? []) this.#byLabel.get(label)?.delete(device.id);
     for (const label of device.labels) setIn(this.#byLabel, label).add(device.id);
     return this.#change(before, device);
@@ -101,6 +105,7 @@ export class Fleet {
     const before = this.#devices.get(id);
     if (before === undefined) return [];
     this.#devices.delete(id);
+    this.#isolated.delete(id);
     for (const label of before.labels) this.#byLabel.get(label)?.delete(id);
     return this.#change(before, undefined);
   }

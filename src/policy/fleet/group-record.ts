@@ -4,6 +4,7 @@ import { field, isObject, type JsonObject } from '../json.ts';
 import { Problems } from '../problem.ts';
 import { guardrailKinds, type PolicyGroup, type StoredRule } from '../rule.ts';
 import { readRules, refuseUnknownFields } from '../validate.ts';
+import { NotUnderstood } from './not-understood.ts';
 import { readSelectors } from './read-peers.ts';
 
 /**
@@ -37,16 +38,6 @@ const noLimits = {
   selectorsPerGroup: anyNumber,
 };
 
-/** A record that holds what this program does not know: a field, a kind of peer, a protocol of a newer server. */
-export class NotUnderstood extends Error {
-  readonly code = 'not_understood';
-  readonly group: string;
-  constructor(group: string, why: string) {
-    super(`the group ${group} has content that this version does not understand: ${why}`);
-    this.group = group;
-  }
-}
-
 /** The rules of one direction, in whole or not at all. */
 const rulesAt = (record: JsonObject, name: string, problems: Problems): readonly StoredRule[] =>
   readRules(field(record, name) ?? [], `/${name}`, problems, noLimits);
@@ -54,7 +45,7 @@ const rulesAt = (record: JsonObject, name: string, problems: Problems): readonly
 /** The group that the record tells of. Throws `NotUnderstood`, whatever the value. */
 export function readGroupRecord(record: unknown): PolicyGroup {
   const id = isObject(record) ? field(record, 'id') : undefined;
-  const named = typeof id === 'string' ? id.slice(0, 40) : 'without an id';
+  const named = `the group ${typeof id === 'string' ? id.slice(0, 40) : 'without an id'}`;
   if (!isObject(record)) throw new NotUnderstood(named, 'it is not an object');
   const problems = new Problems();
   refuseUnknownFields(record, recordFields, '', problems);

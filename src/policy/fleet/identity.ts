@@ -1,13 +1,14 @@
 /** Owns what the policy core knows of a device: who it is, its labels, and the addresses that are its own (reference 2.12). */
 import { parseAddress, type Address } from '../address.ts';
-import { labelLimits, parseLabel } from '../label.ts';
-import { at, show, type Problems } from '../problem.ts';
+import { readIsolationRecord, type Isolation, type IsolationRecord } from '../isolation/isolation-record.ts';
 
 export interface DeviceIdentity {
   readonly id: string;
   readonly labels: readonly string[];
   /** Each once: those that the device's record names, and the host part of its tunnel address. */
   readonly addresses: readonly Address[];
+  /** Only while the device is isolated. */
+  readonly isolated?: Isolation;
 }
 
 /** A device's record, as far as it says who the device is. */
@@ -16,6 +17,7 @@ export interface IdentityRecord {
   readonly tunnel_ip?: string;
   readonly addresses?: readonly string[];
   readonly labels?: readonly string[];
+  readonly isolated?: IsolationRecord;
 }
 
 /** A device has few, so that the list is soon looked through. */
@@ -25,54 +27,16 @@ function addOwn(own: Address[], text: string): void {
   if (!own.some(({ family, value }) => family === address.family && value === address.value)) own.push(address);
 }
 
-/** The device that a record tells of. A text that is no address is none of its own; `child_prefix` never counts. */
-export function deviceIdentity({ id, tunnel_ip = '', addresses = [], labels = [] }: IdentityRecord): DeviceIdentity {
+/**
+ * The device that a record tells of. A text that is no address is none of its own; `child_prefix` never counts. Throws `NotUnderstood` where
+ * its isolation has content that this program does not know.
+ */
+export function deviceIdentity(record: IdentityRecord): DeviceIdentity {
+  const { id, tunnel_ip = '', addresses = [], labels = [], isolated } = record;
   const own: Address[] = [];
   const length = tunnel_ip.indexOf('/');
   addOwn(own, length === -1 ? tunnel_ip : tunnel_ip.slice(0, length));
   for (const text of addresses) addOwn(own, text);
-  return { id, labels, addresses: own };
-}
-
-/** The entries of a list, of whatever kind they are. */
-function readList(value: unknown, pointer: string, most: number, problems: Problems): readonly unknown[] {
-  if (value === null) {
-    problems.add(pointer, 'null_not_allowed', () => 'The list must be an array; an empty one is allowed.');
-    return [];
-  }
-  if (!Array.isArray(value)) {
-    problems.add(pointer, 'not_an_array', () => `The list must be an array of strings, got ${show(value)}.`);
-    return [];
-  }
-  if (value.length > most) {
-    problems.add(pointer, 'too_many_items', () => `The list may have at most ${most} entries, got ${value.length}.`);
-    return [];
-  }
-  return value;
-}
-
-function isText(entry: unknown, pointer: string, index: number, problems: Problems): entry is string {
-  if (typeof entry === 'string') return true;
-  problems.add(at(pointer, index), 'not_a_string', () => `An entry must be a string, got ${show(entry)}.`);
-  return false;
-}
-
-/** Reads labels: every problem goes to `problems`; the answer is sorted, and complete only where none was added. */
-export function readLabels(
-  value: unknown,
-  pointer: string,
-  problems: Problems,
-  most: number = labelLimits.perDevice,
-): string[] {
-  const labels = new Set<string>();
-  for (const [index, text] of readList(value, pointer, most, problems).entries()) {
-    if (!isText(text, pointer, index, problems)) continue;
-    const label = parseLabel(text);
-    if (typeof label !== 'string') {
-      problems.add(at(pointer, index), label.fault, () => `${show(text)} ${label.reason}.`);
-    } else if (labels.has(label)) {
-      problems.add(at(pointer, index), 'duplicate', () => `The label ${show(text)} is already in the list.`);
-    } else labels.add(label);
-  }
-  return [...labels].toSorted();
+  if (isolated === undefined) return { id, labels, addresses: own };
+  return { id, labels, addresses: own, isolated: readIsolationRecord(id, isolated) };
 }

@@ -6,7 +6,7 @@ import { defaultLimits, namingLimits } from '../limits.ts';
 import { Problems, type ProblemCode } from '../problem.ts';
 import { validateRules } from '../validate.fixture.ts';
 import { peer } from './fleet.fixture.ts';
-import { readLabels } from './identity.ts';
+import { readLabels } from './read-labels.ts';
 
 const limits = { ...defaultLimits, ...namingLimits };
 const tcp = { ip_protocol: 'tcp', from_port: 22, to_port: 22 };

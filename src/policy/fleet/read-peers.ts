@@ -4,7 +4,7 @@ import { field, isObject, type JsonObject } from '../json.ts';
 import { labelLimits } from '../label.ts';
 import { at, show, type Problems } from '../problem.ts';
 import type { Peer, Selector } from '../rule.ts';
-import { readLabels } from './identity.ts';
+import { readLabels } from './read-labels.ts';
 import { peerKey } from './selector.ts';
 
 export interface ReadPeersOptions {

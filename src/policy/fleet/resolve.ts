@@ -1,5 +1,7 @@
 /** Owns the step from rules that name devices to rules that name addresses, at one moment of the fleet. */
 import type { EffectivePolicy } from '../effective.ts';
+import { isRefusal } from '../isolation/isolation.ts';
+import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup, StoredRule } from '../rule.ts';
 import type { Fleet } from './fleet.ts';
 import { uniteMembers } from './members.ts';
@@ -14,7 +16,9 @@ const membersOf = (peers: readonly Peer[], fleet: Membership): Members =>
 
 function resolveRules(rules: readonly StoredRule[], fleet: Membership): readonly StoredRule[] {
   if (rules.every(({ peers }) => peers === undefined)) return rules;
-  return rules.map((rule) => (rule.peers === undefined ? rule : { ...rule, members: membersOf(rule.peers, fleet) }));
+  return rules.map((rule) =>
+    rule.peers === undefined || isRefusal(rule) ? rule : { ...rule, members: membersOf(rule.peers, fleet) },
+  );
 }
 
 export function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup {
@@ -29,17 +33,25 @@ export function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup
 export function resolvePolicy(policy: EffectivePolicy, fleet: Membership): EffectivePolicy {
   const resolve = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
     groups.map((group) => resolveGroup(group, fleet));
-  const { guardrails } = policy;
+  const { guardrails, isolation } = policy;
   return {
     ...policy,
     groups: resolve(policy.groups),
     ...(guardrails && { guardrails: { forbid: resolve(guardrails.forbid), require: resolve(guardrails.require) } }),
+    ...(isolation && { isolation: resolveIsolation(isolation, fleet) }),
   };
 }
 
+/** The same isolation with the addresses of those that it allows, as they are now. */
+export const resolveIsolation = (isolation: PolicyIsolation, fleet: Membership): PolicyIsolation =>
+  isolation.own === undefined
+    ? isolation
+    : { ...isolation, own: { ...isolation.own, members: membersOf(isolation.own.allow, fleet) } };
+
 /** Every peer that the policy names, each once: whose devices an enforcer must follow. */
-export function peersOf({ groups, guardrails }: EffectivePolicy): readonly Peer[] {
+export function peersOf({ groups, guardrails, isolation }: EffectivePolicy): readonly Peer[] {
   const peers = new Map<string, Peer>();
+  for (const peer of isolation?.own?.allow ?? []) peers.set(peerKey(peer), peer);
   for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
     for (const rule of [...inbound, ...outbound]) {
       for (const peer of rule.peers ?? []) peers.set(peerKey(peer), peer);

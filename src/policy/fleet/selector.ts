@@ -8,6 +8,12 @@ export const matches = (selector: Selector, labels: readonly string[]): boolean 
 export const matchesAny = (selectors: readonly Selector[] | undefined, labels: readonly string[]): boolean =>
   selectors?.some((selector) => matches(selector, labels)) === true;
 
+/** Whether the peer names the device. */
+export const isNamed = (
+  peer: Peer,
+  { id, labels }: { readonly id: string; readonly labels: readonly string[] },
+): boolean => ('device_id' in peer ? peer.device_id === id : matches(peer, labels));
+
 /** Equal for peers that always name the same devices, however they were written. Labels hold no space. */
 export function peerKey(peer: Peer): string {
   if ('device_id' in peer) return `device ${peer.device_id}`;

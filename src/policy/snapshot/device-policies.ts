@@ -1,7 +1,10 @@
 /** Owns the policy of each device in a snapshot: effective, with the addresses of its peers, and shared by devices that have the same. */
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../effective.ts';
-import { resolveGroup } from '../fleet/resolve.ts';
+import type { DeviceIdentity } from '../fleet/identity.ts';
+import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
 import type { DeviceId, GroupId } from '../ids.ts';
+import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
+import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
 import { SnapshotFleet } from './snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
@@ -28,6 +31,8 @@ export class DevicePolicies {
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
   readonly #cohorts = new WeakMap<SnapshotDevice, string>();
+  /** The devices that are isolated, once somebody asked. */
+  #isolated: readonly DeviceIdentity[] | undefined;
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
@@ -53,11 +58,21 @@ export class DevicePolicies {
       cohort = `${device.list.join(' ')}|${device.identity.labels.join(' ')}`;
       this.#cohorts.set(device, cohort);
     }
+    this.#isolated ??= [...this.#snapshot.devices.values()].flatMap(({ identity }) =>
+      identity.isolated === undefined ? [] : [identity],
+    );
+    const isolation = this.#isolated.length === 0 ? undefined : policyIsolation(device.identity, this.#isolated);
+    if (isolation !== undefined) cohort += `|${isolationKey(isolation)}`;
     const known = this.#byCohort.get(cohort);
     if (known !== undefined) return known;
     const policy = this.#work(device);
-    this.#byCohort.set(cohort, policy);
-    return policy;
+    const isolated = isolation === undefined || 'missing' in policy ? policy : this.#isolate(policy, isolation);
+    this.#byCohort.set(cohort, isolated);
+    return isolated;
+  }
+
+  #isolate(policy: EffectivePolicy, isolation: PolicyIsolation): EffectivePolicy {
+    return { ...policy, isolation: resolveIsolation(isolation, this.fleet) };
   }
 
   #work({ list, identity: { labels } }: SnapshotDevice): DevicePolicy {
@@ -126,6 +141,15 @@ export function policiesOf(snapshot: PolicySnapshot): DevicePolicies {
   return known;
 }
 
+/** Of an isolated device, whom it allows may differ in addresses: then it does not count as the same. */
+const isSameIsolation = (a: PolicyIsolation | undefined, b: PolicyIsolation | undefined): boolean =>
+  a === b ||
+  (a !== undefined &&
+    b !== undefined &&
+    a.own === undefined &&
+    b.own === undefined &&
+    isolationKey(a) === isolationKey(b));
+
 /** Whether both are made of the same groups, which are the same objects: then they mean the same. */
 export function isSameObjects(a: DevicePolicy | undefined, b: DevicePolicy | undefined): boolean {
   if (a === b) return true;
@@ -133,6 +157,7 @@ export function isSameObjects(a: DevicePolicy | undefined, b: DevicePolicy | und
   const same = (x: readonly PolicyGroup[] = [], y: readonly PolicyGroup[] = []): boolean =>
     x.length === y.length && x.every((group, i) => group === y[i]);
   return (
+    isSameIsolation(a.isolation, b.isolation) &&
     same(a.groups, b.groups) &&
     same(a.guardrails?.forbid, b.guardrails?.forbid) &&
     same(a.guardrails?.require, b.guardrails?.require)

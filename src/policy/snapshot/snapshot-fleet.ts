@@ -1,8 +1,7 @@
 /** Owns who the peers of rules are in a snapshot, and whose an address is. */
 import type { Address } from '../address.ts';
-import { isNamed } from '../fleet/fleet.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
-import { peerKey } from '../fleet/selector.ts';
+import { isNamed, peerKey } from '../fleet/selector.ts';
 import type { DeviceId } from '../ids.ts';
 import { mergeRanges, type Range, type RangeSet } from '../range.ts';
 import type { Family, Members, Peer } from '../rule.ts';

@@ -1,5 +1,6 @@
-/** Owns what time alone does to a policy: which of its rules have expired at a moment, and when the next one does. */
+/** Owns what time alone does to a policy: which of its rules and isolations are over at a moment, and when the next one is. */
 import type { EffectivePolicy } from '../effective.ts';
+import { isolationAt } from '../isolation/isolation.ts';
 import type { PolicyGroup, StoredRule } from '../rule.ts';
 import { parseTimestamp } from './timestamp.ts';
 
@@ -73,7 +74,7 @@ function groupAt(group: PolicyGroup, now: number): GroupSpan {
 
 /**
  * The policy at a moment. A rule that has expired is marked and matches nothing; it is still a rule, so outbound stays
- * closed. Whoever asks what a policy admits, canonicalizes it or compiles it passes it through here first.
+ * closed. An isolation that is over is left out. Whoever asks what a policy admits, canonicalizes it or compiles it passes it through here first.
  *
  *     const { policy, changesAt } = policyAt(effective, Date.now());
  */
@@ -90,8 +91,14 @@ export function policyAt(policy: EffectivePolicy, now: number): PolicyAtMoment {
   const groups = at(policy.groups);
   const { guardrails } = policy;
   const above = guardrails && { forbid: at(guardrails.forbid), require: at(guardrails.require) };
+  const { isolation, ...rest } = policy;
+  const left = isolation && isolationAt(isolation, now);
+  changesAt = Math.min(changesAt, left?.changesAt ?? Number.POSITIVE_INFINITY);
+  isSame &&= left?.isolation === isolation;
   return {
-    policy: isSame ? policy : { ...policy, groups, ...(above && { guardrails: above }) },
+    policy: isSame
+      ? policy
+      : { ...rest, groups, ...(above && { guardrails: above }), ...(left?.isolation && { isolation: left.isolation }) },
     ...(Number.isFinite(changesAt) && { changesAt }),
   };
 }

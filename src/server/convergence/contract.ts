@@ -1,6 +1,7 @@
 /** Owns what may be asked about enforcement: whether the policy is in force, device by device, and when all have it. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 
 /** Whether a revision is in force on one device. */
@@ -82,6 +83,8 @@ export interface Survey {
   readonly devices: ReadonlyMap<DeviceId, SurveyedDevice>;
   /** Guardrails last; undefined where a group of its list is not known. */
   groupsOn(id: DeviceId): readonly GroupInEffect[] | undefined;
+  /** What isolated devices mean for it; undefined where none concerns it. */
+  isolationOn(id: DeviceId): PolicyIsolation | undefined;
   /** The enforcement status of these devices at the head. */
   enforcementStatuses(ids: readonly DeviceId[]): Promise<readonly EnforcementStatus[]>;
 }

@@ -3,6 +3,7 @@ import { canonicalize } from '../../policy/canonicalize.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import { contentHash } from './group-content.ts';
@@ -13,8 +14,16 @@ export interface DigestGroup {
   readonly hash: string;
 }
 
-/** The digest at a moment; undefined where a group is not the one that was meant. */
-export function digestOf(wanted: readonly DigestGroup[], fleet: Membership, at: number): string | undefined {
+/** A policy at a moment. */
+export interface WantedPolicy {
+  readonly groups: readonly DigestGroup[];
+  /** What isolated devices mean for the device. */
+  readonly isolation?: PolicyIsolation | undefined;
+  readonly at: number;
+}
+
+/** Undefined where a group is not the one that was meant. */
+export function digestOf({ groups: wanted, isolation, at }: WantedPolicy, fleet: Membership): string | undefined {
   const all: PolicyGroup[] = [];
   for (const { json, hash } of wanted) {
     const record = JSON.parse(json) as object;
@@ -25,6 +34,6 @@ export function digestOf(wanted: readonly DigestGroup[], fleet: Membership, at: 
     all.filter(({ guardrail }) => guardrail === kind);
   const [groups, forbid, require] = [of(undefined), of('forbid'), of('require')];
   const guardrails = forbid.length + require.length === 0 ? {} : { guardrails: { forbid, require } };
-  const { policy } = policyAt({ source: 'list', groups, ...guardrails }, at);
+  const { policy } = policyAt({ source: 'list', groups, ...guardrails, ...(isolation && { isolation }) }, at);
   return policyDigest(canonicalize(resolvePolicy(policy, fleet)));
 }

@@ -2,14 +2,14 @@
 import { isMainThread, parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
-import { digestOf, type DigestGroup } from './digest-job.ts';
+import { digestOf, type DigestGroup, type WantedPolicy } from './digest-job.ts';
 
 /** One after the other: devices, all of them anew after `forget`; then groups; then the question. */
 export type ToThread =
   | { readonly type: 'forget' }
   | { readonly type: 'devices'; readonly devices: readonly DeviceIdentity[] }
   | { readonly type: 'group'; readonly group: DigestGroup }
-  | { readonly type: 'digest'; readonly at: number };
+  | ({ readonly type: 'digest' } & Omit<WantedPolicy, 'groups'>);
 
 export type FromThread = { readonly digest: string | undefined } | { readonly failure: string };
 
@@ -22,9 +22,9 @@ export const entryUrl = import.meta.url;
 function serve(port: MessagePort): void {
   let fleet = new Fleet();
   let groups: DigestGroup[] = [];
-  const answer = (at: number): FromThread => {
+  const answer = (wanted: Omit<WantedPolicy, 'groups'>): FromThread => {
     try {
-      return { digest: digestOf(groups, fleet, at) };
+      return { digest: digestOf({ ...wanted, groups }, fleet) };
     } catch (error) {
       return { failure: error instanceof Error ? error.message : String(error) };
     } finally {
@@ -45,7 +45,7 @@ function serve(port: MessagePort): void {
         groups.push(message.group);
         return;
       case 'digest':
-        port.postMessage(answer(message.at));
+        port.postMessage(answer(message));
         return;
       default:
         message satisfies never;

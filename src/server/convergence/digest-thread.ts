@@ -3,12 +3,14 @@ import { basename } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { digestOf, type DigestGroup } from './digest-job.ts';
 import type { FromThread, ToThread } from './digest-thread-entry.ts';
 
 export interface DigestTask {
   readonly groups: readonly DigestGroup[];
+  readonly isolation?: PolicyIsolation | undefined;
   /** Whom the groups may name, of one moment; empty where they name nobody. */
   readonly devices: readonly DeviceIdentity[];
   /** The same for tasks with the same devices. */
@@ -60,8 +62,7 @@ export class DigestThread implements Digester {
 
   async digest(task: DigestTask): Promise<string | undefined> {
     const start = await this.#starter();
-    if (start === undefined || weightOf(task) <= smallTask)
-      return digestOf(task.groups, new Fleet(task.devices), task.at);
+    if (start === undefined || weightOf(task) <= smallTask) return digestOf(task, new Fleet(task.devices));
     const turn = this.#last.then(() => this.#ask(task, start));
     this.#last = turn.catch(() => {});
     return turn;
@@ -83,7 +84,7 @@ export class DigestThread implements Digester {
     return worker;
   }
 
-  async #ask({ groups, devices, fleet, at }: DigestTask, start: () => Worker): Promise<string | undefined> {
+  async #ask({ groups, isolation, devices, fleet, at }: DigestTask, start: () => Worker): Promise<string | undefined> {
     clearTimeout(this.#idle);
     const worker = (this.#worker ??= this.#start(start));
     let stopListening = (): void => {};
@@ -110,7 +111,7 @@ export class DigestThread implements Digester {
         this.#fleet = fleet;
       }
       for (const group of groups) await tell({ type: 'group', group });
-      await tell({ type: 'digest', at });
+      await tell({ type: 'digest', isolation, at });
       const answer = await answered;
       if ('failure' in answer) throw new Error(answer.failure);
       return answer.digest;

@@ -1,6 +1,7 @@
 /** Owns the digests that devices should have: worked out once for each policy, however many devices have it. */
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DigestGroup } from './digest-job.ts';
@@ -20,6 +21,8 @@ export interface ExpectedDigestsOptions {
 /** A phase of a policy, by what the policy is made of. */
 export interface WantedDigest {
   readonly effect: Effect;
+  /** What isolated devices mean for the device. */
+  readonly isolation?: PolicyIsolation | undefined;
   readonly at: number;
 }
 
@@ -61,7 +64,7 @@ export class ExpectedDigests {
   async #workOut(wanted: ReadonlyMap<string, WantedDigest>, model: DigestModel, version: object): Promise<void> {
     const { digester, slices, monotonic } = this.#o;
     const until = monotonic() + timeoutMs;
-    for (const [key, { effect, at }] of wanted) {
+    for (const [key, { effect, isolation, at }] of wanted) {
       if (this.#digests.has(key)) continue;
       if (monotonic() > until) return;
       const groups = await this.#read(effect);
@@ -70,9 +73,9 @@ export class ExpectedDigests {
       // Whom the rules name is known for this moment only.
       if (model.version !== version) return;
       if (groups === undefined) continue;
-      const names = effect.some(({ peers }) => peers.size > 0);
+      const names = effect.some(({ peers }) => peers.size > 0) || (isolation?.own?.allow ?? []).length > 0;
       const devices = names ? [...model.devices.values()].map(({ identity }) => identity) : [];
-      const digest = await digester.digest({ groups, devices, fleet: version, at });
+      const digest = await digester.digest({ groups, isolation, devices, fleet: version, at });
       if (digest === undefined) continue;
       this.#digests.set(key, digest);
       const [oldest] = this.#digests.keys();

@@ -222,8 +222,9 @@ export class OrganizationState {
       for (const time of reflected.moments === undefined ? [now] : [now, Date.parse(receipt.reported_at)]) {
         for (const phase of phasesAround(reflected, time)) {
           if (wanted.has(phase.key) || this.#digests.get(phase.key) !== undefined) continue;
-          const { effect, key } = model.policyOf(device);
-          if (effect !== undefined && key === reflected.key) wanted.set(phase.key, { effect, at: phase.at });
+          const { effect, isolation, key } = model.policyOf(device);
+          if (effect === undefined || key !== reflected.key) continue;
+          wanted.set(phase.key, { effect, isolation, at: phase.at });
         }
       }
     });

@@ -1,8 +1,9 @@
 /** Owns what each device's effective policy is made of, and at which revision that last changed: the log of one organization, followed. */
 import type { Address } from '../../policy/address.ts';
-import { isNamed } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
+import { isNamed, matchesAny } from '../../policy/fleet/selector.ts';
+import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
 import type { Peer } from '../../policy/rule.ts';
@@ -41,9 +42,15 @@ const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
   a.length === b.length &&
   a.every(({ family, value }) => b.some((one) => one.family === family && one.value === value));
 
+/** The device's addresses, where the peer names it. */
+const addressesIf = (peer: Peer, device: DeviceIdentity | undefined): readonly Address[] =>
+  device !== undefined && isNamed(peer, device) ? device.addresses : [];
+
 /** What is in effect on all devices of a cohort. */
 export interface CohortPolicy extends TimedPolicy {
   readonly effect: Effect | undefined;
+  /** What isolated devices mean for them. */
+  readonly isolation?: PolicyIsolation | undefined;
   /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
 }
@@ -58,8 +65,11 @@ function parsed(json: string): Readonly<Record<string, unknown>> {
 const nothing: Effect = [];
 
 /** When time alone changes what is in effect, ascending. */
-const momentsOf = (effect: Effect = nothing): readonly number[] =>
-  [...new Set(effect.flatMap(({ moments }) => moments))].toSorted((a, b) => a - b);
+const momentsOf = (effect: Effect = nothing, isolation: PolicyIsolation | undefined): readonly number[] => {
+  const isolations = isolation === undefined ? [] : [...isolation.refused, ...(isolation.own ? [isolation.own] : [])];
+  const ends = isolations.flatMap(({ until }) => until ?? []);
+  return [...new Set([...effect.flatMap(({ moments }) => moments), ...ends])].toSorted((a, b) => a - b);
+};
 
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
@@ -85,6 +95,10 @@ export class PolicyModel {
   readonly #namedByLabel = new Map<string, Set<string>>();
   /** When whom a peer names last changed, by its key. */
   readonly #peersChangedAt = new Map<string, number>();
+  /** The devices that are isolated. */
+  readonly #isolated = new Map<DeviceId, DeviceIdentity>();
+  /** When whom any of them allows last changed. */
+  #allowedChangedAt = 0;
   /** Of each cohort, as far as it was asked for since something last changed. */
   readonly #policies = new Map<string, CohortPolicy>();
   readonly #policyChangeLists = new PolicyChangeLists();
@@ -131,12 +145,17 @@ export class PolicyModel {
   }
 
   policyOf(device: ModelDevice): CohortPolicy {
-    const known = this.#policies.get(device.cohort);
+    const isolation = this.#isolated.size === 0 ? undefined : policyIsolation(device.identity, this.#isolated.values());
+    // Devices of a cohort may be isolated themselves, or be allowed by isolated ones.
+    const isolationText = isolation === undefined ? '' : isolationKey(isolation);
+    const cohort = `${device.cohort}${isolationText}`;
+    const known = this.#policies.get(cohort);
     if (known !== undefined) return known;
     const effect = this.#select(device);
-    const moments = momentsOf(effect);
-    const policy = { effect, key: this.#keyOf(effect), ...(moments.length > 0 && { moments }) };
-    this.#policies.set(device.cohort, policy);
+    const moments = momentsOf(effect, isolation);
+    const key = this.#keyOf(effect, isolation, isolationText);
+    const policy = { effect, isolation, key, ...(moments.length > 0 && { moments }) };
+    this.#policies.set(cohort, policy);
     return policy;
   }
 
@@ -167,6 +186,7 @@ export class PolicyModel {
       this.#hold(id, []);
       this.#held.delete(id);
       await this.#peersChanged(old?.identity, undefined, revision);
+      if (this.#isolated.delete(id)) await this.#refreshAll(revision);
       return;
     }
     const record = parsed(json);
@@ -183,9 +203,18 @@ export class PolicyModel {
       revision,
       policyChanges: old?.policyChanges ?? noPolicyChanges,
     });
+    const wasIsolated = this.#isolated.delete(id);
+    if (identity.isolated !== undefined) this.#isolated.set(id, identity);
     if (!this.#loaded) return;
-    this.#refresh(id, revision);
+    if (wasIsolated || identity.isolated !== undefined) await this.#refreshAll(revision);
+    else this.#refresh(id, revision);
     await this.#peersChanged(old?.identity, identity, revision);
+  }
+
+  /** Every device refuses those that are isolated. */
+  async #refreshAll(revision: number): Promise<void> {
+    this.#policies.clear();
+    await this.#slices.each(this.devices.keys(), (device) => this.#refresh(device, revision));
   }
 
   async #takeGroup({ type, id: text, revision, json, hidden_from }: Entry): Promise<void> {
@@ -250,10 +279,15 @@ export class PolicyModel {
     }
     return [...keys].filter((key) => {
       const { peer } = this.#named.get(key) ?? {};
-      const own = (device: DeviceIdentity | undefined): readonly Address[] =>
-        peer !== undefined && device !== undefined && isNamed(peer, device) ? device.addresses : [];
-      return !sameAddresses(own(before), own(after));
+      return peer !== undefined && !sameAddresses(addressesIf(peer, before), addressesIf(peer, after));
     });
+  }
+
+  /** Whether a device that is no longer what it was is allowed by an isolated one, or was. */
+  #isAllowedChanged(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): boolean {
+    return [...this.#isolated.values()].some(({ isolated }) =>
+      isolated?.allow.some((peer) => !sameAddresses(addressesIf(peer, before), addressesIf(peer, after))),
+    );
   }
 
   async #peersChanged(
@@ -261,6 +295,11 @@ export class PolicyModel {
     after: DeviceIdentity | undefined,
     revision: number,
   ): Promise<void> {
+    if (this.#isolated.size > 0 && this.#isAllowedChanged(before, after)) {
+      this.#allowedChangedAt = revision;
+      this.#policies.clear();
+      for (const id of this.#isolated.keys()) this.#refresh(id, revision);
+    }
     const keys = this.#changedPeers(before, after);
     if (keys.length === 0) return;
     for (const key of keys) this.#peersChangedAt.set(key, revision);
@@ -282,17 +321,26 @@ export class PolicyModel {
     }
   }
 
-  #keyOf(effect: Effect | undefined): string {
+  #keyOf(effect: Effect | undefined, isolation: PolicyIsolation | undefined, isolationText: string): string {
     if (effect === undefined) return '?';
     const groups = effect.map(({ id, changedAt, guardrail }) => `${id}@${changedAt}${guardrail ?? ''}`);
     const peers = new Set(effect.flatMap((group) => [...group.peers.keys()]));
-    return [...groups, ...[...peers].map((key) => `${key}@${this.#peersChangedAt.get(key) ?? 0}`)].join('\n');
+    const own = isolation?.own === undefined ? [] : [`allowed@${this.#allowedChangedAt}`];
+    return [
+      ...groups,
+      ...[...peers].map((key) => `${key}@${this.#peersChangedAt.get(key) ?? 0}`),
+      ...(isolation === undefined ? [] : [isolationText, ...own]),
+    ].join('\n');
   }
 
   /** The latest revision at which what is in effect may have changed before the log was followed. */
   #latest(device: ModelDevice, effect: Effect | undefined): number {
     // What selects, and whom rules name, may have changed without a trace in what is there now.
-    const isOpen = effect === undefined || this.#byLabel.size > 0 || effect.some(({ peers }) => peers.size > 0);
+    const isOpen =
+      effect === undefined ||
+      this.#byLabel.size > 0 ||
+      this.#isolated.size > 0 ||
+      effect.some(({ peers }) => peers.size > 0);
     return Math.max(device.revision, ...(effect ?? []).map(({ changedAt }) => changedAt), isOpen ? this.head : 0);
   }
 

@@ -136,6 +136,10 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
         const device = devices.get(id);
         return device && model.effectOn(device);
       },
+      isolationOn: (id) => {
+        const device = devices.get(id);
+        return device && model.policyOf(device).isolation;
+      },
       enforcementStatuses: async (ids) => {
         const presences = await presence.immediate.get(state.org);
         return state.enforcementStatuses(head, ids, presences);

@@ -38,6 +38,7 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
   const survey: Survey = {
     revision: 7,
     devices: new Map([[web, { id: web, hostname: 'web', identity }]]),
+    isolationOn: () => undefined,
     groupsOn: () => records.map((record) => ({ id: record.id, hash: contentHash(record) })),
     enforcementStatuses: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
   };

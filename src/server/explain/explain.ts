@@ -6,13 +6,13 @@ import type { DeviceReport } from '../../api/device.ts';
 import { printAddress, type Address } from '../../policy/address.ts';
 import { admittingRules, decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import { isNamed } from '../../policy/fleet/fleet.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
-import type { Direction, PolicyGroup } from '../../policy/rule.ts';
+import type { Direction, Peer, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Groups } from '../store/contract/groups.ts';
 import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from '../convergence/contract.ts';
@@ -140,7 +140,9 @@ async function readPolicies(
     const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
       all.filter(({ guardrail }) => guardrail === kind);
     const guardrails = { forbid: of('forbid'), require: of('require') };
-    policies.set(device, policyAt({ source: 'list', groups: of(undefined), guardrails }, now()).policy);
+    const isolation = survey.isolationOn(device);
+    const policy = { source: 'list', groups: of(undefined), guardrails, ...(isolation && { isolation }) } as const;
+    policies.set(device, policyAt(policy, now()).policy);
   }
   return policies;
 }
@@ -208,10 +210,13 @@ function reasonOf(
     const gone = reason.peerGone?.map(({ group, index, peer }) => ({ group_id: group.id, rule: index, peer }));
     return { reason: reason.kind, ...(expired && { expired }), ...(gone && { peer_gone: gone }) };
   }
-  if (!('rule' in reason)) return { reason: reason.kind };
+  if (!('rule' in reason)) return { reason: reason.kind, ...('peer' in reason && peerOf(reason)) };
   const { members: _members, ...rule } = reason.rule as typeof reason.rule & { readonly members?: unknown };
-  return { reason: reason.kind, group_id: reason.group.id, rule, ...(reason.peer && { peer: reason.peer }) };
+  return { reason: reason.kind, group_id: reason.group.id, rule, ...peerOf(reason) };
 }
+
+const peerOf = ({ peer }: { readonly peer?: Peer }): Pick<ExplainedSide, 'peer'> =>
+  peer === undefined ? {} : { peer };
 
 /** An answer tells of so many. */
 const mostVoidRules = 100;

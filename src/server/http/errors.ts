@@ -142,7 +142,12 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'address_by_owner':
       return new HttpError(
         'address_by_owner',
-        'The device has labels: only an owner of the organization may change its tunnel_ip and addresses.',
+        'The device has labels or is isolated: only an owner of the organization may change its tunnel_ip and addresses.',
+      );
+    case 'isolated_by_owner':
+      return new HttpError(
+        'isolated_by_owner',
+        'The device is isolated, and to delete it would end that: only an owner of the organization may do it.',
       );
     case 'username_taken':
       return new HttpError('username_taken', 'Another user has this name, or one that looks like it.');

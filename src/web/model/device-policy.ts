@@ -3,9 +3,12 @@ import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupFromRecord } from '../../client/policy.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
+import type { Fleet } from '../../policy/fleet/fleet.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { parseGroupId } from '../../policy/ids.ts';
+import { policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Snapshot } from '../state/live.ts';
@@ -40,10 +43,11 @@ export const byLabelIn = (groups: readonly SecurityGroup[]): readonly SecurityGr
 export function policyOf(
   device: Device,
   { groups, groupById, defaultGroup }: Known,
-  fleet: Membership,
+  fleet: Membership & Pick<Fleet, 'isolated'>,
 ): EffectivePolicy | MissingGroups {
   const policy = effectivePolicy({
     labels: device.labels ?? [],
+    isolation: policyIsolation(deviceIdentity(device), fleet.isolated),
     byLabel: byLabelIn(groups).map(groupFromRecord),
     list: device.security_groups ?? [],
     find: (id) => {

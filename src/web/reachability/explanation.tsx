@@ -36,6 +36,12 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
           : {ruleText(reason.rule, names)}
         </>
       );
+    case 'isolated':
+      return 'this device is isolated';
+    case 'far-end-isolated':
+      return 'the other device is isolated';
+    case 'isolation-allows':
+      return 'this device is isolated, and its isolation allows the other one';
     case 'open':
       return 'open: none of its groups has an outbound rule';
     case 'no-rule':

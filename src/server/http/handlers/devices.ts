@@ -6,8 +6,10 @@ import {
   type UpdateDevice,
 } from '../../../api/device.ts';
 import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
+import { devicesAllowed, isolateProblems, type IsolateDevice } from '../../../api/isolation.ts';
 import { pathFor, type OperationId } from '../../../api/paths.ts';
-import { parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
+import { isUuid, parseDeviceId, parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
+import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import { isObject } from '../../../policy/json.ts';
 import { mint } from '../../identity/secret.ts';
 import { StoreError } from '../../store/contract/errors.ts';
@@ -105,14 +107,18 @@ const readOne: Handler<'readDevice'> = (call) => Promise.resolve(stored(deviceOf
 const endpoint: ReadonlySet<string> = new Set(endpointFields);
 
 /** A device token changes where its device is reached, and nothing else; what is an owner's alone says so (reference 5 (14)). */
-function refuseBeyondEndpoint(body: unknown, { labels = [] }: DeviceRecord): void {
+function refuseBeyondEndpoint(body: unknown, { labels = [], isolated }: DeviceRecord): void {
   const beyond = Object.keys(isObject(body) ? body : {}).filter(
     (name) => name in UpdateSchema.properties && !endpoint.has(name),
   );
   if (beyond.length > 0) {
     const isAddress = beyond.some((name) => name === 'tunnel_ip' || name === 'addresses');
     throw new HttpError(
-      beyond.includes('labels') ? 'labels_by_owner' : isAddress && labels.length > 0 ? 'address_by_owner' : 'forbidden',
+      beyond.includes('labels')
+        ? 'labels_by_owner'
+        : isAddress && (labels.length > 0 || isolated !== undefined)
+          ? 'address_by_owner'
+          : 'forbidden',
       `A device token may change only ${endpointFields.join(', ')}; not ${beyond.join(', ')}.`,
     );
   }
@@ -155,6 +161,30 @@ const remove: Handler<'deleteDevice'> = async (call, { store }) => {
   return stored(await store.devices.delete(org_id, call.by, device_id, expected));
 };
 
+const isolate: Handler<'isolateDevice'> = async (call, { store, clock }) => {
+  const { org_id, device_id } = call.params;
+  const now = clock();
+  const named = devicesAllowed(call.body).filter(isUuid).map(parseDeviceId);
+  const known = new Set((await store.devices.find(org_id, named)).map(({ id }) => id));
+  refuse(isolateProblems(call.body, { now, knowsDevice: (id) => known.has(id) }));
+  const { reason, until, allow } = call.body as IsolateDevice;
+  const isolated: IsolationRecord = {
+    since: new Date(now).toISOString(),
+    ...(until !== undefined && { until: new Date(Date.parse(until)).toISOString() }),
+    by: call.by.user_id,
+    reason,
+    ...(allow && { allow }),
+  };
+  const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
+  return stored(await store.devices.update(org_id, call.by, device_id, { isolated }, expected));
+};
+
+const liftIsolation: Handler<'liftIsolation'> = async (call, { store }) => {
+  const { org_id, device_id } = call.params;
+  const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
+  return stored(await store.devices.update(org_id, call.by, device_id, { isolated: null }, expected));
+};
+
 const listGroups: Handler<'listDeviceGroups'> = async (call, { store }) => {
   const groups = await store.devices.groups(call.params.org_id, call.params.device_id);
   return { kind: 'list', json: JSON.stringify(groups) };
@@ -166,5 +196,7 @@ export const deviceHandlers = {
   readDevice: readOne,
   updateDevice: update,
   deleteDevice: remove,
+  isolateDevice: isolate,
+  liftIsolation,
   listDeviceGroups: listGroups,
 } as const;

@@ -12,6 +12,7 @@ import {
 import type { Actor } from '../contract/actor.ts';
 import type { RemoveMember } from '../contract/members.ts';
 import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { refuseIsolated } from '../devices/isolated.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import {
   findHandedOver,
@@ -84,6 +85,7 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const { tx, org } = locked;
   const { by, user } = removal;
   const kept = removal.keepDevices === true ? await keepDevices(context, locked, removal) : [];
+  await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
   const devices = await tx.run(deleteMemberDevices, [org, user, by.user_id, now(context)]);
   const groups = await tx.run(deleteMemberGroups, [org, user, by.user_id, now(context)]);

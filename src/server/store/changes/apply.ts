@@ -300,10 +300,7 @@ class ChangeSetTransaction {
       await inPart('delete', index, async () => {
         const actor = this.#actor('deleteDevice');
         await this.#judge(actor, { kind: 'device', id: one.id });
-        const { gone, tokens: ended } = await removeDevice(this.#locked, one.id, undefined, {
-          by: by.user_id,
-          at: now(context),
-        });
+        const { gone, tokens: ended } = await removeDevice(this.#locked, one.id, undefined, by, now(context));
         tokens.push(...ended);
         await this.#note(actor, gone);
       });

@@ -1,5 +1,6 @@
 /** Owns the interface of devices in the store. */
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
+import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import type { Actor } from './actor.ts';
 import type { Expected, RevisionPage } from './page.ts';
 import type { AppliedGroup, DeviceFields, DeviceRecord, Stored } from './records.ts';
@@ -21,7 +22,11 @@ export interface NewDevice {
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }
 
-export type DevicePatch = Partial<DeviceFields> & { readonly security_groups?: readonly GroupId[] };
+export type DevicePatch = Partial<DeviceFields> & {
+  readonly security_groups?: readonly GroupId[];
+  /** Null lifts the isolation. */
+  readonly isolated?: IsolationRecord | null;
+};
 
 export interface UpdateDeviceOptions extends Expected {
   /** Also where new labels leave the device with no group, so that the default group applies to it (`would_open` otherwise). */
@@ -29,8 +34,8 @@ export interface UpdateDeviceOptions extends Expected {
 }
 
 /**
- * Labels, and of a device that has labels the addresses, are an owner's to change: `labels_by_owner`, `address_by_owner`. What stands already may
- * be said again by anybody who may change the device.
+ * Labels, and of a device that has labels or is isolated the addresses, are an owner's to change: `labels_by_owner`, `address_by_owner`. What
+ * stands already may be said again by anybody who may change the device. Only an owner isolates a device, and deletes an isolated one (`isolated_by_owner`).
  */
 export interface Devices {
   list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;

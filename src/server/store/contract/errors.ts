@@ -49,6 +49,8 @@ export type StoreProblem =
   | { readonly code: 'public_key_taken' }
   /** Labels are set and changed by owners only, and so are the addresses of a device that has labels. */
   | { readonly code: 'labels_by_owner' | 'address_by_owner' }
+  /** Only owners delete an isolated device. */
+  | { readonly code: 'isolated_by_owner' }
   | { readonly code: 'username_taken' }
   /** An identity provider vouches for a user who was removed here. */
   | { readonly code: 'user_removed' }

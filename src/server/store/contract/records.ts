@@ -8,6 +8,7 @@ import type {
   TokenId,
   UserId,
 } from '../../../policy/ids.ts';
+import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 
 /** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
@@ -60,6 +61,8 @@ export interface DeviceRecord extends Omit<DeviceFields, 'addresses' | 'labels'>
   readonly addresses?: readonly string[];
   readonly labels?: readonly string[];
   readonly security_groups?: readonly GroupId[];
+  /** Only while it is isolated. */
+  readonly isolated?: IsolationRecord;
   readonly created_at: Timestamp;
   readonly updated_at: Timestamp;
   readonly revision: number;
@@ -82,6 +85,7 @@ export type DevicePolicyRecord = Pick<
   | 'addresses'
   | 'labels'
   | 'security_groups'
+  | 'isolated'
   | 'revision'
 >;
 

@@ -8,6 +8,9 @@ const flag = (name: string, value: string): string =>
 const list = (name: string, value: string): string =>
   `CASE WHEN ${value} <> '{}' THEN ',"${name}":' || to_json(${value})::text END`;
 
+/** Omitted while the device is not isolated. */
+const isolation = (row: string): string => `CASE WHEN ${row}.isolated <> '' THEN ',"isolated":' || ${row}.isolated END`;
+
 /** The body of a device, from a row under this alias. */
 export const deviceBody = (row: string): string =>
   `concat(${[
@@ -27,12 +30,13 @@ export const deviceBody = (row: string): string =>
     list('addresses', `${row}.addresses`),
     list('labels', `${row}.labels`),
     list('security_groups', `${row}.security_groups`),
+    isolation(row),
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
   ].join(', ')})`;
 
 /** The columns that say what a device is and which groups it has: the view `identity` shows these and no other. */
-export const identityColumns = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups'] as const;
+export const identityColumns = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups', 'isolated'] as const;
 
 /** The body of a device as the view `identity` shows it, from a row under this alias. */
 export const identityBody = (row: string): string =>
@@ -43,4 +47,5 @@ export const identityBody = (row: string): string =>
     list('addresses', `${row}.addresses`),
     list('labels', `${row}.labels`),
     list('security_groups', `${row}.security_groups`),
+    isolation(row),
   ].join(', ')})`;

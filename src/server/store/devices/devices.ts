@@ -23,14 +23,15 @@ import { countDeviceRanges } from './ranges.ts';
 import { listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
-import { enterView, leaveView, type Applied } from './group-views.ts';
+import { enterView, leaveView } from './group-views.ts';
+import { refuseIsolated } from './isolated.ts';
 import * as sql from './statements.ts';
 
 /** What makes a public key unique within its organization, in one column. */
 const keyDigest = (org: string, key: string): string => createHash('sha256').update(`${org}\n${key}`).digest('hex');
 
 /** The fields as statements take them: absent ones are null. */
-function fieldItem(fields: Partial<DeviceFields>) {
+function fieldItem(fields: Partial<DeviceFields> & Pick<DevicePatch, 'isolated'>) {
   const { child_prefix } = fields;
   return {
     public_key: fields.public_key ?? null,
@@ -45,6 +46,7 @@ function fieldItem(fields: Partial<DeviceFields>) {
     hostname: fields.hostname ?? null,
     addresses: fields.addresses ?? null,
     labels: fields.labels ?? null,
+    isolated: fields.isolated === undefined ? null : fields.isolated === null ? '' : JSON.stringify(fields.isolated),
   };
 }
 
@@ -61,7 +63,7 @@ function newItem(context: Context, org: string, by: Actor, { user_id, fields, to
     actor: by.user_id,
     most: context.quotas.devices,
   };
-  return asItem(context.newId(), fieldItem(fields), rest, singleStatementItem(context, by));
+  return asItem(context.newId(), fieldItem({ ...fields, isolated: null }), rest, singleStatementItem(context, by));
 }
 
 export function devicePatchItem(
@@ -159,12 +161,15 @@ export async function removeDevice(
   { org, tx }: Locked,
   id: string,
   if_match: number | undefined,
-  { by, at }: Applied,
+  actor: Actor,
+  at: string,
 ): Promise<{ gone: Stored<DeviceRecord>; tokens: readonly string[] }> {
   const [old] = await tx.run(sql.getDevice, [org, id]);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
+  const by = actor.user_id;
+  await refuseIsolated(tx, actor, [org, id, null]);
   const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
   const [row] = await tx.run(sql.deleteDevice, [org, id, by, at]);
   if (row === undefined) return refuse({ code: 'unexpected' });
@@ -261,7 +266,7 @@ export function devicesIn(context: Context): Devices {
         context,
         org,
         by,
-        (locked) => removeDevice(locked, id, options.if_match, { by: by.user_id, at: now(context) }),
+        (locked) => removeDevice(locked, id, options.if_match, by, now(context)),
         (result) => subjectOf(result.gone),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });

@@ -12,10 +12,12 @@ export const fields = {
   hostname: 'text',
   addresses: 'text[]',
   labels: 'text[]',
+  /** As JSON; empty while the device is not isolated. */
+  isolated: 'text',
 };
 
 /** What decides who may reach a device, and what it stands for in the rules of others: each of their states is kept. */
-export const policyColumns = ['security_groups', 'tunnel_ip', 'addresses', 'labels'] as const;
+export const policyColumns = ['security_groups', 'tunnel_ip', 'addresses', 'labels', 'isolated'] as const;
 
 export const fieldColumns = Object.keys(fields);
 

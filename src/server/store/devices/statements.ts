@@ -195,7 +195,8 @@ const identityUpdate: Identity = {
   changes: { before: `old_body || '}'`, after: `CASE WHEN NOT policy_changed THEN body || '}' END` },
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
-    WHEN d.labels <> '{}' AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
+    WHEN ${isChanged('isolated')} AND ${isNoOwner} THEN 'forbidden'
+    WHEN (d.labels <> '{}' OR d.isolated <> '') AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
   keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed`,
   keep: `, identities AS (${keepIdentities('new')}),
@@ -231,6 +232,16 @@ export const useKey = statement<{ user_id: string; security_groups: string[]; la
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
    RETURNING user_id, security_groups, labels`,
+);
+
+/**
+ * Of these devices, those that are isolated: an owner deletes them, and no other, since a deletion ends the isolation. Values: organization, device or
+ * null, user or null, who.
+ */
+export const findIsolated = statement<{ id: string }>(
+  'find_isolated_devices',
+  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ($2::uuid IS NULL OR d.id = $2) AND ($3::uuid IS NULL OR d.user_id = $3)
+     AND d.isolated <> '' AND NOT ${found('members m', `m.org_id = $1 AND m.user_id = $4::uuid AND m.role = 'owner'`)} LIMIT 1`,
 );
 
 /** In a transaction: notes that the tokens of these devices end. They go with the devices. */

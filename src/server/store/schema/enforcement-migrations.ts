@@ -211,4 +211,10 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX change_sets_organization ON change_sets (org_id);
     `,
   },
+  {
+    version: 29,
+    title: 'isolated devices',
+    // As JSON text, which is a part of the device's body; empty while the device is not isolated.
+    sql: `ALTER TABLE devices ADD COLUMN isolated text NOT NULL DEFAULT '';`,
+  },
 ];

@@ -1,0 +1,101 @@
+/** Owns the wire form of a device's isolation (reference 1.5), and the reading of the request that isolates one. */
+import { Type } from 'typebox';
+import { readPeers } from '../policy/fleet/read-peers.ts';
+import type { UserId } from '../policy/ids.ts';
+import { field, isObject } from '../policy/json.ts';
+import { join, Problems, type Found } from '../policy/problem.ts';
+import { parseTimestamp } from '../policy/time/timestamp.ts';
+import type { RequestProblem } from './codes.ts';
+import { Peer } from './group.ts';
+import { limits } from './limits.ts';
+import { id, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import { check } from './validate.ts';
+
+const allowDescription =
+  'Devices that still exchange traffic with it. On the isolated device they are admitted whatever its groups say, in both directions; their own groups decide on their side.';
+
+export const Isolation = Type.Object(
+  {
+    since: Timestamp,
+    until: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Every agent ends the isolation then, by its own clock.' }),
+    ),
+    by: id<UserId>('The owner who isolated it.'),
+    reason: ShortText('Why.'),
+    allow: Type.Optional(Type.Array(Peer, { description: allowDescription })),
+  },
+  { ...strict, $id: 'Isolation', title: 'Isolation' },
+);
+export type Isolation = Wire<typeof Isolation>;
+
+export const IsolateDevice = Type.Object(
+  {
+    reason: Type.String({
+      minLength: 1,
+      maxLength: limits.isolationReason,
+      description: 'Why. Every member of the organization can read it.',
+    }),
+    until: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description: 'When the isolation ends by itself. Without it, it ends when an owner lifts it.',
+      }),
+    ),
+    allow: Type.Optional(
+      Type.Array(Peer, { minItems: 1, maxItems: limits.peersPerRule, description: allowDescription }),
+    ),
+  },
+  {
+    ...strict,
+    $id: 'IsolateDevice',
+    title: 'IsolateDevice',
+    examples: [{ reason: 'Suspicious logins', allow: [{ labels: ['forensics'] }] }],
+  },
+);
+export type IsolateDevice = Wire<typeof IsolateDevice>;
+
+/** What is checked besides `allow`, for which the policy core has better words. */
+const withoutAllow = Type.Object({ ...IsolateDevice.properties, allow: Type.Optional(Type.Unknown()) }, strict);
+
+export interface ReadIsolateOptions {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** Whether the organization has this device. */
+  readonly knowsDevice: (id: string) => boolean;
+}
+
+/** Every problem of a body; none means that it is an `IsolateDevice`. */
+export function isolateProblems(body: unknown, { now, knowsDevice }: ReadIsolateOptions): Found<RequestProblem> {
+  const found = check(withoutAllow, body);
+  if (!isObject(body)) return found;
+  const further: RequestProblem[] = [];
+  const [until, allow] = [field(body, 'until'), field(body, 'allow')];
+  const ends = typeof until === 'string' ? parseTimestamp(until) : undefined;
+  if (ends !== undefined && ends <= now) {
+    further.push({
+      pointer: '/until',
+      code: 'expiry_past',
+      detail: `until must be in the future, got ${String(until)}.`,
+    });
+  }
+  if (allow !== undefined) {
+    const problems = new Problems();
+    readPeers(allow, '/allow', problems, { most: limits.peersPerRule, knowsDevice });
+    further.push(...problems.problems);
+  }
+  const pointers = new Set(found.problems.map(({ pointer }) => pointer));
+  return join(
+    found,
+    further.filter(({ pointer }) => !pointers.has(pointer)),
+  );
+}
+
+/** The devices that `allow` names by id, as far as it can be read. */
+export function devicesAllowed(body: unknown): readonly string[] {
+  const allow = isObject(body) ? field(body, 'allow') : undefined;
+  const entries: readonly unknown[] = Array.isArray(allow) ? allow.slice(0, limits.peersPerRule) : [];
+  return entries.flatMap((entry) => {
+    const named = isObject(entry) ? field(entry, 'device_id') : undefined;
+    return typeof named === 'string' ? [named.toLowerCase()] : [];
+  });
+}

@@ -1,0 +1,145 @@
+/** Proves the API of isolation (reference 1.5): who isolates and lifts, what the records say, and that a device's user cannot slip away. */
+import { describe, expect, test } from 'vitest';
+import type { Api, Json } from '../lib/http.ts';
+import { newPlace, type Place } from '../lib/server.ts';
+import { useServer } from '../lib/stage.ts';
+
+const stage = useServer();
+
+let serial = 0;
+const unique = (): string => `isolation-${(serial += 1)}`;
+const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();
+
+const add = (place: Place, fields: object = {}): Promise<Json> =>
+  place.owner.api.expect(201, 'POST', `${place.base}/devices`, {
+    public_key: unique(),
+    user_id: place.member.id,
+    ...fields,
+  });
+const pathOf = ({ base }: Place, { id }: Json): string => `${base}/devices/${id}`;
+const isolate = (place: Place, device: Json, body: object = { reason: 'odd logins' }): Promise<Json> =>
+  place.owner.api.expect(200, 'POST', `${pathOf(place, device)}/isolate`, body);
+const codeOf = (problem: Json): string => problem.code as string;
+const faults = (problem: Json): readonly string[] =>
+  (problem.errors as { pointer: string; code: string }[]).map(({ pointer, code }) => `${pointer} ${code}`);
+
+describe('an owner', () => {
+  test('isolates a device and lifts it: the record says since when, until when, by whom, why and whom it allows', async () => {
+    const place = await newPlace(stage.server);
+    const [device, lab] = [await add(place), await add(place)];
+    const until = inAnHour();
+    const allow = [{ labels: ['forensics'] }, { device_id: lab.id }];
+    const isolated = await isolate(place, device, { reason: 'odd logins', until, allow });
+    expect(isolated).toMatchObject({
+      id: device.id,
+      revision: lab.revision + 1,
+      isolated: { until, by: place.owner.id, reason: 'odd logins', allow },
+    });
+    expect(Date.parse(isolated.isolated.since)).toBeGreaterThan(Date.now() - 60_000);
+    expect((await place.member.api.expect(200, 'GET', pathOf(place, device))).isolated).toEqual(isolated.isolated);
+
+    const again = await isolate(place, device, { reason: 'confirmed' });
+    expect(again.isolated).toMatchObject({ reason: 'confirmed' });
+    expect(again.isolated).not.toHaveProperty('allow');
+
+    const lifted = await place.owner.api.expect(200, 'DELETE', `${pathOf(place, device)}/isolate`);
+    expect(lifted).not.toHaveProperty('isolated');
+    expect(lifted.revision).toBe(again.revision + 1);
+    const same = await place.owner.api.expect(200, 'DELETE', `${pathOf(place, device)}/isolate`);
+    expect(same.revision).toBe(lifted.revision);
+  });
+
+  test('finds the reason in the audit, and the states in the history', async () => {
+    const place = await newPlace(stage.server);
+    const device = await add(place);
+    await isolate(place, device);
+    await place.owner.api.expect(200, 'DELETE', `${pathOf(place, device)}/isolate`);
+    const entries: Json[] = await place.owner.api.expect(200, 'GET', `${place.base}/audit`);
+    const ours = entries.filter(({ subject_id }) => subject_id === device.id);
+    expect(ours.find(({ operation }) => operation === 'isolateDevice')).toMatchObject({
+      after: { isolated: { reason: 'odd logins' } },
+    });
+    expect(ours.find(({ operation }) => operation === 'liftIsolation')).toMatchObject({
+      before: { isolated: { reason: 'odd logins' } },
+    });
+    const states: Json[] = await place.owner.api.expect(200, 'GET', `${pathOf(place, device)}/history`);
+    expect(states.map(({ record }) => record?.isolated?.reason)).toContain('odd logins');
+  });
+
+  test('is told everything that is wrong, with its place', async () => {
+    const place = await newPlace(stage.server);
+    const device = await add(place);
+    const path = `${pathOf(place, device)}/isolate`;
+    const gone = '00000000-0000-4000-8000-000000000000';
+    const refuse = async (body: object): Promise<readonly string[]> =>
+      faults(await place.owner.api.expect(422, 'POST', path, body));
+    expect(await refuse({})).toEqual(['/reason missing_field']);
+    expect(await refuse({ reason: '' })).toEqual(['/reason text_too_short']);
+    expect(await refuse({ reason: 'x'.repeat(256) })).toEqual(['/reason text_too_long']);
+    expect(await refuse({ reason: 'r', until: 'soon' })).toEqual(['/until not_a_timestamp']);
+    expect(await refuse({ reason: 'r', until: '2020-01-01T00:00:00Z' })).toEqual(['/until expiry_past']);
+    expect(await refuse({ reason: 'r', for: '4h' })).toEqual(['/for unknown_field']);
+    expect(await refuse({ reason: 'r', allow: [] })).toEqual(['/allow too_few_items']);
+    expect(await refuse({ reason: 'r', allow: null })).toEqual(['/allow null_not_allowed']);
+    expect(await refuse({ reason: 'r', allow: [{ device_id: gone }] })).toEqual(['/allow/0/device_id device_unknown']);
+    expect(await refuse({ reason: 'r', allow: [{ labels: ['A'] }, { users: ['u'] }] })).toEqual([
+      '/allow/0/labels/0 label_invalid',
+      '/allow/1/users unknown_field',
+    ]);
+    expect((await isolate(place, device, { reason: 'x'.repeat(255) })).isolated.reason).toHaveLength(255);
+  });
+});
+
+describe('the user of an isolated device', () => {
+  const refused = async (api: Api, method: string, path: string, body?: object): Promise<string> =>
+    codeOf(await api.expect(403, method, path, body));
+
+  test('neither isolates nor lifts, moves no address, and does not end it by deleting the device or by leaving', async () => {
+    const place = await newPlace(stage.server);
+    const { member, owner, base } = place;
+    const device = await add(place, { tunnel_ip: '100.64.0.1' });
+    const path = pathOf(place, device);
+    expect(await refused(member.api, 'POST', `${path}/isolate`, { reason: 'r' })).toBe('forbidden');
+    await isolate(place, device);
+    expect(await refused(member.api, 'DELETE', `${path}/isolate`)).toBe('forbidden');
+    expect(await refused(member.api, 'PATCH', path, { tunnel_ip: '100.64.0.2' })).toBe('address_by_owner');
+    expect(await refused(member.api, 'PATCH', path, { addresses: ['10.0.0.9'] })).toBe('address_by_owner');
+    expect(await refused(member.api, 'DELETE', path)).toBe('isolated_by_owner');
+    expect(await refused(member.api, 'DELETE', `${base}/members/${member.id}`)).toBe('isolated_by_owner');
+    const changed = await member.api.expect(200, 'PATCH', path, { hostname: 'other' });
+    expect(changed.isolated).toMatchObject({ reason: 'odd logins' });
+    expect((await owner.api.expect(200, 'PATCH', path, { tunnel_ip: '100.64.0.3' })).isolated).toBeDefined();
+    await owner.api.expect(200, 'DELETE', path);
+    await member.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
+  });
+
+  test('keeps it isolated when an owner takes the device over', async () => {
+    const place = await newPlace(stage.server);
+    const device = await add(place);
+    await isolate(place, device);
+    await place.owner.api.expect(200, 'DELETE', `${place.base}/members/${place.member.id}?keep=devices`);
+    const kept = await place.owner.api.expect(200, 'GET', pathOf(place, device));
+    expect(kept).toMatchObject({ user_id: place.owner.id, isolated: { reason: 'odd logins' } });
+  });
+});
+
+test('explain says that an end is isolated, on both sides, and what is allowed is not', async () => {
+  const place = await newPlace(stage.server);
+  const web = await add(place, { tunnel_ip: '100.64.0.1' });
+  const db = await add(place, { tunnel_ip: '100.64.0.2' });
+  const lab = await add(place, { tunnel_ip: '100.64.0.3', labels: ['forensics'] });
+  const sides = async (from: Json, to: Json): Promise<readonly string[]> => {
+    const answer = await place.member.api.expect(
+      200,
+      'GET',
+      `${place.base}/explain?from=${from.id}&to=${to.id}&port=22`,
+    );
+    return (answer.sides as { verdict: string; reason: string }[]).map(({ verdict, reason }) => `${verdict} ${reason}`);
+  };
+  expect(await sides(db, web)).toEqual(['allowed open', 'allowed rule']);
+  await isolate(place, web, { reason: 'r', allow: [{ labels: ['forensics'] }] });
+  expect(await sides(db, web)).toEqual(['refused far-end-isolated', 'refused isolated']);
+  expect(await sides(web, db)).toEqual(['refused isolated', 'refused far-end-isolated']);
+  expect(await sides(lab, web)).toEqual(['allowed open', 'allowed isolation-allows']);
+  expect(await sides(lab, db)).toEqual(['allowed open', 'allowed rule']);
+});
