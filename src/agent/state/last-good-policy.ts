@@ -30,7 +30,7 @@ export interface LastGoodPolicy {
 const plainFormat = 1;
 const namesFormat = 2;
 const isolationFormat = 3;
-const formats: readonly unknown[] = [plainFormat, namesFormat, isolationFormat];
+const formats: ReadonlySet<unknown> = new Set([plainFormat, namesFormat, isolationFormat]);
 
 const formatOf = (policy: EffectivePolicy): number =>
   policy.isolation !== undefined ? isolationFormat : isPlain(policy) ? plainFormat : namesFormat;
@@ -94,7 +94,7 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
   if (head !== `sha256 ${sha256Hex(content)}`) throw new UnusablePolicy('its checksum does not match');
   const value: unknown = JSON.parse(content);
   const said = isObject(value) ? field(value, 'format') : undefined;
-  if (!isObject(value) || !formats.includes(said)) throw new UnusablePolicy('it is of another version');
+  if (!isObject(value) || !formats.has(said)) throw new UnusablePolicy('it is of another version');
   try {
     return readRecord(value);
   } catch (error) {

@@ -25,7 +25,7 @@ export interface Isolation {
   readonly allow: readonly Peer[];
 }
 
-const known: readonly string[] = ['since', 'until', 'by', 'reason', 'allow'];
+const known: ReadonlySet<string> = new Set(['since', 'until', 'by', 'reason', 'allow']);
 const anyNumber = Number.POSITIVE_INFINITY;
 const nobody: readonly Peer[] = [];
 
@@ -35,7 +35,7 @@ export function readIsolationRecord(device: string, value: unknown): Isolation {
     throw new NotUnderstood(`the device ${device}`, `/isolated: ${why}`);
   };
   if (!isObject(value)) return fail('it is not an object');
-  const strange = Object.keys(value).find((name) => !known.includes(name));
+  const strange = Object.keys(value).find((name) => !known.has(name));
   if (strange !== undefined) return fail(`the field ${strange.slice(0, 100)} is unknown`);
   const { until: time, allow: peers } = value;
   const until = typeof time === 'string' ? parseTimestamp(time) : undefined;
