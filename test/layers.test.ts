@@ -145,6 +145,7 @@ const rooms: Rooms = {
       'server/identity',
       'server/presence',
       'server/convergence',
+      'server/preview',
       'server/watch',
       'server/webhooks',
       'api',

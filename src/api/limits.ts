@@ -37,6 +37,8 @@ export const limits = {
   enrollmentUses: 100_000,
   /** Records of one change set. */
   changeSetRecords: 1_000,
+  /** Devices that one entry of a simulation names. */
+  simulatedFarDevices: 100,
   page: 10_000,
   /** Bytes of a request body that holds rules. */
   body: 4 * 1024 * 1024,

@@ -1,6 +1,7 @@
 /** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
 import { AuditEntry } from './audit.ts';
 import { changeRows } from './change/operations.ts';
+import { simulationRows } from './change/simulation.ts';
 import { deviceRows } from './device-operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
@@ -247,6 +248,8 @@ export const rows = {
 
   ...webhookRows,
   ...changeRows,
+
+  ...simulationRows,
 
   listAudit: {
     effect: 'read',

@@ -78,6 +78,7 @@ export const paths = {
   applyChanges: ['POST', '/api/organizations/{org_id}/changes', 'record'],
   readChangeSet: ['GET', '/api/organizations/{org_id}/changes/{change_id}', 'record'],
   revertChangeSet: ['POST', '/api/organizations/{org_id}/changes/{change_id}/revert', 'record'],
+  simulateChanges: ['POST', '/api/organizations/{org_id}/simulate', 'record'],
 
   listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
   listServerAudit: ['GET', '/api/audit', 'list'],

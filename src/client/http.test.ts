@@ -66,6 +66,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),
     { org_id: org, query: 'revision=7&wait=5' },
   ],
+  simulateChanges: [
+    (c) => c.simulate(org, { delete: [id] }, { limit: 10 }),
+    { org_id: org, query: 'limit=10', body: { delete: [id] } },
+  ],
   explainConnection: [
     (c) => c.statuses.explain(org, { from: id, to: '10.0.0.1', port: 22 }),
     { org_id: org, query: `from=${id}&to=10.0.0.1&port=22` },

@@ -235,6 +235,9 @@ export class Client {
     deliveries: this.#call('listWebhookDeliveries'),
   };
 
+  /** What a change would do, before it is written. */
+  readonly simulate = this.#send('simulateChanges');
+
   /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */
   readonly audit = { ...this.#pages('listAudit'), server: this.#call('listServerAudit') };
 

@@ -40,6 +40,7 @@ import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
+import { Preview } from './preview/preview.ts';
 import { processSlices } from './scheduling/time-slices.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
 import { startWatch } from './watch/service.ts';
@@ -304,6 +305,13 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       services: {
         store,
         convergence,
+        preview: new Preview({
+          log: store.log,
+          slices,
+          monotonic: () => performance.now(),
+          clock,
+          phase: config.phase,
+        }),
         streamQuota,
         sampler,
         receipts,

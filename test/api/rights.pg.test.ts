@@ -191,6 +191,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
+  simulateChanges: () => ({ body: { policy_tests: [] } }),
   explainConnection: async () => {
     const body = { public_key: unique(), tunnel_ip: '100.64.0.1' };
     const { id } = await holder.api.expect(201, 'POST', `${place.base}/devices`, body);

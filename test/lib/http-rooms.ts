@@ -15,7 +15,16 @@ export const httpRooms: Rooms = {
     why: 'the port; it knows nothing of what is served',
   },
   'server/http': {
-    may: ['server/limits', 'node', 'server/store/contract', 'server/convergence', 'server/identity', 'api', 'policy'],
+    may: [
+      'server/limits',
+      'node',
+      'server/store/contract',
+      'server/convergence',
+      'server/preview',
+      'server/identity',
+      'api',
+      'policy',
+    ],
     npm: service,
     node: true,
     why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',
@@ -56,6 +65,7 @@ export const httpRooms: Rooms = {
   'server/http/handlers': {
     may: [
       'server/explain',
+      'server/preview',
       'server/limits',
       'server/http/guard',
       'server/http/observe',

@@ -14,7 +14,8 @@ import { normalizeRules } from '../normalize.ts';
 import type { Packet } from '../packet.ts';
 import { printRange } from '../address.ts';
 import { hasAddress } from '../range.ts';
-import type { SecurityRule } from '../rule.ts';
+import type { PolicyGroup, SecurityRule, StoredRule } from '../rule.ts';
+import { policyAt } from '../time/policy-at.ts';
 import { policyDifference } from './policy-difference.ts';
 import type { Traffic, TrafficSet } from './traffic.ts';
 
@@ -59,6 +60,23 @@ const written = (set: TrafficSet): string[] =>
     return [each.protocol, ...(ports === undefined ? [] : [ports]), ...rangesOf(each)].join(' ');
   });
 
+/** The policy at a moment at which half of its rules with an end have ended. */
+function atMoment(policy: EffectivePolicy, seed: number): EffectivePolicy {
+  const ending = (rules: readonly StoredRule[]): readonly StoredRule[] =>
+    rules.map((each, i) =>
+      (i + seed) % 3 === 0 ? { ...each, expires_at: `2030-01-0${1 + ((i + seed) % 2)}T00:00:00Z` } : each,
+    );
+  const withEnds = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
+    groups.map((group) => ({ ...group, inbound: ending(group.inbound), outbound: ending(group.outbound) }));
+  const { guardrails } = policy;
+  const timed = {
+    ...policy,
+    groups: withEnds(policy.groups),
+    ...(guardrails && { guardrails: { forbid: withEnds(guardrails.forbid), require: withEnds(guardrails.require) } }),
+  };
+  return policyAt(timed, Date.parse('2030-01-01T12:00:00Z')).policy;
+}
+
 /** Of two moments of a fleet and of a policy. */
 const change = fc.record({
   before: guardedPolicy,
@@ -70,12 +88,12 @@ const change = fc.record({
 });
 
 describe('the difference of two policies', () => {
-  it('holds exactly the packets on which both decide differently, each once: 10,000 random packets with peers and guardrails', () => {
+  it('holds exactly the packets on which both decide differently, each once: 10,000 random packets with peers, guardrails and rules that expired', () => {
     let packets = 0;
     fc.assert(
       fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, packets: asked }) => {
-        const old = resolvePolicy(before, new Fleet(fleetBefore));
-        const now = resolvePolicy(same ? before : after, new Fleet(fleetAfter));
+        const old = atMoment(resolvePolicy(before, new Fleet(fleetBefore)), 0);
+        const now = atMoment(resolvePolicy(same ? before : after, new Fleet(fleetAfter)), same ? 1 : 0);
         const difference = policyDifference(canonicalize(old), canonicalize(now));
         for (const packet of asked) {
           packets += 1;

@@ -6,6 +6,7 @@ import type { DeviceId, GroupId } from '../ids.ts';
 import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
+import { policyAt } from '../time/policy-at.ts';
 import { SnapshotFleet } from './snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
 
@@ -91,11 +92,14 @@ export class DevicePolicies {
     const known = this.#byGroups.get(key.join('|'));
     if (known !== undefined) return known;
     const resolve = (some: readonly PolicyGroup[]): readonly PolicyGroup[] => some.map((group) => this.#resolve(group));
-    const resolved: EffectivePolicy = {
-      ...policy,
-      groups: resolve(policy.groups),
-      ...(policy.guardrails && { guardrails: { forbid: resolve(forbid), require: resolve(require) } }),
-    };
+    const { policy: resolved } = policyAt(
+      {
+        ...policy,
+        groups: resolve(policy.groups),
+        ...(policy.guardrails && { guardrails: { forbid: resolve(forbid), require: resolve(require) } }),
+      },
+      this.#snapshot.at,
+    );
     this.#byGroups.set(key.join('|'), resolved);
     return resolved;
   }

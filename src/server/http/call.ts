@@ -15,6 +15,7 @@ import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { Sampler } from '../convergence/sampler.ts';
+import type { Preview } from '../preview/preview.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
@@ -104,6 +105,7 @@ export type HandlerResult = ListResult | RecordResult;
 export interface Services {
   readonly store: Store;
   readonly convergence: Convergence;
+  readonly preview: Preview;
   /** For answers that are held back. */
   readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;

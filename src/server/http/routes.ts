@@ -19,6 +19,7 @@ import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
+import { simulateHandlers } from './handlers/simulate.ts';
 import { streamRoute, type StreamRouteOptions } from './handlers/stream-route.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
@@ -43,6 +44,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...changeHandlers,
   ...auditHandlers,
   ...webhookHandlers,
+  ...simulateHandlers,
 };
 
 export interface RouteOptions extends StreamRouteOptions {

@@ -2,7 +2,8 @@
 import type { GroupId } from '../../../policy/ids.ts';
 import type { GroupListProblem } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
-import { listLimit, type Phase } from '../contract/phase.ts';
+import { listProblems } from '../contract/change/list-problems.ts';
+import type { Phase } from '../contract/phase.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 
@@ -39,17 +40,8 @@ export async function checkList(
     oldList,
   }: { readonly user: string; readonly list: readonly GroupId[]; readonly oldList: readonly string[] },
 ): Promise<CheckedList> {
-  const allowed = listLimit[phase];
-  const problems: GroupListProblem[] = list.length > allowed ? [{ index: -1, code: 'too_many', allowed }] : [];
   const found = new Map((await tx.run(findGroups, [org, [...list, ...oldList]])).map((group) => [group.id, group]));
-  list.forEach((id, index) => {
-    const group = found.get(id);
-    if (group === undefined || (group.user_id !== null && group.user_id !== user))
-      problems.push({ index, code: 'unknown_group', group: id });
-    else if (group.is_default) problems.push({ index, code: 'default_group', group: id });
-    else if (group.guardrail !== null) problems.push({ index, code: 'guardrail', group: id });
-    else if (list.indexOf(id) < index) problems.push({ index, code: 'duplicate', group: id });
-  });
+  const problems = listProblems(list, { user, phase, find: (id) => found.get(id) });
   const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);
   if (ranges > quotas.device_ranges)
     problems.push({ index: -1, code: 'too_many_ranges', allowed: quotas.device_ranges, ranges });

@@ -1,0 +1,127 @@
+/** Owns what a change does in words: who gains and who loses what, named devices first, and where the present policy is not in force. */
+import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
+import { inForceTitles } from '../../api/enforcement/in-force.ts';
+import type { Line } from './changes.ts';
+import { shortId } from './short-id.ts';
+
+type NamedDevice = { readonly id: string; readonly hostname: string };
+
+const nameOf = ({ id, hostname }: NamedDevice): string => (hostname === '' ? shortId(id) : hostname);
+
+/** `web-1, web-2 and 8 more`; `total` where there are more than are named. */
+function names(devices: readonly NamedDevice[], most: number, total: number = devices.length): string {
+  const shown = devices.slice(0, most).map(nameOf);
+  const more = total - shown.length;
+  if (more > 0) return `${shown.join(', ')} and ${more} more`;
+  return shown.length < 2 ? shown.join('') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;
+}
+
+const protocolWords = {
+  any: 'any protocol',
+  tcp: 'tcp',
+  udp: 'udp',
+  icmp: 'ping',
+  icmpv6: 'ping (IPv6)',
+  other: 'other protocols',
+} as const satisfies { readonly [P in SimulatedTraffic['protocol']]: string };
+
+const mostPorts = 6;
+const mostRanges = 4;
+const mostDevices = 5;
+
+function portText(ports: SimulatedTraffic['ports'] = []): string {
+  const [first] = ports;
+  if (first === undefined || (first.from === 0 && first.to === 65_535)) return '';
+  const shown = ports.slice(0, mostPorts).map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
+  const more = ports.length - shown.length;
+  return ` ${shown.join(', ')}${more > 0 ? ` and ${more} more ranges` : ''}`;
+}
+
+function rangeText(ranges: readonly string[]): string {
+  const v4 = ranges.includes('0.0.0.0/0');
+  const v6 = ranges.includes('::/0');
+  if (v4 && v6) return 'any address';
+  const named = ranges.map((range) =>
+    range === '0.0.0.0/0' ? 'any IPv4 address' : range === '::/0' ? 'any IPv6 address' : range,
+  );
+  const more = named.length - mostRanges;
+  return `${named.slice(0, mostRanges).join(', ')}${more > 0 ? ` and ${more} more ranges` : ''}`;
+}
+
+/** `web-1 and web-2`, or `10.0.0.0/8 (among them web-1)`. */
+export function farText({ ranges, devices, device_count, others }: SimulatedTraffic['far']): string {
+  if (!others && device_count > 0) return names(devices, mostDevices, device_count);
+  const text = rangeText(ranges);
+  if (device_count === 0 || text === 'any address') return text;
+  return `${text} (among them ${names(devices, mostDevices, device_count)})`;
+}
+
+const trafficText = ({ protocol, ports }: SimulatedTraffic): string => `${protocolWords[protocol]}${portText(ports)}`;
+
+/** What the devices do from now on, or no longer do. */
+function sentence(kind: 'gained' | 'lost', devices: readonly NamedDevice[], traffic: SimulatedTraffic): string {
+  const who = names(devices, mostDevices);
+  const [what, far] = [trafficText(traffic), farText(traffic.far)];
+  const isOne = devices.length === 1;
+  if (traffic.direction === 'inbound') {
+    if (kind === 'gained') return `${who} ${isOne ? 'accepts' : 'accept'} ${what} from ${far}`;
+    return `${who} no longer ${isOne ? 'accepts' : 'accept'} ${what} from ${far}`;
+  }
+  return kind === 'gained'
+    ? `${who} can connect to ${far} by ${what}`
+    : `${who} can no longer connect to ${far} by ${what}`;
+}
+
+/** Equal for the same traffic on another device. */
+const trafficKey = ({ device: _device, ...traffic }: SimulatedTraffic): string => JSON.stringify(traffic);
+
+function linesOf(kind: 'gained' | 'lost', entries: readonly SimulatedTraffic[]): readonly Line[] {
+  const alike = new Map<string, { readonly traffic: SimulatedTraffic; readonly devices: NamedDevice[] }>();
+  for (const traffic of entries) {
+    const known = alike.get(trafficKey(traffic));
+    if (known === undefined) alike.set(trafficKey(traffic), { traffic, devices: [traffic.device] });
+    else known.devices.push(traffic.device);
+  }
+  const isNamed = ({ traffic: { far } }: { readonly traffic: SimulatedTraffic }): number =>
+    far.device_count > 0 && !far.others ? 0 : 1;
+  return [...alike.values()]
+    .toSorted((a, b) => isNamed(a) - isNamed(b))
+    .map(({ traffic, devices }): Line => [kind === 'gained' ? '+' : '-', sentence(kind, devices, traffic)]);
+}
+
+/** One line for each thing that devices gain or lose; those that do the same share a line. */
+export const trafficLines = ({ gained, lost }: Pick<Simulation, 'gained' | 'lost'>): readonly Line[] => [
+  ...linesOf('gained', gained),
+  ...linesOf('lost', lost),
+];
+
+const countText = (count: number): string => (count === 1 ? '1 device' : `${count} devices`);
+
+/** `2 devices gain access, 1 loses access.`, or that nothing changes. */
+export function trafficSummary({ affected, gained, lost }: Pick<Simulation, 'affected' | 'gained' | 'lost'>): string {
+  if (affected === 0) return 'No device admits anything else than now.';
+  const count = (entries: readonly SimulatedTraffic[]): number => new Set(entries.map(({ device }) => device.id)).size;
+  const [more, less] = [count(gained), count(lost)];
+  if (more + less === 0) return `The rules of ${countText(affected)} change, and they admit the same as now.`;
+  const parts = [
+    ...(more > 0 ? [`${countText(more)} ${more === 1 ? 'admits' : 'admit'} more`] : []),
+    ...(less > 0 ? [`${countText(less)} ${less === 1 ? 'admits' : 'admit'} less`] : []),
+  ];
+  return `${parts.join(', ')}.`;
+}
+
+/** Where the policy that the change is compared with is not in force; undefined where it is everywhere. */
+export function notInForceNote({
+  in_force,
+  gained,
+  lost,
+}: Pick<Simulation, 'in_force' | 'gained' | 'lost'>): string | undefined {
+  const hostnames = new Map([...gained, ...lost].map(({ device }) => [device.id as string, device.hostname]));
+  const devices = Object.entries(in_force).flatMap(([id, word]) =>
+    word === 'yes' ? [] : [`${nameOf({ id, hostname: hostnames.get(id) ?? '' })} (${inForceTitles[word]})`],
+  );
+  if (devices.length === 0) return undefined;
+  const more = devices.length - mostDevices;
+  const shown = `${devices.slice(0, mostDevices).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return `The present policy is not in force on ${shown}: there the change may do more than this shows.`;
+}

@@ -1,0 +1,224 @@
+/** Owns the operation that simulates a change (reference 4.16): it validates what would be written, and writes nothing. */
+import type { RequestProblem } from '../../../api/codes.ts';
+import type { InForce } from '../../../api/enforcement/in-force.ts';
+import { pathFor } from '../../../api/paths.ts';
+import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
+import { isObject } from '../../../policy/json.ts';
+import type { PolicySnapshot } from '../../../policy/snapshot/snapshot.ts';
+import { placeholderId } from '../../preview/planned-change.ts';
+import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
+import { listProblems } from '../../store/contract/change/list-problems.ts';
+import { StoreError } from '../../store/contract/errors.ts';
+import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
+import { lengthsOf, type Call, type Handler, type Services } from '../call.ts';
+import { applicationProblem, groupProblem, HttpError, invalid, refuse } from '../errors.ts';
+import { decideRights, type Role } from '../guard/rights.ts';
+import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
+import { refuseEverything } from './guardrails.ts';
+
+type Simulate = Call<'simulateChanges'>;
+
+/** Records that are read at a time. */
+const readAtOnce = 16;
+
+async function inParts<T, R>(items: readonly T[], read: (item: T) => Promise<R | undefined>): Promise<R[]> {
+  const found: R[] = [];
+  for (let from = 0; from < items.length; from += readAtOnce) {
+    const part = await Promise.all(items.slice(from, from + readAtOnce).map(read));
+    for (const one of part) if (one !== undefined) found.push(one);
+  }
+  return found;
+}
+
+const orAbsent = (error: unknown): undefined => {
+  if (error instanceof StoreError && error.code === 'not_found') return undefined;
+  throw error;
+};
+
+/** The records that the body names, as the caller may see them. */
+async function knownRecords(call: Simulate, { store }: Services, before: PolicySnapshot): Promise<KnownRecords> {
+  const { org_id } = call.params;
+  const named = namedIn(call.body);
+  const groupIds = [...named.groups, ...named.deletes.map(parseGroupId)].filter((id) => before.groups.has(id));
+  const deviceIds = [...named.devices, ...named.deletes.map(parseDeviceId)].filter((id) => before.devices.has(id));
+  const reader = call.principal.user_id;
+  const groups = await inParts(groupIds, (id) => store.groups.get(org_id, id, { reader }).catch(orAbsent));
+  const devices = await inParts(deviceIds, (id) => store.devices.get(org_id, id).catch(orAbsent));
+  return {
+    groups: new Map(groups.map(({ id, record }) => [id, record])),
+    devices: new Map(devices.map(({ id, record }) => [id, record])),
+  };
+}
+
+/** Whether the caller could write each of these records: 403 as the write itself would answer. */
+function checkRights(
+  { principal, subjects }: Simulate,
+  { groups, devices, deletes }: ChangeBody,
+  known: KnownRecords,
+): void {
+  const roles: readonly Role[] = subjects.byOwner === true ? ['member', 'owner'] : ['member'];
+  const me = principal.user_id;
+  const need = (id: Parameters<typeof decideRights>[0], owner: string | undefined, own: Role): void => {
+    const held = new Set<Role>(owner === me ? [...roles, own] : roles);
+    if (decideRights(id, held, { organizationOwned: owner === undefined, ownDevice: false }) !== 'yes')
+      throw new HttpError('forbidden', 'You do not have permission to do this.');
+  };
+  const ofGroup = (id: 'updateSecurityGroup' | 'deleteSecurityGroup', group: GroupRecord): void =>
+    need(id, group.user_id, 'owning_user');
+  for (const one of groups) {
+    if (one.type === 'update') ofGroup('updateSecurityGroup', one.now as GroupRecord);
+    else if (one.user_id === undefined) need('createSecurityGroup', undefined, 'owning_user');
+  }
+  for (const { kind, id } of deletes) {
+    if (kind === 'device') need('deleteDevice', known.devices.get(id)?.user_id, 'device_user');
+    else ofGroup('deleteSecurityGroup', known.groups.get(id) as GroupRecord);
+  }
+  for (const { now, patch } of devices) {
+    need('updateDevice', now.user_id, 'device_user');
+    if (subjects.byOwner !== true) checkOwners(now as DeviceRecord, patch);
+  }
+}
+
+const isSameList = (a: readonly string[] = [], b: readonly string[] = []): boolean => a.join(' ') === b.join(' ');
+
+/** What only owners change of a device: what stands may be said again. */
+function checkOwners(now: DeviceRecord, patch: Readonly<Partial<DeviceRecord>>): void {
+  if (patch.labels !== undefined && !isSameList(patch.labels, now.labels))
+    throw new StoreError({ code: 'labels_by_owner' });
+  const moves =
+    (patch.tunnel_ip !== undefined && patch.tunnel_ip !== now.tunnel_ip) ||
+    (patch.addresses !== undefined && !isSameList(patch.addresses, now.addresses));
+  if (moves && (now.labels ?? []).length > 0) throw new StoreError({ code: 'address_by_owner' });
+}
+
+const within = (here: string, problems: readonly RequestProblem[]): RequestProblem[] =>
+  problems.map((problem) => ({ ...problem, pointer: `${here}${problem.pointer}` }));
+
+/** Problems that only show beside the other records: lists that name groups, and groups that may not apply by label. */
+function recordProblems(
+  { groups, devices, deletes }: ChangeBody,
+  before: PolicySnapshot,
+  { preview }: Services,
+): RequestProblem[] {
+  const { phase } = preview;
+  const gone = new Set<string>(deletes.map(({ id }) => id));
+  const made = new Map(groups.map((one, index) => [one.id ?? placeholderId(index), one]));
+  const find = (id: string) => {
+    const planned = made.get(parseGroupId(id));
+    if (planned?.type === 'create')
+      return { user_id: planned.user_id ?? null, is_default: false, guardrail: planned.group.guardrail ?? null };
+    const stored = gone.has(id) ? undefined : before.groups.get(parseGroupId(id));
+    return (
+      stored && {
+        user_id: stored.user_id ?? null,
+        is_default: stored.isDefault,
+        guardrail: stored.group.guardrail ?? null,
+      }
+    );
+  };
+  const ofLists = devices.flatMap(({ now, patch }, index) => {
+    const problems =
+      patch.security_groups === undefined
+        ? []
+        : listProblems(patch.security_groups, { user: now.user_id, phase, find });
+    return within(`/devices/${index}`, problems.map(groupProblem));
+  });
+  const ofGroups = groups.flatMap((one, index) => {
+    const { applies_to = [], guardrail } = one.group;
+    const fields = [
+      ...(applies_to.length > 0 ? ['applies_to'] : []),
+      ...(one.type === 'create' && guardrail !== undefined ? ['guardrail'] : []),
+    ];
+    const owner = one.type === 'create' ? one.user_id : one.now.user_id;
+    const why =
+      owner !== undefined
+        ? 'user_group'
+        : phase !== 3
+          ? 'phase'
+          : one.type === 'update' && one.now.is_default === true
+            ? 'default_group'
+            : undefined;
+    return why === undefined
+      ? []
+      : within(
+          `/security_groups/${index}`,
+          fields.map((field) => ({ pointer: `/${field}`, ...applicationProblem[why] })),
+        );
+  });
+  return [...ofLists, ...ofGroups];
+}
+
+/** 422 for guardrails that leave nothing of a direction. */
+function refuseVoid({ groups }: ChangeBody): void {
+  for (const [index, one] of groups.entries()) {
+    const now = one.type === 'update' ? one.now : undefined;
+    if ((one.group.guardrail ?? now?.guardrail) !== 'forbid') continue;
+    try {
+      refuseEverything({ ...now, ...one.group });
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      throw invalid(within(`/security_groups/${index}`, error.extras.errors ?? []));
+    }
+  }
+}
+
+/** What the body says, judged as it would be written. */
+function readPlan(call: Simulate, services: Services, known: KnownRecords, before: PolicySnapshot): ChangeBody {
+  const { deletes } = namedIn(call.body);
+  const gone = new Set(deletes);
+  // A device that a group named before may be gone since.
+  const named = JSON.stringify([...known.groups.values()]);
+  const { changes, ...found } = readChanges(call.body, known, {
+    organization: call.params.org_id,
+    caller: call.principal.user_id,
+    limits: services.limits,
+    lengths: lengthsOf(services.limits),
+    knowsDevice: (id) =>
+      (before.devices.has(parseDeviceId(id)) && !gone.has(id)) || named.includes(`"device_id":"${id}"`),
+  });
+  checkRights(call, changes, known);
+  refuse(found);
+  if (services.preview.phase === 1 && changes.groups.some(({ type }) => type === 'create'))
+    throw new StoreError({ code: 'phase_forbids' });
+  const problems = recordProblems(changes, before, services);
+  if (problems.length > 0) throw invalid(problems);
+  if (call.query.force !== true) refuseVoid(changes);
+  return changes;
+}
+
+/** The enforcement of devices that there are now. */
+async function enforcementOf(call: Simulate, { convergence }: Services, page: readonly AffectedDevice[]) {
+  const survey = await convergence.survey(call.params.org_id);
+  const ids = page.map(({ id }) => id).filter((id) => survey.devices.has(id));
+  const statuses = await survey.enforcementStatuses(ids);
+  return new Map<DeviceId, InForce>(statuses.map(({ device_id, in_force }) => [device_id, in_force]));
+}
+
+const simulate: Handler<'simulateChanges'> = async (given, services) => {
+  const { policy_tests, ...body } = isObject(given.body)
+    ? { policy_tests: undefined, ...given.body }
+    : { policy_tests: undefined };
+  const call = { ...given, body: isObject(given.body) ? body : given.body };
+  if (policy_tests === undefined || Object.keys(body).length > 0) refuse(shapeProblems(call.body));
+  const { org_id } = call.params;
+  const before = await services.preview.read(org_id);
+  const known = await knownRecords(call, services, before);
+  const plan = readPlan(call, services, known, before);
+  const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan);
+  const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;
+  const first = after === undefined ? 0 : affected.findIndex(({ id }) => id > after);
+  const page = first < 0 ? [] : affected.slice(first, first + limit);
+  const inForce = await enforcementOf(call, services, page);
+  const last = page.at(-1);
+  const next =
+    last !== undefined && last !== affected.at(-1)
+      ? `${pathFor('simulateChanges', { org_id })}?limit=${limit}&after=${last.id}${force === true ? '&force=true' : ''}`
+      : undefined;
+  return {
+    kind: 'record',
+    json: writeSimulation({ revision, affected: affected.length, page, inForce, warnings, tests }),
+    ...(next !== undefined && { next }),
+  };
+};
+
+export const simulateHandlers = { simulateChanges: simulate } as const;

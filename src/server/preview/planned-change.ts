@@ -1,0 +1,71 @@
+/** Owns what a planned change makes of a snapshot: records as they would be written, laid over the organization as it is. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
+import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
+import { overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+
+/** A change that was read and found valid. Every record is named at most once. */
+export interface PlannedChange {
+  readonly groups: readonly PlannedGroup[];
+  readonly devices: readonly PlannedDevice[];
+  readonly deletes: readonly (
+    | { readonly kind: 'security-groups'; readonly id: GroupId }
+    | { readonly kind: 'device'; readonly id: DeviceId }
+  )[];
+}
+
+/** `group` are the fields that are written; the others stay as they are `now`. */
+export type PlannedGroup =
+  | {
+      readonly type: 'create';
+      readonly id: GroupId | undefined;
+      readonly user_id?: string | undefined;
+      readonly group: object;
+    }
+  | { readonly type: 'update'; readonly id: GroupId; readonly group: object; readonly now: SecurityGroup };
+
+export interface PlannedDevice {
+  readonly id: DeviceId;
+  readonly patch: object;
+  readonly now: Device;
+}
+
+/** The id of a new group that the change gives none: its place in the change, in a range that no real id has. */
+export const placeholderId = (index: number): GroupId =>
+  parseGroupId(`00000000-0000-0000-0000-${index.toString(16).padStart(12, '0')}`);
+
+/** Fields of a record that decide nothing and that the policy core does not know. */
+function groupRecord(planned: PlannedGroup, index: number): object {
+  if (planned.type === 'update') return { ...planned.now, ...planned.group };
+  const { id = placeholderId(index), user_id, group } = planned;
+  return { id, ...(user_id !== undefined && { user_id }), ...group };
+}
+
+/** A deleted group leaves the lists of the devices that name it. */
+function withoutGroups(before: PolicySnapshot, gone: ReadonlySet<GroupId>): SnapshotChange[] {
+  if (gone.size === 0) return [];
+  const changes: SnapshotChange[] = [];
+  for (const device of before.devices.values()) {
+    const list = device.list.filter((id) => !gone.has(id));
+    if (list.length < device.list.length) changes.push({ kind: 'device', id: device.id, device: { ...device, list } });
+  }
+  return changes;
+}
+
+/** The organization as it would be. */
+export function plannedSnapshot(before: PolicySnapshot, { groups, devices, deletes }: PlannedChange): PolicySnapshot {
+  const written = overlay(before, [
+    ...groups.map((group, index) => groupChange(groupRecord(group, index))),
+    ...devices.map(({ now, patch }) => deviceChange({ ...now, ...patch })),
+  ]);
+  const goneGroups = new Set(deletes.flatMap(({ kind, id }) => (kind === 'security-groups' ? [id] : [])));
+  return overlay(written, [
+    ...withoutGroups(written, goneGroups),
+    ...deletes.map((deleted): SnapshotChange =>
+      deleted.kind === 'device'
+        ? { kind: 'device', id: deleted.id, device: undefined }
+        : { kind: 'group', id: deleted.id, group: undefined },
+    ),
+  ]);
+}
