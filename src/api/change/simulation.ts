@@ -106,11 +106,11 @@ export const Simulation = Type.Object(
 );
 export type Simulation = Wire<typeof Simulation>;
 
-export const SimulateBody = Type.Object(
+const SimulateBody = Type.Object(
   {
     ...ChangeSetBody.properties,
     policy_tests: Type.Optional(
-      Type.Array(Type.Object({ name: Type.String() }, strict), {
+      Type.Array(Type.Object({ name: Type.Optional(Type.String()) }, strict), {
         description: 'Policy tests to run instead of the stored ones.',
       }),
     ),
@@ -124,7 +124,7 @@ export const SimulateBody = Type.Object(
   },
 );
 
-export const SimulateQuery = Type.Object(
+const SimulateQuery = Type.Object(
   {
     ...PageQuery.properties,
     force: Type.Optional(

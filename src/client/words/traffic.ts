@@ -49,7 +49,7 @@ function rangeText(ranges: readonly string[]): string {
 }
 
 /** `web-1 and web-2`, or `10.0.0.0/8 (among them web-1)`. */
-export function farText({ ranges, devices, device_count, others }: SimulatedTraffic['far']): string {
+function farText({ ranges, devices, device_count, others }: SimulatedTraffic['far']): string {
   if (!others && device_count > 0) return names(devices, mostDevices, device_count);
   const text = rangeText(ranges);
   if (device_count === 0 || text === 'any address') return text;
