@@ -115,4 +115,4 @@ export function promised(id: OperationId, role: Role): Cell {
 export const judged = Object.keys(table) as readonly OperationId[];
 
 /** What a read-only token may do besides the operations asked by GET (reference 2.7). */
-export const readByPost: readonly OperationId[] = ['watchEvents'];
+export const readByPost: readonly OperationId[] = ['watchEvents', 'simulateChanges'];

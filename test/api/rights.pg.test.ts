@@ -191,7 +191,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
-  simulateChanges: () => ({ body: { policy_tests: [] } }),
+  simulateChanges: () => ({ body: { security_groups: [] } }),
   explainConnection: async () => {
     const body = { public_key: unique(), tunnel_ip: '100.64.0.1' };
     const { id } = await holder.api.expect(201, 'POST', `${place.base}/devices`, body);
@@ -294,7 +294,7 @@ async function attempt(id: OperationId, role: Role, kind: 'first' | 'second', by
 const expected = (cell: Cell): readonly [string, string] =>
   cell === 'orgs' || cell === 'itself' ? ['yes', 'no'] : [cell, cell];
 
-/** Whether a read-only token may do it: what is asked by GET, and the stream. */
+/** Whether a read-only token may do it: what is asked by GET, the stream, and simulations. */
 const reads = (id: OperationId): boolean =>
   readByPost.includes(id) || described.some((one) => one.id === id && one.method === 'get');
 

@@ -106,24 +106,6 @@ export const Simulation = Type.Object(
 );
 export type Simulation = Wire<typeof Simulation>;
 
-const SimulateBody = Type.Object(
-  {
-    ...ChangeSetBody.properties,
-    policy_tests: Type.Optional(
-      Type.Array(Type.Object({ name: Type.Optional(Type.String()) }, strict), {
-        description: 'Policy tests to run instead of the stored ones.',
-      }),
-    ),
-  },
-  {
-    ...strict,
-    $id: 'SimulateBody',
-    title: 'SimulateBody',
-    description: `At most ${limits.changeSetRecords} records in all lists together.`,
-    examples: [{ devices: [{ id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', labels: ['database'] }] }],
-  },
-);
-
 const SimulateQuery = Type.Object(
   {
     ...PageQuery.properties,
@@ -140,7 +122,7 @@ export const simulationRows = {
     tag: 'security groups',
     summary: 'Tell who would gain and lose what by a change, without writing it',
     query: SimulateQuery,
-    body: SimulateBody,
+    body: ChangeSetBody,
     bodySize: 'rules',
     bodyReader: 'handler',
     answer: Simulation,

@@ -31,7 +31,10 @@ const actorOf = ({ by, principal }: Pick<Call<'applyChanges'>, 'by' | 'principal
 });
 
 /** The records that a body names, as the caller may see them. The store judges again what it finds when it writes. */
-async function knownRecords(call: Call<'applyChanges'>, { store }: Services): Promise<KnownRecords> {
+export async function knownRecords(
+  call: Pick<Call<'applyChanges'>, 'params' | 'body' | 'principal'>,
+  { store }: Pick<Services, 'store'>,
+): Promise<KnownRecords> {
   const { org_id } = call.params;
   const named = namedIn(call.body);
   const reader = groupReader(call.principal);
@@ -55,6 +58,7 @@ function readBody(
     caller: call.principal.user_id,
     limits: services.limits,
     lengths: lengthsOf(services.limits),
+    now: services.clock(),
     ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });
   refuse(found);
@@ -74,7 +78,7 @@ const setOf = ({ groups, devices, deletes }: ChangeBody): NewChangeSet => ({
 });
 
 /** 422 for guardrails that leave nothing of a direction. */
-function refuseVoid({ groups }: ChangeBody): void {
+export function refuseVoid({ groups }: ChangeBody): void {
   for (const [index, one] of groups.entries()) {
     const now = one.type === 'update' ? one.now : undefined;
     if ((one.group.guardrail ?? now?.guardrail) !== 'forbid') continue;

@@ -1,9 +1,9 @@
 /** Owns the operation that simulates a change (reference 4.16): it validates what would be written, and writes nothing. */
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { InForce } from '../../../api/enforcement/in-force.ts';
+import type { SecurityGroup } from '../../../api/group.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
-import { isObject } from '../../../policy/json.ts';
 import type { PolicySnapshot } from '../../../policy/snapshot/snapshot.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
@@ -11,44 +11,13 @@ import { listProblems } from '../../store/contract/change/list-problems.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import { lengthsOf, type Call, type Handler, type Services } from '../call.ts';
-import { applicationProblem, groupProblem, HttpError, invalid, refuse } from '../errors.ts';
+import { HttpError, invalid, refuse } from '../errors.ts';
 import { decideRights, type Role } from '../guard/rights.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
-import { refuseEverything } from './guardrails.ts';
+import { applicationProblem, groupProblem } from '../store-problems.ts';
+import { knownRecords, refuseVoid } from './changes.ts';
 
 type Simulate = Call<'simulateChanges'>;
-
-/** Records that are read at a time. */
-const readAtOnce = 16;
-
-async function inParts<T, R>(items: readonly T[], read: (item: T) => Promise<R | undefined>): Promise<R[]> {
-  const found: R[] = [];
-  for (let from = 0; from < items.length; from += readAtOnce) {
-    const part = await Promise.all(items.slice(from, from + readAtOnce).map(read));
-    for (const one of part) if (one !== undefined) found.push(one);
-  }
-  return found;
-}
-
-const orAbsent = (error: unknown): undefined => {
-  if (error instanceof StoreError && error.code === 'not_found') return undefined;
-  throw error;
-};
-
-/** The records that the body names, as the caller may see them. */
-async function knownRecords(call: Simulate, { store }: Services, before: PolicySnapshot): Promise<KnownRecords> {
-  const { org_id } = call.params;
-  const named = namedIn(call.body);
-  const groupIds = [...named.groups, ...named.deletes.map(parseGroupId)].filter((id) => before.groups.has(id));
-  const deviceIds = [...named.devices, ...named.deletes.map(parseDeviceId)].filter((id) => before.devices.has(id));
-  const reader = call.principal.user_id;
-  const groups = await inParts(groupIds, (id) => store.groups.get(org_id, id, { reader }).catch(orAbsent));
-  const devices = await inParts(deviceIds, (id) => store.devices.get(org_id, id).catch(orAbsent));
-  return {
-    groups: new Map(groups.map(({ id, record }) => [id, record])),
-    devices: new Map(devices.map(({ id, record }) => [id, record])),
-  };
-}
 
 /** Whether the caller could write each of these records: 403 as the write itself would answer. */
 function checkRights(
@@ -148,33 +117,25 @@ function recordProblems(
   return [...ofLists, ...ofGroups];
 }
 
-/** 422 for guardrails that leave nothing of a direction. */
-function refuseVoid({ groups }: ChangeBody): void {
-  for (const [index, one] of groups.entries()) {
-    const now = one.type === 'update' ? one.now : undefined;
-    if ((one.group.guardrail ?? now?.guardrail) !== 'forbid') continue;
-    try {
-      refuseEverything({ ...now, ...one.group });
-    } catch (error) {
-      if (!(error instanceof HttpError)) throw error;
-      throw invalid(within(`/security_groups/${index}`, error.extras.errors ?? []));
-    }
-  }
-}
+/** The devices that the rules of a group name as peers. */
+const devicesNamed = ({ inbound_rules = [], outbound_rules = [] }: GroupRecord | SecurityGroup): readonly string[] =>
+  [...inbound_rules, ...outbound_rules].flatMap(({ peers = [] }) =>
+    peers.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : [])),
+  );
 
 /** What the body says, judged as it would be written. */
 function readPlan(call: Simulate, services: Services, known: KnownRecords, before: PolicySnapshot): ChangeBody {
   const { deletes } = namedIn(call.body);
   const gone = new Set(deletes);
   // A device that a group named before may be gone since.
-  const named = JSON.stringify([...known.groups.values()]);
+  const named = new Set([...known.groups.values()].flatMap(devicesNamed));
   const { changes, ...found } = readChanges(call.body, known, {
     organization: call.params.org_id,
     caller: call.principal.user_id,
     limits: services.limits,
     lengths: lengthsOf(services.limits),
-    knowsDevice: (id) =>
-      (before.devices.has(parseDeviceId(id)) && !gone.has(id)) || named.includes(`"device_id":"${id}"`),
+    now: services.clock(),
+    knowsDevice: (id) => (before.devices.has(parseDeviceId(id)) && !gone.has(id)) || named.has(id),
   });
   checkRights(call, changes, known);
   refuse(found);
@@ -194,15 +155,13 @@ async function enforcementOf(call: Simulate, { convergence }: Services, page: re
   return new Map<DeviceId, InForce>(statuses.map(({ device_id, in_force }) => [device_id, in_force]));
 }
 
-const simulate: Handler<'simulateChanges'> = async (given, services) => {
-  const { policy_tests, ...body } = isObject(given.body)
-    ? { policy_tests: undefined, ...given.body }
-    : { policy_tests: undefined };
-  const call = { ...given, body: isObject(given.body) ? body : given.body };
-  if (policy_tests === undefined || Object.keys(body).length > 0) refuse(shapeProblems(call.body));
+const simulate: Handler<'simulateChanges'> = async (call, services) => {
+  const { problems, more } = shapeProblems(call.body);
+  // A change of nothing is no mistake here.
+  refuse({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
   const { org_id } = call.params;
   const before = await services.preview.read(org_id);
-  const known = await knownRecords(call, services, before);
+  const known = await knownRecords(call, services);
   const plan = readPlan(call, services, known, before);
   const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan);
   const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;

@@ -84,6 +84,8 @@ export interface ReadChangesOptions {
   readonly lengths: TextLengths;
   /** Whether the organization has this device, for the peers of rules. Absent: nobody is asked. */
   readonly knowsDevice?: (id: string) => boolean;
+  /** When it is written, in milliseconds since the epoch: rules must not have expired by then. */
+  readonly now: number;
 }
 
 const listOf = (body: unknown, name: ChangeList): readonly unknown[] => {
@@ -154,11 +156,12 @@ class Reading {
     if (is_default !== undefined && is_default !== (now?.is_default ?? false))
       this.#add(at(here, 'is_default'), 'contradiction', 'Which group is the default group cannot be changed.');
     const owner = this.#owner(user_id, now, at(here, 'user_id'));
-    const { limits, organization: org_id, knowsDevice } = this.#o;
+    const { limits, organization: org_id, knowsDevice, now: writtenAt } = this.#o;
     const { group, ...found } = readGroup(said, {
       mode: now === undefined ? 'create' : 'update',
       org_id,
       limits,
+      now: writtenAt,
       ...(now !== undefined && {
         stored: {
           inbound_rules: now.inbound_rules ?? [],
