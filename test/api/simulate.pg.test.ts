@@ -64,7 +64,7 @@ describe('the simulation of a change', () => {
       devices: [{ id: ci.id, labels: ['ci'] }],
     });
     expect(answer).toMatchObject({ revision: before, affected: 2, warnings: [], tests: [] });
-    expect(answer.devices).toEqual([db1.id, db2.id].toSorted());
+    expect(answer.devices).toEqual(([db1.id, db2.id] as string[]).toSorted());
     expect(inWords(answer.gained).toSorted()).toEqual([
       'db-1 inbound tcp 5432-5432 100.64.0.4 = ci-1',
       'db-2 inbound tcp 5432-5432 100.64.0.4 = ci-1',
@@ -104,7 +104,7 @@ describe('the simulation of a change', () => {
       inbound_rules: [tcp(23)],
     });
     const answer = await simulate(place, { delete: [postgres.id] });
-    const opened = [db1.id, db2.id].toSorted();
+    const opened = ([db1.id, db2.id] as string[]).toSorted();
     const devicesOf = ({ devices }: Json): string[] => (devices as string[]).toSorted();
     expect(answer.warnings.map((each: Json) => [each.code, each.pointer, devicesOf(each)])).toEqual([
       ['would_open', '', opened],

@@ -35,7 +35,7 @@ function checkRights(
   const ofGroup = (id: 'updateSecurityGroup' | 'deleteSecurityGroup', group: GroupRecord): void =>
     need(id, group.user_id, 'owning_user');
   for (const one of groups) {
-    if (one.type === 'update') ofGroup('updateSecurityGroup', one.now as GroupRecord);
+    if (one.type === 'update') ofGroup('updateSecurityGroup', one.now);
     else if (one.user_id === undefined) need('createSecurityGroup', undefined, 'owning_user');
   }
   for (const { kind, id } of deletes) {
@@ -44,7 +44,7 @@ function checkRights(
   }
   for (const { now, patch } of devices) {
     need('updateDevice', now.user_id, 'device_user');
-    if (subjects.byOwner !== true) checkOwners(now as DeviceRecord, patch);
+    if (subjects.byOwner !== true) checkOwners(now, patch);
   }
 }
 
