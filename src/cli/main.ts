@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { addAgentCommands } from './agent/command.ts';
 import { runIfAgent } from './agent/run.ts';
 import { clientFamilies } from './client-commands.ts';
+import { commonOptionsHelp, shortHelp } from './command-line/client-command.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { readCommandWords } from './command-line/unknown-command.ts';
 import { addLabCommands } from './lab/command.ts';
@@ -38,15 +39,19 @@ First steps:
   $ ringfence org create acme               # an organization of your own
   $ ringfence key create                    # a key that lets devices join
   $ ringfence group create web --in https --applies-to label:web
-  $ ringfence status                        # is it in force, and where not?`;
+  $ ringfence status                        # is it in force, and where not?
+
+Options of every command: ringfence help options`;
 
 function build(args: readonly string[]): Command {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
     .version(programVersion, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
+    // After a command, `-v` is the command's own.
+    .enablePositionalOptions()
     .showSuggestionAfterError(true)
-    .configureHelp({ showGlobalOptions: false })
+    .configureHelp(shortHelp)
     .addHelpText('after', firstSteps)
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
@@ -84,7 +89,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 try {
-  if (!(await runIfAgent(process.argv.slice(2)))) {
+  if (process.argv.slice(2).join(' ') === 'help options') {
+    process.stdout.write(commonOptionsHelp());
+  } else if (!(await runIfAgent(process.argv.slice(2)))) {
     const program = build(process.argv.slice(2));
     dropRefusals(program, process.env);
     await program.parseAsync([...readCommandWords(program, process.argv.slice(2))], { from: 'user' });

@@ -1,7 +1,7 @@
 /** Owns how the process takes connections: its certificate, its port, how many there may be, and how they end. */
 import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
-import type { AddressInfo } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import type { Log } from './http/observe/log.ts';
@@ -73,14 +73,30 @@ export async function listen(app: FastifyInstance, config: ServerConfig): Promis
   } catch (error) {
     if (!isSystemError(error)) throw error;
     const shown = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-    const why = error.code === 'EADDRINUSE' ? 'another program already uses this address' : error.message;
-    throw new StartError([`cannot listen on ${shown}: ${why}`]);
+    if (error.code !== 'EADDRINUSE') throw new StartError([`cannot listen on ${shown}: ${error.message}`]);
+    const free = await freePort(host, port);
+    const hint = free === undefined ? '' : `; try --listen ${shown.replace(/:\d+$/, `:${free}`)}`;
+    throw new StartError([`cannot listen on ${shown}: another program already uses this address${hint}`]);
   }
   const { address, port: taken, family } = app.server.address() as AddressInfo;
   const reachable = address === '::' || address === '0.0.0.0' ? 'localhost' : address;
   const scheme = config.tlsCert === undefined ? 'http' : 'https';
   return `${scheme}://${family === 'IPv6' && reachable !== 'localhost' ? `[${reachable}]` : reachable}:${taken}`;
 }
+
+/** A port near the one that is taken: 8090 for 8080. */
+async function freePort(host: string, taken: number): Promise<number | undefined> {
+  const candidates = Array.from({ length: 10 }, (_, index) => taken + 10 * (index + 1));
+  for (const port of candidates.filter((one) => one <= 65_535)) if (await isFree(host, port)) return port;
+  return undefined;
+}
+
+const isFree = (host: string, port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(false));
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(true)));
+  });
 
 /** For `localhost`, Fastify opens a second server for the other family, whose connections have no bounds. So the server listens at one address. */
 export async function oneAddress(

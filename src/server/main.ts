@@ -1,6 +1,7 @@
 /** Owns the command `ringfence server`: one process that serves, or one that watches over several, until it is told to stop. */
 import { once } from 'node:events';
-import { createLog } from './http/observe/log.ts';
+import { createLog, type Log } from './http/observe/log.ts';
+import { terminalLog } from './http/observe/terminal-log.ts';
 import { serverConfig, type ServerConfig } from './options/config.ts';
 import { describeConfig } from './options/describe.ts';
 import type { ServerValues } from './options/server-options.ts';
@@ -21,7 +22,7 @@ interface Announcement {
 
 /** What the operator sees when all went well. */
 function announce(server: Running, config: ServerConfig, { say, terminal }: Announcement): void {
-  say(`Ringfence is ready, phase ${config.phase}.`);
+  say(config.phase === 3 ? 'Ringfence is ready.' : `Ringfence is ready, in phase ${config.phase}.`);
   say(`  UI    ${server.url}/ui/`);
   say(`  API   ${server.url}/api   (docs: ${server.url}/api/docs)`);
   say(`  Data  ${config.databaseUrl === undefined ? config.data : 'in the PostgreSQL of --database-url'}`);
@@ -29,7 +30,7 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
     const { file, token } = server.firstAdmin;
     const admin = '  The first administrator is "admin". Its token';
     // What is no terminal may be a journal that many read, and that keeps it.
-    say(terminal ? `${admin}(shown only once, and saved in ${file}):\n  ${token}` : `${admin} is in ${file}.`);
+    say(terminal ? `${admin} (shown only once, and saved in ${file}):\n  ${token}` : `${admin} is in ${file}.`);
   }
   if (server.issuer === undefined) return;
   say(
@@ -43,8 +44,18 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
 const graceMs = 1_000;
 /** What a stop may take longer where the server has a database of its own: PostgreSQL writes what it holds. */
 const databaseGraceMs = 30_000;
+/** A stop that takes longer than this is announced. */
+const slowStopMs = 2_000;
+/** Signals within this time come from one key press. */
+const sameKeyMs = 500;
 /** What is left open may keep a process that has stopped alive for so long. */
 const lingerMs = 1_000;
+
+/** JSON lines for programs, or short lines for a person at a terminal. */
+const logOf = ({ logLevel, verbose }: ServerConfig): Log =>
+  process.stderr.isTTY
+    ? createLog(logLevel, terminalLog({ write: (text) => void process.stderr.write(text), verbose }))
+    : createLog(logLevel);
 
 /** Ends the process even if something keeps it busy. PostgreSQL, where it runs below this process, is then told by the kernel to stop. */
 function exitWithin(ms: number, code: number): void {
@@ -106,8 +117,10 @@ async function startWithDemo(config: ServerConfig, around: Surroundings): Promis
 
 /** One of several processes that serve: says nothing to the operator, who hears from the first process. */
 async function runWorker(config: ServerConfig, worker: WorkerProcess, version: string): Promise<number> {
-  const signals = stopSignals();
-  const log = createLog(config.logLevel).child({ worker: worker.number });
+  // Ctrl-C in a terminal reaches every process of the server. The first one decides when a worker stops.
+  const signals = stopSignals(['SIGTERM']);
+  process.on('SIGINT', () => {});
+  const log = logOf(config).child({ worker: worker.number });
   try {
     const task = await Promise.race([worker.task, worker.stop]);
     if (task === undefined) return 0;
@@ -166,8 +179,8 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
   // The server was killed while this process started: there is nothing to serve.
   if (worker === 'orphan') process.exit(1);
   if (worker !== undefined) return runWorker(config, worker, version);
-  const signals = stopSignals();
-  const log = createLog(config.logLevel);
+  const signals = stopSignals(['SIGTERM', 'SIGINT']);
+  const log = logOf(config);
   try {
     const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startWorkers;
     const starting: Promise<Running> = start(config, { log, say }, version);
@@ -180,9 +193,10 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     announce(server, config, { say, terminal: process.stdout.isTTY });
     await notifyReady(process.env);
     await signals.first;
-    say('Stopping. The server finishes the requests in flight.');
+    const slow = setTimeout(() => say('Stopping. The server finishes the requests in flight.'), slowStopMs).unref();
     exitWithin(config.shutdownTimeout * 1000 + databaseGraceMs, 1);
     await server.close();
+    clearTimeout(slow);
     exitWithin(lingerMs, 0);
     say('Stopped.');
     return 0;
@@ -197,19 +211,20 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
   }
 }
 
-/** The first signal asks; the second ends at once. */
-function stopSignals(): { readonly first: Promise<void>; forget(): void } {
+/** The first signal asks; a later one ends at once. Ctrl-C on `npm start` comes twice: from the terminal, and a moment later from npm. */
+function stopSignals(names: readonly NodeJS.Signals[]): { readonly first: Promise<void>; forget(): void } {
   const abort = new AbortController();
   const heard = (): Promise<unknown> =>
-    Promise.race([
-      once(process, 'SIGTERM', { signal: abort.signal }),
-      once(process, 'SIGINT', { signal: abort.signal }),
-    ]);
+    Promise.race(names.map((name) => once(process, name, { signal: abort.signal })));
   const first = heard().then(() => {
-    heard().then(
-      () => process.exit(1),
-      () => {},
-    );
+    const at = performance.now();
+    const again = (): void => {
+      heard().then(
+        () => (performance.now() - at < sameKeyMs ? again() : process.exit(1)),
+        () => {},
+      );
+    };
+    again();
   });
   first.catch(() => {});
   return { first, forget: () => abort.abort() };

@@ -1,8 +1,11 @@
 /** Proves the commands about oneself, organizations, members, tokens and enrollment keys, on a real server. */
 import { lstat, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { createServer } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { useProgram, useServer } from '../lib/stage.ts';
+import { first } from '../lib/certificates.ts';
 import { newPerson } from '../lib/server.ts';
 import type { Program } from '../lib/program.ts';
 
@@ -334,4 +337,27 @@ describe('a person at a terminal', () => {
     expect(outcome.code).toBe(130);
     expect((await owner.run(['key', 'list', '-q'])).stdout).toContain(JSON.parse(id).id);
   });
+});
+
+it('a server URL with the wrong scheme is named as such, in both directions', async () => {
+  const { program } = installed;
+  const env = { RINGFENCE_TOKEN: 'x'.repeat(40) };
+  const { host } = new URL(stage.server.url);
+  const https = await program.inTerminal(['org', 'list', '--server', `https://${host}`, '--no-color'], { env });
+  expect(https).toMatchObject({
+    code: 1,
+    stdout: `ringfence: cannot reach https://${host}: the server speaks HTTP, not HTTPS; use http://${host}\n`,
+  });
+  const secure = createServer({ ...first });
+  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
+  try {
+    const at = `127.0.0.1:${(secure.address() as AddressInfo).port}`;
+    const http = await program.spawn(['org', 'list', '--server', `http://${at}`], { env });
+    expect(http).toMatchObject({
+      code: 1,
+      stderr: `ringfence: cannot reach http://${at}: the server speaks HTTPS, not HTTP; use https://${at}\n`,
+    });
+  } finally {
+    secure.close();
+  }
 });

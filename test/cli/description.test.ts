@@ -84,7 +84,10 @@ describe('help', () => {
     const { code, stdout } = await program.run(['group', 'allow', '--help']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Usage: ringfence group allow \[options\] <group> <direction> <rule\.\.\.>\n/);
-    expect(stdout).toContain('RINGFENCE_SERVER');
+    expect(stdout).not.toContain('RINGFENCE_SERVER');
+    expect(stdout).toContain('Options of every command: ringfence help options\n');
+    const common = await program.run(['help', 'options']);
+    expect(common.stdout).toMatch(/^Usage: ringfence <command> \[options\]\n[^]*RINGFENCE_SERVER[^]*--no-color/);
     expect(stdout).toContain('$ ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8');
   });
 
@@ -159,6 +162,25 @@ describe('completion', () => {
     expect(await offer(path, 'ringfence group list --output ')).toMatch(/^yaml\b/m);
   });
 
+  it('of bash completes after the colon of label:, and offers file names only for files', async () => {
+    const path = await file('bash');
+    const bin = await program.as('bin-labels');
+    await chmod(await bin.file('ringfence', '#!/bin/sh\nprintf "label:app\\nlabel:api\\nall-devices\\n"\n'), 0o755);
+    await program.file('app.yaml', '');
+    const complete = async (...line: readonly string[]): Promise<string> => {
+      const setUp = `source "$0"; cd ${program.home}; COMP_WORDS=(${line.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=$(( \${#COMP_WORDS[@]} - 1 ))`;
+      const script = `COMP_WORDBREAKS=$' \\t:'; ${setUp}; _ringfence; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const env = { ...process.env, PATH: `${bin.home}:${process.env['PATH']}` };
+      return (await run('bash', ['-c', script, path], { env })).stdout;
+    };
+    expect(await complete('ringfence', 'group', 'create', 'db', '--applies-to', 'label', ':', 'ap')).toBe('app\napi\n');
+    expect(await complete('ringfence', 'group', 'create', 'db', '--applies-to', 'label:')).toBe('app\napi\n');
+    expect(await complete('ringfence', 'group', 'allow', 'app', 'in', 'ssh', 'from', 'a')).toBe('all-devices\n');
+    expect(await complete('ringfence', 'group', 'show', 'app')).toBe('\n');
+    expect(await complete('ringfence', 'apply', 'app')).toBe('app.yaml\n');
+    expect(await complete('ringfence', 'group', 'create', 'x', '--file', 'app')).toBe('app.yaml\n');
+  });
+
   it.each(Object.keys(offers))('of %s asks the program for names, with the words typed so far', async (shell) => {
     const path = await file(shell);
     const offer = offers[shell];
@@ -175,6 +197,8 @@ describe('completion', () => {
       expect(await offer(path, 'ringfence device list --org ')).toMatch(/^answer-names_--_device_list_--org(\t|$)/m);
       expect(await offer(path, 'ringfence group show answer')).toMatch(/^answer-/m);
       expect(await offer(path, 'ringfence group list ')).not.toMatch(/^answer-/m);
+      const farEnd = await offer(path, 'ringfence group allow web in ssh from ');
+      expect(farEnd).toMatch(/^answer-names_--_group_allow_web_in_ssh_from(\t|$)/m);
     } finally {
       process.env['PATH'] = found;
     }

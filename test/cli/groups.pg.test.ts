@@ -117,8 +117,16 @@ describe('group', () => {
     const { id } = await json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
     expect(refused.stderr).toContain(id);
     expect(await done(people.owner.run(['group', 'show', 'web']))).toMatch(/devices +edge-1\n/);
+    const asked = await people.owner.inTerminal(['group', 'delete', 'web'], { typed: [[/\[y\/N\]/, 'n\r']] });
+    expect(asked.stdout).toContain('Delete group web? 1 device uses it: edge-1. [y/N]');
     await done(people.owner.run(['group', 'delete', 'web', '--yes', '--detach']));
-    expect(await done(people.owner.run(['device', 'list']))).toMatch(/edge-1 .*\(default\)/);
+    expect(await done(people.owner.run(['device', 'list']))).toMatch(
+      /^HOSTNAME +ID +STATE [^\n]*\nedge-1 +\w+ +never seen .*\(default\)/,
+    );
+    const shown = await done(people.owner.run(['device', 'show', 'edge-1']));
+    expect(shown).toMatch(/^hostname +edge-1\n/);
+    expect(shown).not.toMatch(/^(labels|tunnel ip|relay|packets) *$/m);
+    expect(shown).not.toContain('relay');
   });
 });
 

@@ -36,7 +36,16 @@ export const httpRooms: Rooms = {
     why: 'reads one part of a request each, and decides nothing',
   },
   'server/http/observe': {
-    may: ['server/options', 'server/http/request', 'server/http', 'server/identity', 'server/store/contract', 'api'],
+    may: [
+      'server/options',
+      'server/http/request',
+      'server/http',
+      'server/identity',
+      'server/store/contract',
+      'node',
+      'policy',
+      'api',
+    ],
     npm: service,
     node: true,
     why: 'what is recorded of requests: log, metrics, audit entries',

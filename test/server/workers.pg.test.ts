@@ -315,7 +315,9 @@ test('a port that is taken: the workers say so in one clear line, and nothing is
     const second = program.run(['server', '--listen', host, '--data', other, '--workers', '2']);
     const ended = await second.ended;
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toMatch(/^ringfence: cannot listen on .*: another program already uses this address\n$/);
+    expect(ended.stderr).toMatch(
+      /^ringfence: cannot listen on .*: another program already uses this address; try --listen 127\.0\.0\.1:\d+\n$/,
+    );
   } finally {
     await rm(other, { recursive: true, force: true });
   }

@@ -1,5 +1,5 @@
 /** Owns the making of client commands: the options that all of them take, their examples, and how they are run. */
-import { Option, type Command } from 'commander';
+import { Command, Help, Option } from 'commander';
 import { outputs } from '../terminal/output.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 
@@ -86,6 +86,28 @@ export const commandsOf =
     });
   };
 
+/** Help of a command leaves out the options of every command: `ringfence help options` shows them. */
+class ShortHelp extends Help {
+  override visibleOptions(command: Command): Option[] {
+    return super.visibleOptions(command).filter((option) => !globalOptions.includes(option));
+  }
+}
+
+export const shortHelp = {
+  // Not by `visibleOptions`: commander also looks there for the option that a mistyped one is nearest to.
+  formatHelp: (command: Command, { helpWidth }: Help): string => {
+    const short = Object.assign(new ShortHelp(), helpWidth === undefined ? {} : { helpWidth });
+    return short.formatHelp(command, short);
+  },
+};
+
+export function commonOptionsHelp(): string {
+  const all = new Command('ringfence').usage('<command> [options]').addHelpOption(helpOption);
+  all.description('These options work with every client command, next to those that the help of the command shows.');
+  for (const option of [yesOption, ...globalOptions]) all.addOption(option);
+  return all.helpInformation();
+}
+
 /** What fingers type by habit. */
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
@@ -104,6 +126,7 @@ function describe(command: Command, spec: CommandSpec): Command {
   ])
     command.addOption(option);
   addExamples(command, spec.examples);
+  command.addHelpText('after', `\n${heading} ringfence help options`);
   return command;
 }
 

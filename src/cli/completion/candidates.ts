@@ -1,7 +1,21 @@
 /** Owns the candidates for the end of a half-typed command line: which kind of name, or which of a few words. */
+import { protocols } from '../../policy/rule.ts';
+import { services } from '../../policy/services.ts';
 import type { CommandNode, OptionNode } from '../command-line/tree.ts';
 
-const nameKinds = ['device', 'group', 'org', 'token', 'key', 'member', 'user', 'profile', 'label'] as const;
+const nameKinds = [
+  'device',
+  'group',
+  'org',
+  'token',
+  'key',
+  'member',
+  'user',
+  'profile',
+  'label',
+  'selector',
+  'peer',
+] as const;
 export type NameKind = (typeof nameKinds)[number];
 
 /** What may stand there: names that are asked for, and words that are known. */
@@ -14,6 +28,9 @@ const isKind = (text: string): text is NameKind => nameKinds.some((kind) => kind
 const ofKinds = (...kinds: readonly NameKind[]): Candidates => ({ kinds, words: [] });
 const ofWords = (...words: readonly string[]): Candidates => ({ kinds: [], words });
 
+/** The first words of a rule. */
+const ruleWords: readonly string[] = [...protocols, ...services.flatMap(({ words }) => words)];
+
 /** By the names that help gives to arguments; `<group|device>` may be either. */
 export function candidatesOf(
   path: string,
@@ -21,6 +38,7 @@ export function candidatesOf(
 ): Candidates | undefined {
   if (choices.length > 0) return ofWords(...choices);
   if (name === 'direction') return ofWords('in', 'out');
+  if (name === 'rule') return ofWords(...ruleWords, 'from', 'to');
   if (name === 'kinds') return ofWords('device', 'security-groups');
   if (name === 'user' && path.startsWith('member ') && path !== 'member add') return ofKinds('member');
   const kinds = name.split('|').map((word) => word.replace(/s$/, ''));
@@ -35,12 +53,21 @@ const optionKinds: Readonly<Record<string, NameKind>> = {
   '--from': 'device',
   '--to': 'device',
   '--label': 'label',
+  '--applies-to': 'selector',
 };
+/** Options whose value is a rule: mostly a service, more needs quotes. */
+const ruleOptions: ReadonlySet<string> = new Set(['--in', '--out']);
 
 export function candidatesOfOption({ long, choices }: OptionNode): Candidates | undefined {
   const kind = optionKinds[long];
+  if (ruleOptions.has(long)) return ofWords(...ruleWords);
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }
+
+/** Whether a value or an argument is a file: only there do shells offer file names. */
+export const isFileOption = ({ flags, takesValue }: OptionNode): boolean =>
+  takesValue && /<(file|dir|folder)/.test(flags);
+export const isFileArgument = ({ name }: CommandNode['arguments'][number]): boolean => /^(file|folder)s?$/.test(name);
 
 export interface Position {
   readonly candidates: Candidates | undefined;
@@ -70,5 +97,7 @@ export function candidatesAfter(root: CommandNode, words: readonly string[]): Po
   }
   const last = node.arguments.at(-1);
   const argument = node.arguments[position] ?? (last?.isMany === true ? last : undefined);
+  const isFarEnd = argument?.name === 'rule' && ['from', 'to'].includes(words.at(-1) ?? '');
+  if (isFarEnd) return { candidates: ofKinds('peer'), given };
   return { candidates: argument === undefined ? undefined : candidatesOf(node.path, argument), given };
 }

@@ -1,4 +1,5 @@
 /** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
+import type { Device } from '../../api/device.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
@@ -16,9 +17,19 @@ const wordsOf = <T>(things: readonly T[], read: (thing: T) => NamedThing): reado
   things.map(wordsFor(things, read));
 const nameAndId = ({ id, name }: { readonly id: string; readonly name: string }): NamedThing => ({ id, names: [name] });
 
+const selectorsOf = (devices: readonly Device[]): readonly string[] => [
+  ...new Set(devices.flatMap(({ labels = [] }) => labels.map((label) => `label:${label}`))),
+  'all-devices',
+];
+
 const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
   device: async (session) => wordsOf(await allDevices(session), namesOfDevice),
   label: async (session) => (await allDevices(session)).flatMap(({ labels = [] }) => labels),
+  selector: async (session) => selectorsOf(await allDevices(session)),
+  peer: async (session) => {
+    const devices = await allDevices(session);
+    return [...selectorsOf(devices), ...wordsOf(devices, namesOfDevice).map((word) => `device:${word}`), 'any'];
+  },
   group: async (session) => wordsOf(await allGroups(session), namesOfGroup),
   org: async (session) => wordsOf(await (await session.client()).organizations.list(), nameAndId),
   token: async (session) => wordsOf(await (await session.client()).tokens.list(), nameAndId),

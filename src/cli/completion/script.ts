@@ -1,6 +1,6 @@
 /** Owns the completion scripts for shells, written from the commands as they are. */
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
-import { candidatesOf, candidatesOfOption } from './candidates.ts';
+import { candidatesOf, candidatesOfOption, isFileArgument, isFileOption } from './candidates.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
@@ -55,11 +55,21 @@ const asking = (nodes: readonly CommandNode[]): readonly string[] =>
     .filter(({ path, arguments: all }) => all.some((one) => candidatesOf(path, one) !== undefined))
     .map(({ path }) => path);
 
+/** Whether the program is asked for the option's value. */
+const isAsked = (option: OptionNode): boolean =>
+  option.choices.length === 0 && candidatesOfOption(option) !== undefined;
+
+const fileFlags = (nodes: readonly CommandNode[]): readonly string[] => [
+  ...new Set(nodes.flatMap(({ options }) => options.filter(isFileOption).flatMap(flagsOf))),
+];
+
+/** Commands that take files. */
+const filePaths = (nodes: readonly CommandNode[]): readonly string[] =>
+  nodes.filter(({ arguments: all }) => all.some(isFileArgument)).map(({ path }) => path);
+
 /** Options whose value is such a name. */
 const askingFlags = (nodes: readonly CommandNode[]): readonly string[] => {
-  const named = nodes.flatMap(({ options }) =>
-    options.filter((option) => (candidatesOfOption(option)?.kinds.length ?? 0) > 0).flatMap(flagsOf),
-  );
+  const named = nodes.flatMap(({ options }) => options.filter(isAsked).flatMap(flagsOf));
   return [...new Set(named)];
 };
 
@@ -74,11 +84,18 @@ function bash(nodes: readonly CommandNode[]): string {
   );
   return `# bash completion for ringfence; load it with: source <(ringfence completion bash)
 _ringfence() {
-  local path='' word words='' ask='' current="\${COMP_WORDS[COMP_CWORD]}" index
+  local path='' word words='' ask='' files='' current prefix index last
+  local -a line=()
   COMPREPLY=()
-  for ((index = 1; index < COMP_CWORD; index++)); do
-    case "$path \${COMP_WORDS[index]}" in
-    ${pathCases(nodes)}) path="$path \${COMP_WORDS[index]}" ;;
+  # bash splits words at colons; \`label:app\` is one word here.
+  for word in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    if ((\${#line[@]})) && [[ $word == : || \${line[\${#line[@]}-1]} == *: ]]; then line[\${#line[@]}-1]+=$word; else line+=("$word"); fi
+  done
+  last=$((\${#line[@]} - 1))
+  current="\${line[last]}"
+  for ((index = 1; index < last; index++)); do
+    case "$path \${line[index]}" in
+    ${pathCases(nodes)}) path="$path \${line[index]}" ;;
 ${aliasCases(nodes, 'path')}
     esac
   done
@@ -90,19 +107,34 @@ ${words.join('\n')}
       .map((path) => quote(` ${path}`))
       .join('|')}) ask=yes ;;
   esac
-  case "\${COMP_WORDS[COMP_CWORD - 1]}" in
+  case "$path" in
+    ${filePaths(nodes)
+      .map((path) => quote(` ${path}`))
+      .join('|')}) files=yes ;;
+  esac
+  case "\${line[last - 1]}" in
 ${choices.join('\n')}
-    ${askingFlags(nodes).join('|')}) words=''; ask=yes ;;
+    ${askingFlags(nodes).join('|')}) words=''; ask=yes; files='' ;;
+    ${fileFlags(nodes).join('|')}) words=''; ask=''; files=yes ;;
     ${[...values].join('|')}) return ;;
   esac
+  if [[ $files && $current != -* ]]; then
+    compopt -o filenames 2> /dev/null
+    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
+  fi
   if [[ $ask && $current != -* ]]; then
     while IFS= read -r word; do
       [[ $word == "$current"* ]] && COMPREPLY+=("$(printf %q "$word")")
-    done < <(ringfence names -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" 2> /dev/null)
+    done < <(ringfence names -- "\${line[@]:1:last-1}" 2> /dev/null)
   fi
-  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}")
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$words" -- "$current")
+  # What bash takes for the word begins after the last colon.
+  if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
+    prefix="\${current%"\${current##*:}"}"
+    COMPREPLY=("\${COMPREPLY[@]#"$prefix"}")
+  fi
 }
-complete -o default -F _ringfence ringfence
+complete -F _ringfence ringfence
 `;
 }
 
@@ -122,7 +154,7 @@ function zsh(nodes: readonly CommandNode[]): string {
   return `#compdef ringfence
 # zsh completion for ringfence; load it with: source <(ringfence completion zsh)
 _ringfence() {
-  local at='' word ask=''
+  local at='' word ask='' files=''
   local -a commands flags names
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "$at $word" in
@@ -138,9 +170,15 @@ ${lists.join('\n')}
       .map((path) => quote(` ${path}`))
       .join('|')}) ask=yes ;;
   esac
+  case "$at" in
+    ${filePaths(nodes)
+      .map((path) => quote(` ${path}`))
+      .join('|')}) files=yes ;;
+  esac
   case "\${words[CURRENT-1]}" in
 ${choices.join('\n')}
-    ${askingFlags(nodes).join('|')}) commands=(); flags=(); ask=yes ;;
+    ${askingFlags(nodes).join('|')}) commands=(); flags=(); ask=yes; files='' ;;
+    ${fileFlags(nodes).join('|')}) commands=(); flags=(); ask=''; files=yes ;;
   esac
   if [[ -n $ask && \${words[CURRENT]} != -* ]]; then
     names=(\${(f)"$(ringfence names -- "\${(@)words[2,CURRENT-1]}" 2> /dev/null)"})
@@ -149,7 +187,7 @@ ${choices.join('\n')}
   fi
   (( \${#commands} )) && _describe 'command' commands
   (( \${#flags} )) && _describe -o 'option' flags
-  (( \${#commands} )) || _files
+  [[ -z $files ]] || _files
 }
 (( \${+functions[compdef]} )) && compdef _ringfence ringfence
 `;
@@ -157,9 +195,11 @@ ${choices.join('\n')}
 
 function fish(nodes: readonly CommandNode[]): string {
   const asked = new Set(asking(nodes));
+  const files = new Set(filePaths(nodes));
   const lines = nodes.flatMap(({ path, children, options }) => {
     const here = `-n ${quote(`__ringfence_at ${quote(path)}`)}`;
     return [
+      ...(files.has(path) ? [`complete -c ringfence -F ${here}`] : []),
       ...(asked.has(path) ? [`complete -c ringfence -f ${here} -a '(__ringfence_names)'`] : []),
       ...children.map(
         ({ name, summary }) => `complete -c ringfence -f ${here} -a ${quote(name)} -d ${quote(firstLine(summary))}`,
@@ -169,11 +209,13 @@ function fish(nodes: readonly CommandNode[]): string {
         const value =
           option.choices.length > 0
             ? ` -x -a ${quote(option.choices.join(' '))}`
-            : (candidatesOfOption(option)?.kinds.length ?? 0) > 0
+            : isAsked(option)
               ? ` -x -a '(__ringfence_names)'`
-              : option.takesValue
-                ? ' -r'
-                : '';
+              : isFileOption(option)
+                ? ' -r -F'
+                : option.takesValue
+                  ? ' -x'
+                  : '';
         return `complete -c ringfence ${here} -l ${option.long.slice(2)}${short}${value} -d ${quote(firstLine(option.help))}`;
       }),
     ];
@@ -199,6 +241,7 @@ end
 function __ringfence_names
   ringfence names -- (commandline -opc)[2..-1] 2> /dev/null
 end
+complete -c ringfence -f
 ${lines.join('\n')}
 `;
 }

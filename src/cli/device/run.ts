@@ -4,8 +4,9 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { inForceTitles, type InForce } from '../../api/enforcement/in-force.ts';
 import { agentText, packetLines, readState, stateLines, statusesOf } from './status.ts';
-import { idColumn } from '../terminal/table.ts';
+import { idColumn, type Fields } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
@@ -78,26 +79,23 @@ export interface ListOptions extends LabelFilter {
   readonly state?: string;
 }
 
-/** The devices that stand so. */
-async function devicesIn(session: Session, state: string): Promise<readonly Device[]> {
-  const word = readState(state);
-  const [devices, statuses] = await Promise.all([allDevices(session), statusesOf(session)]);
-  const ids = new Set(statuses.filter(({ in_force }) => in_force === word).map(({ device_id }) => device_id));
-  return devices.filter(({ id }) => ids.has(id));
-}
-
 export async function list(session: Session, { label = [], state }: ListOptions): Promise<void> {
   const wanted = readLabels(label);
-  const [devices, groups, nameOf] = await Promise.all([
-    (state === undefined ? allDevices(session) : devicesIn(session, state)).then((all) => withLabels(all, wanted)),
+  const word = state === undefined ? undefined : readState(state);
+  const [all, statuses, groups, nameOf] = await Promise.all([
+    allDevices(session),
+    word !== undefined || session.isForPeople ? statusesOf(session) : [],
     groupsForTable(session),
     userNames(session),
   ]);
+  const states = new Map<string, InForce>(statuses.map(({ device_id, in_force }) => [device_id, in_force]));
+  const devices = withLabels(all, wanted).filter(({ id }) => word === undefined || states.get(id) === word);
   await session.printList(devices, {
     sortBy: 'hostname',
     columns: (layout) => [
       { head: 'HOSTNAME', text: ({ hostname }) => hostname },
       idColumn<Device>('ID', ({ id }) => id, layout),
+      { head: 'STATE', text: ({ id }) => inForceTitles[states.get(id) ?? 'never_seen'] },
       { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
       { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },
       { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
@@ -123,8 +121,8 @@ export async function show(session: Session, text: string): Promise<void> {
     : [[], []];
   const state = statuses.find(({ device_id }) => device_id === device.id);
   const groupName = (id: string): string => groups.find((group) => group.id === id)?.group_name ?? id;
-  const flag = (value: boolean): string => (value ? 'yes' : 'no');
-  await session.printRecord(device, [
+  const flag = (value: boolean): string => (value ? 'yes' : '');
+  const fields: Fields = [
     ['hostname', device.hostname],
     ['id', device.id],
     ['state', stateLines(state)],
@@ -146,7 +144,11 @@ export async function show(session: Session, text: string): Promise<void> {
     ['revision', String(device.revision)],
     ['created', shortTime(device.created_at)],
     ['updated', shortTime(device.updated_at)],
-  ]);
+  ];
+  await session.printRecord(
+    device,
+    fields.filter(([, value]) => value.length > 0),
+  );
 }
 
 export async function create(session: Session, hostname: string, options: DeviceFields): Promise<void> {

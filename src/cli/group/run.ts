@@ -169,7 +169,7 @@ export async function remove(session: Session, text: string, options: { readonly
   const question =
     found.is_default === true
       ? 'Reset the default group to its initial rules, which allow all traffic?'
-      : `Delete group ${found.group_name}?`;
+      : `Delete group ${found.group_name}?${await usersInWords(session, found, groups)}`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const api = found.user_id === undefined ? client.groups : client.userGroups;
   const group = await api.delete(found.org_id, found.id, {
@@ -182,6 +182,18 @@ export async function remove(session: Session, text: string, options: { readonly
     if (fresh !== undefined) session.noteWritten(fresh.revision);
   }
   return printChange(session, found.is_default === true ? 'Reset' : 'Deleted', group);
+}
+
+const namedDevices = 8;
+
+/** Which devices use the group, for the question before it goes. */
+async function usersInWords(session: Session, group: SecurityGroup, groups: readonly SecurityGroup[]): Promise<string> {
+  if (!session.terminal.isInteractive || session.values.yes === true) return '';
+  const users = devicesOf(group, await allDevices(session), groups);
+  if (users.length === 0) return ' No device uses it.';
+  const names = sortByName(users.map(deviceName), (name) => name).slice(0, namedDevices);
+  const more = users.length > names.length ? ` and ${users.length - names.length} more` : '';
+  return ` ${users.length === 1 ? '1 device uses it' : `${users.length} devices use it`}: ${names.join(', ')}${more}.`;
 }
 
 /** What the default group is in the beginning, and again after a reset: everything in, everything out. */

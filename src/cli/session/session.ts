@@ -22,6 +22,7 @@ import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { programVersion } from '../../node/version.ts';
+import { withSchemeHint } from '../../node/wrong-scheme.ts';
 
 /** The options that every client command takes. */
 export interface GlobalValues {
@@ -265,7 +266,10 @@ export const clientOf = (server: string, token: Credential, { renew, onWrite, si
   });
 
 async function fetchRenewed(url: string, init: FetchInit, renew: ClientHooks['renew']): Promise<FetchResponse> {
-  const answer = await nodeFetch(url, init);
+  const answer = await nodeFetch(url, init).catch(async (error: unknown) => {
+    init.signal.throwIfAborted();
+    throw await withSchemeHint(url, error);
+  });
   const rejected = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
   if (renew === undefined || answer.status !== 401 || rejected === undefined) return answer;
   await answer.body?.cancel();

@@ -162,6 +162,8 @@ class Supervisor implements Database {
     const child = spawn(program, args, {
       ...as,
       cwd: '/',
+      // In a session of its own: Ctrl-C in the server's terminal must not end it before the server has finished.
+      detached: true,
       env: { PATH: process.env['PATH'], LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe'],
     });

@@ -132,6 +132,12 @@ export const serviceOptions = {
     fallback: 'info',
     read: oneOf(logLevels),
   },
+  verbose: {
+    flags: '-v, --verbose',
+    env: 'RINGFENCE_VERBOSE',
+    help: 'on a terminal, also show requests and where errors happened (a pipe or a file gets JSON lines with both)',
+    fallback: false,
+  },
   checkConfig: {
     flags: '--check-config',
     env: 'RINGFENCE_CHECK_CONFIG',
