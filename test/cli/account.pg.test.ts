@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { useProgram, useServer } from '../lib/stage.ts';
-import { first } from '../lib/certificates.ts';
+import { second as certificate } from '../lib/certificates.ts';
 import { newPerson } from '../lib/server.ts';
 import type { Program } from '../lib/program.ts';
 
@@ -348,7 +348,7 @@ it('a server URL with the wrong scheme is named as such, in both directions', as
     code: 1,
     stdout: `ringfence: cannot reach https://${host}: the server speaks HTTP, not HTTPS; use http://${host}\n`,
   });
-  const secure = createServer({ ...first });
+  const secure = createServer({ ...certificate });
   await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
   try {
     const at = `127.0.0.1:${(secure.address() as AddressInfo).port}`;
