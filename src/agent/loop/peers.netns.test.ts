@@ -34,6 +34,7 @@ describe('a device whose rules name others', () => {
     await server.device(1, { tunnel_ip: device4, security_groups: [groupId(2)] });
     world.start();
     await Talker.serve(world.device, port, other);
+    await Talker.serve(world.peer, port);
   }, 120_000);
   afterAll(() => world?.close());
   beforeEach(async () => {
@@ -125,6 +126,77 @@ describe('a device whose rules name others', () => {
     await expectOpens({ [first4]: false }, other);
     await change(server.remove(groupId(8)));
     await expectOpens({ [first4]: false });
+  });
+
+  const isolated = (fields: object = {}): Fields => ({
+    isolated: { since: '2026-01-01T00:00:00Z', by: deviceId(9), reason: 'test', ...fields },
+  });
+  /** Whether this device may connect to the address. */
+  const reaches = async (address: string, isOpen: boolean): Promise<boolean> => {
+    const bound = isOpen ? {} : { within: aWhile };
+    const question = { namespace: world.device, protocol: 'tcp', address, port, size: 1, ...bound } as const;
+    return (await ask(question)) === 'answered';
+  };
+
+  test('refuses an isolated device that enforces nothing itself, in both directions and before what is required, and ends its connections', async () => {
+    await server.group(2, { inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] });
+    await server.group(8, {
+      guardrail: 'require',
+      applies_to: [{ all_devices: true }],
+      inbound_rules: [to(port, { all_devices: true })],
+    });
+    await settled();
+    await expectOpens({ [first4]: true, [second4]: true, [second6]: true });
+    expect(await reaches(second4, true)).toBe(true);
+    const ending = [await hold(second4), await hold(second6)];
+    const staying = await hold(first4);
+    await change(server.device(3, isolated()));
+    await Promise.all(ending.map(ended));
+    expect(await staying.isHeard()).toBe(true);
+    await expectOpens({ [first4]: true, [second4]: false, [second6]: false });
+    expect(await reaches(second4, false)).toBe(false);
+    expect(await reaches(first4, true)).toBe(true);
+
+    await change(server.device(2, isolated()));
+    await ended(staying);
+    await change(server.device(2, { isolated: undefined }));
+    await change(server.device(3, isolated({ allow: [label('forensics')] })));
+    await expectOpens({ [first4]: true, [second4]: false });
+    await change(server.device(1, { labels: ['forensics'] }));
+    await expectOpens({ [second4]: true });
+    expect(await reaches(second4, true)).toBe(true);
+    await change(server.device(3, { isolated: undefined }));
+    await change(server.remove(groupId(8)));
+  });
+
+  test('follows isolated devices also where its rules name none', async () => {
+    await server.group(2, { inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] });
+    await change(server.device(3, isolated()));
+    await expectOpens({ [first4]: true, [second4]: false });
+    await change(server.remove(deviceId(3)));
+    await expectOpens({ [first4]: true, [second4]: true });
+  });
+
+  test('that is isolated itself talks to what it allows and to no other, until its time is over, also without the server', async () => {
+    await server.group(2, { inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] });
+    await settled();
+    const [ending, allowed] = [await hold(second4), await hold(first4)];
+    const allow = [label('app')];
+    await change(server.device(1, isolated({ until: new Date(Date.now() + 3_600_000).toISOString(), allow })));
+    await ended(ending);
+    expect(await allowed.isHeard()).toBe(true);
+    allowed.hangUp();
+    await expectOpens({ [first4]: true, [second4]: false });
+    expect(await reaches(first4, true)).toBe(true);
+    expect(await reaches(second4, false)).toBe(false);
+    await change(server.device(1, isolated({ until: new Date(Date.now() + 2_000).toISOString(), allow })));
+    await world.stop();
+    server.away = true;
+    world.start();
+    await world.eventually('the isolation is over', () => world.agent.status.inForce?.policy?.isolation === undefined);
+    await expectOpens({ [first4]: true, [second4]: true });
+    server.away = false;
+    await change(server.device(1, { isolated: undefined }));
   });
 
   test('has a group while its own label says so', async () => {
