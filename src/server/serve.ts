@@ -88,6 +88,8 @@ export interface RunningServer {
 
 const day = 86_400_000;
 const compactEveryMs = 300_000;
+/** So often isolations are looked for whose time is over. Agents do not wait for it. */
+const liftEveryMs = 2_000;
 const retryMs = 500;
 
 /** Connections that one process may open; each of many takes fewer than a lone one. */
@@ -236,6 +238,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('presence was', store.presence.forget());
     }, compactEveryMs).unref();
     cleanup.push(() => clearInterval(compacting));
+    const lifting = setInterval(() => {
+      const warn = (error: unknown): void => log.warn({ err: error }, 'isolations that have ended were not lifted');
+      void store.devices.liftEndedIsolations().catch(warn);
+    }, liftEveryMs).unref();
+    cleanup.push(() => clearInterval(lifting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
     const health = new Health(databaseChecks(store, around.databaseDirectory ?? ownDirectory(config)));

@@ -1,5 +1,6 @@
 /** Proves the API of isolation (reference 1.5): who isolates and lifts, what the records say, and that a device's user cannot slip away. */
 import { describe, expect, test } from 'vitest';
+import { eventually } from '../lib/eventually.ts';
 import type { Api, Json } from '../lib/http.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useServer } from '../lib/stage.ts';
@@ -88,6 +89,17 @@ describe('an owner', () => {
     ]);
     expect((await isolate(place, device, { reason: 'x'.repeat(255) })).isolated.reason).toHaveLength(255);
   });
+});
+
+test('an isolation whose time is over goes from the record, as a change of its own', async () => {
+  const place = await newPlace(stage.server);
+  const device = await add(place);
+  const isolated = await isolate(place, device, { reason: 'r', until: new Date(Date.now() + 1_500).toISOString() });
+  const other = await isolate(place, await add(place), { reason: 'r', until: inAnHour() });
+  const read = (): Promise<Json> => place.member.api.expect(200, 'GET', pathOf(place, device));
+  await eventually('the isolation is gone', async () => !('isolated' in (await read())));
+  expect((await read()).revision).toBeGreaterThan(isolated.revision);
+  expect((await place.member.api.expect(200, 'GET', pathOf(place, other))).isolated).toBeDefined();
 });
 
 describe('the user of an isolated device', () => {

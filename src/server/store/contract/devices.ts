@@ -52,6 +52,8 @@ export interface Devices {
     patch: DevicePatch,
     options?: UpdateDeviceOptions,
   ): Promise<Stored<DeviceRecord>>;
+  /** Removes isolations whose time is over from the records, each as a change of its own. Several servers may do it at once. */
+  liftEndedIsolations(): Promise<void>;
   /** Its tokens go with it. */
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
   /** The groups in effect on a device, in the order in which they apply, and why each is; `not_found` where there is no such device. */

@@ -1,7 +1,14 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they come, change and go. */
 import { createHash } from 'node:crypto';
-import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
+import {
+  parseDeviceId,
+  parseTokenId,
+  parseOrganizationId,
+  parseUserId,
+  parseGroupId,
+  type GroupId,
+} from '../../../policy/ids.ts';
+import { asServer, type Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
@@ -177,6 +184,9 @@ export async function removeDevice(
   return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
 }
 
+/** Why an isolation that has ended may not be lifted now. */
+const liftedMeanwhile: ReadonlySet<StoreError['code']> = new Set(['precondition_failed', 'not_found', 'not_a_member']);
+
 export function devicesIn(context: Context): Devices {
   const { reads, writer } = context;
   const read = reader(context);
@@ -259,6 +269,24 @@ export function devicesIn(context: Context): Devices {
         return device;
       });
       return writer.write(org, write);
+    },
+
+    async liftEndedIsolations() {
+      for (const { org_id, id, revision, owner } of await reads.run(sql.findEndedIsolations, [now(context)])) {
+        const by: Actor = { ...asServer, user_id: parseUserId(owner) };
+        try {
+          await this.update(
+            parseOrganizationId(org_id),
+            by,
+            parseDeviceId(id),
+            { isolated: null },
+            { if_match: revision },
+          );
+        } catch (error) {
+          // Another server was first, or somebody has changed the device: then it is looked at again.
+          if (!(error instanceof StoreError) || !liftedMeanwhile.has(error.code)) throw error;
+        }
+      }
     },
 
     async delete(org, by, id, options = {}) {

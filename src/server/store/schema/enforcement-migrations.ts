@@ -217,4 +217,9 @@ export const enforcementMigrations: readonly Migration[] = [
     // As JSON text, which is a part of the device's body; empty while the device is not isolated.
     sql: `ALTER TABLE devices ADD COLUMN isolated text NOT NULL DEFAULT '';`,
   },
+  {
+    version: 30,
+    title: 'isolated devices are found',
+    sql: `CREATE INDEX devices_isolated ON devices (org_id) WHERE isolated <> '';`,
+  },
 ];
