@@ -4,6 +4,7 @@ import type { Selector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
 import type { UntilFirstPolicy } from './loop/starting-policy.ts';
 import { stateOf, type AgentValues, type OptionSurroundings } from './options.ts';
+import { endpointOf, shareOnePort } from './source/server-endpoint.ts';
 
 /** How the agent shows who it is. */
 export type Proof =
@@ -17,7 +18,8 @@ export type Proof =
 export type TextSource = { readonly text: string } | { readonly file: string };
 
 export interface AgentConfig {
-  readonly server: string;
+  /** URLs without a slash at the end. */
+  readonly servers: readonly string[];
   readonly organization: OrganizationId;
   readonly selector: Selector;
   readonly proof: Proof;
@@ -40,18 +42,23 @@ export class WrongOptions extends Error {
 
 /** The whole configuration. Throws `WrongOptions`. */
 export function agentConfig(values: AgentValues, around: OptionSurroundings): AgentConfig {
-  const { server, interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
+  const { server: servers, interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
   const organization = values.organization ?? organizationOf(around.env);
   const missing = [
-    ...(server === undefined ? ['--server'] : []),
+    ...(servers === undefined ? ['--server'] : []),
     ...(organization === undefined ? ['--organization'] : []),
     ...(selector === undefined ? ['--interface'] : []),
   ];
-  if (server === undefined || organization === undefined || selector === undefined) {
+  if (servers === undefined || organization === undefined || selector === undefined) {
     throw new WrongOptions(`the agent needs ${missing.join(' and ')} (see \`ringfence agent --help\`)`);
   }
+  if (values.serverAccess !== false && !shareOnePort(servers.map(endpointOf))) {
+    throw new WrongOptions(
+      'all servers must use the same port, because the rules keep one port open for the agent (or use --no-server-access)',
+    );
+  }
   return {
-    server,
+    servers,
     organization,
     selector,
     proof: proofOf(values, around.env),

@@ -30,7 +30,7 @@ describe('the options', () => {
 
   test('give a device with its token, closed until the first policy, in the directory of the system', () => {
     expect(config({ ...where, device, tokenFile: '/etc/token' })).toEqual({
-      server: 'http://127.0.0.1:8080',
+      servers: ['http://127.0.0.1:8080'],
       organization,
       selector: { kind: 'name', name: 'wg0' },
       proof: { kind: 'token', device, token: { file: '/etc/token' } },
@@ -67,11 +67,25 @@ describe('the options', () => {
     expect(() => config(rest, { RINGFENCE_ORG: 'acme' })).toThrow(/RINGFENCE_ORG is not an id/);
   });
 
+  test('take several servers: each once, on any port of this device, on one port elsewhere', () => {
+    const servers = (server: string): readonly string[] => config({ ...where, server }).servers;
+    expect(servers('https://a.example/, https://b.example,https://a.example')).toEqual([
+      'https://a.example',
+      'https://b.example',
+    ]);
+    expect(servers('http://127.0.0.1:8081,http://localhost:8082,https://a.example')).toHaveLength(3);
+  });
+
   test.each<[string, { readonly [K in keyof typeof agentOptions]?: string }, RegExp]>([
     ['nothing at all', {}, /needs --server and --organization and --interface/],
     ['no interface', { server: 'http://a', organization }, /needs --interface/],
     ['a token without a device', { ...where, tokenFile: '/t' }, /--token-file needs --device/],
     ['a device without a token', { ...where, device }, /--device needs a token/],
+    [
+      'servers with different ports, which the rules cannot keep open',
+      { ...where, server: 'https://a.example,https://b.example:8443' },
+      /must use the same port/,
+    ],
     ['two keys', { ...where, enroll: 'rf_enroll_x', enrollFile: '/k' }, /use either --enroll or --enroll-file/],
     [
       'a key for a device',
@@ -87,6 +101,8 @@ describe('the options', () => {
     ['server', 'ringfence.example', /must be an address like https:/],
     ['server', 'ftp://ringfence.example', /must be an address like https:/],
     ['server', 'https://me:secret@ringfence.example', /must not contain a user or a password/],
+    ['server', 'https://a.example,', /must be an address like https:/],
+    ['server', Array.from({ length: 17 }, (_, n) => `https://s${n}.example`).join(), /at most 16/],
     ['organization', 'acme', /must be a UUID/],
     ['device', '7', /must be a UUID/],
     ['interface', 'a name with spaces', /is no interface name/],

@@ -16,6 +16,15 @@ function readUrl(text: string): string {
   return text.replace(/\/+$/, '');
 }
 
+/** Most servers of one agent: each is a hole in a closed device. */
+const mostServers = 16;
+
+function readUrls(text: string): readonly string[] {
+  const urls = [...new Set(text.split(',').map((url) => readUrl(url.trim())))];
+  if (urls.length > mostServers) throw new Error(`There must be at most ${mostServers} of them.`);
+  return urls;
+}
+
 /** The parser's own message, as the end of a sentence about the value. */
 const through =
   <T>(parse: (text: string) => T) =>
@@ -62,8 +71,9 @@ export const agentOptions = {
   server: {
     flags: '--server <url>',
     env: 'RINGFENCE_SERVER',
-    help: 'URL of the server',
-    read: readUrl,
+    help: 'URL of the server. With several URLs, separated by commas or in several --server, the agent picks one at random and leaves it if it cannot work',
+    joined: true,
+    read: readUrls,
   },
   organization: {
     flags: '--organization <id>',

@@ -69,7 +69,7 @@ export async function runAgent(
   const stateFolder = new StateFolder({ folder: state });
   await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
   const serverAccess = config.serverAccess
-    ? await openServerAccess(config.server, { state: stateFolder, clock, monotonic, random, log })
+    ? await openServerAccess(config.servers, { state: stateFolder, clock, monotonic, random, log })
     : undefined;
   const time = new PolicyClock({ clock, monotonic });
   const driver = (): string | undefined => agent.status.driver?.name;
@@ -156,11 +156,12 @@ export async function runAgent(
 const lockTimeoutMs = 2_000;
 
 /** What works, and should not stay so: logged once, and shown in the status. */
-function warningsOf({ server }: AgentConfig, log: Log): readonly string[] {
-  if (!isPlainRemote(server)) return [];
-  const warning = `${server} is not encrypted: anyone on the network path can read the device's token and change its policy; use https://`;
-  log('warn', warning);
-  return [warning];
+function warningsOf({ servers }: AgentConfig, log: Log): readonly string[] {
+  return servers.filter(isPlainRemote).map((server) => {
+    const warning = `${server} is not encrypted: anyone on the network path can read the device's token and change its policy; use https://`;
+    log('warn', warning);
+    return warning;
+  });
 }
 
 /** Milliseconds for the counters: an operator gets an answer also where nft gives none. */

@@ -18,7 +18,8 @@ import { IdentifiedSource } from './source/identified-policy-source.ts';
 import { BadIdentity, type Identity, type IdentityFolder } from './source/identity.ts';
 import { InformerSource } from './source/informer-policy-source.ts';
 import { connectionsThrough } from './source/open-server-access.ts';
-import type { ServerAddresses } from './source/server-access.ts';
+import type { AllServerAddresses } from './source/all-server-addresses.ts';
+import { choosingFetch } from './source/server-choice.ts';
 
 /** Milliseconds for a connection to the server: a device whose network comes back follows again soon after. */
 const connectTimeout = 5_000;
@@ -35,7 +36,7 @@ export interface ServerSourceOptions {
   /** Somebody waits until what is in force reflects this revision. */
   readonly onAwaited: (revision: number) => void;
   /** Absent: connections find the server by themselves. */
-  readonly serverAccess: ServerAddresses | undefined;
+  readonly serverAccess: AllServerAddresses | undefined;
   /** The server has answered, and its clock showed this, in milliseconds since the epoch. */
   readonly onServerTime: (time: number) => void;
 }
@@ -53,14 +54,16 @@ export interface ServerSource {
 
 export function createServerSource(options: ServerSourceOptions): ServerSource {
   const { config, folder, log, version, serverAccess, onAwaited } = options;
-  const { server, organization, proof, tlsCa } = config;
-  const send = createNodeFetch({
+  const { servers, organization, proof, tlsCa } = config;
+  const [server = ''] = servers;
+  const direct = createNodeFetch({
     connectTimeout,
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
     ...(serverAccess && connectionsThrough(serverAccess)),
     // Besides its stream the agent reads no list.
     largestAnswer: 1024 * 1024,
   });
+  const send = choosingFetch(direct, { servers, random: Math.random });
   const fetch: Fetch = async (url, init) => {
     const answer = await send(url, init);
     const time = Date.parse(answer.headers.get('date') ?? '');

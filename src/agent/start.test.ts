@@ -13,8 +13,10 @@ describe('the start of the agent', () => {
       'options',
       ['--server', 'http://a/', '--organization', organization.toUpperCase(), '--interface', 'wg*'],
       {},
-      { server: 'http://a', organization, interface: { kind: 'pattern', pattern: 'wg*' } },
+      { server: ['http://a'], organization, interface: { kind: 'pattern', pattern: 'wg*' } },
     ],
+    ['a server twice', ['--server', 'http://a', '--server=http://b'], {}, { server: ['http://a', 'http://b'] }],
+    ['servers in a variable', [], { RINGFENCE_SERVER: 'http://a,http://b' }, { server: ['http://a', 'http://b'] }],
     ['options with =', ['--enroll=rf_enroll_-x', '--state=/s'], {}, { enroll: 'rf_enroll_-x', state: '/s' }],
     ['flags', ['--keep-established', '--remove', '--adopt'], {}, { keepEstablished: true, remove: true, adopt: true }],
     [

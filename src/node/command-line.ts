@@ -13,6 +13,8 @@ export interface OptionSpec {
   readonly help: string;
   readonly fallback?: string | number | boolean;
   readonly read?: (text: string) => unknown;
+  /** It may be given several times: the values are joined by commas. */
+  readonly joined?: true;
   /** Its value is shown to nobody. */
   readonly secret?: true;
 }
@@ -48,7 +50,10 @@ const entriesOf = (table: OptionTable): readonly Entry[] =>
 
 const parserOptions = (entries: readonly Entry[]) =>
   Object.fromEntries(
-    entries.map(({ long, takesValue }) => [long, { type: takesValue ? ('string' as const) : ('boolean' as const) }]),
+    entries.map(({ long, takesValue, spec }) => [
+      long,
+      { type: takesValue ? ('string' as const) : ('boolean' as const), multiple: spec.joined === true },
+    ]),
   );
 
 /** The first word that is no option and no option's value, and whether help is asked for. */
@@ -78,7 +83,8 @@ export function readCommandLine(
   for (const entry of entries) {
     const { name, spec, long, takesValue, says } = entry;
     const variable = env[spec.env] ?? '';
-    const text = given[long];
+    const value = given[long];
+    const text = Array.isArray(value) ? value.join(',') : value;
     if (text !== undefined) values[name] = typeof text === 'string' ? valueOf(entry, text, '') : says;
     else if (variable !== '' && takesValue) values[name] = valueOf(entry, variable, ` from env '${spec.env}'`);
     else if (variable !== '' && !isOff(variable)) values[name] = says;

@@ -13,7 +13,7 @@ import { askStatus, NoAnswer, openStatusSocket, socketPath } from './status-sock
 import { statusDocument, type StatusDocument } from './status-document.ts';
 
 const config = {
-  server: 'http://server.test',
+  servers: ['http://server.test'],
   organization,
   selector: parseSelector('wg0'),
   containers: 'guard',

@@ -124,7 +124,7 @@ export interface StatusDocument {
 
 export interface StatusDocumentOptions {
   readonly config: {
-    readonly server: string;
+    readonly servers: readonly string[];
     readonly organization: string;
     readonly selector: Selector;
     readonly containers: 'guard' | 'ignore';
@@ -214,7 +214,7 @@ export function statusDocument(
     pid,
     version,
     started_at: time(status.startedAt),
-    server: config.server,
+    server: config.servers.join(', '),
     organization: config.organization,
     ...(device !== undefined && { device }),
     interface: {

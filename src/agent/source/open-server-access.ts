@@ -1,34 +1,48 @@
-/** Owns how the agent's connections and its way to the server are put together. */
+/** Owns how the agent's connections and its way to its servers are put together. */
 import type { NodeFetchOptions } from '../../node/fetch.ts';
 import { readResolvers } from '../host/resolvers.ts';
+import type { KeptServer } from '../state/server-addresses.ts';
 import type { StateFolder } from '../state/state-folder.ts';
+import { AllServerAddresses } from './all-server-addresses.ts';
 import { ServerAddresses, type ServerAccessOptions } from './server-access.ts';
-import { endpointOf } from './server-endpoint.ts';
+import { endpointOf, portOf } from './server-endpoint.ts';
 import { lookupThrough, resolveName } from './server-lookup.ts';
 
 type Surroundings = Pick<ServerAccessOptions, 'clock' | 'monotonic' | 'random' | 'log'> & {
   readonly state: StateFolder;
 };
 
-/** Where the server is found, with what was kept of it and whom the device asks: enough for the rules before the network is. */
-export async function openServerAccess(url: string, { state, ...rest }: Surroundings): Promise<ServerAddresses> {
-  const endpoint = endpointOf(url);
-  const addresses = new ServerAddresses({
+/** Where the servers are found, with what was kept of them and whom the device asks: enough for the rules before the network is. */
+export async function openServerAccess(
+  urls: readonly string[],
+  { state, ...rest }: Surroundings,
+): Promise<AllServerAddresses> {
+  const endpoints = urls.map(endpointOf);
+  const found: KeptServer[] = await Promise.all(
+    endpoints.map(async (endpoint) => ({ ...endpoint, addresses: await state.readServerAddresses(endpoint) })),
+  );
+  const servers = endpoints.map((endpoint, index) => ({
     endpoint,
-    resolve: resolveName,
-    resolvers: () => readResolvers(),
-    kept: await state.readServerAddresses(endpoint),
-    keep: (found) => state.keepServerAddresses(endpoint, found),
-    ...rest,
-  });
-  await addresses.begin();
-  return addresses;
+    addresses: new ServerAddresses({
+      endpoint,
+      resolve: resolveName,
+      resolvers: () => readResolvers(),
+      kept: found[index]?.addresses ?? [],
+      keep: (addresses) => {
+        found[index] = { ...endpoint, addresses };
+        return state.keepServerAddresses(found);
+      },
+      ...rest,
+    }),
+  }));
+  for (const { addresses } of servers) await addresses.begin();
+  return new AllServerAddresses(servers, portOf(endpoints));
 }
 
 /** Connections that ask for the server's addresses each time, and are known while they stand. */
 export const connectionsThrough = (
-  addresses: ServerAddresses,
+  servers: AllServerAddresses,
 ): Required<Pick<NodeFetchOptions, 'lookup' | 'onConnection'>> => ({
-  lookup: lookupThrough(() => addresses.find()),
-  onConnection: (address) => addresses.opened(address),
+  lookup: lookupThrough((host) => servers.find(host)),
+  onConnection: (address) => servers.opened(address),
 });

@@ -1,5 +1,6 @@
 /** Owns what the server's URL says about where it is: an address or a name, and a port. */
 import { parseAddress, type Address } from '../../policy/address.ts';
+import { isLoopback } from '../host/resolvers.ts';
 
 export interface ServerEndpoint {
   /** As the URL names it, without brackets. */
@@ -28,6 +29,17 @@ export function endpointOf(url: string): ServerEndpoint {
     address: 'fault' in address ? undefined : asSent(address),
   };
 }
+
+/** The port of the servers that are reached over a network: the rules keep one open. */
+export const portOf = (endpoints: readonly ServerEndpoint[]): number =>
+  (endpoints.find((endpoint) => !isLocal(endpoint)) ?? endpoints[0])?.port ?? 443;
+
+/** Whether several servers can be reached under closed rules, which keep one port open. */
+export const shareOnePort = (endpoints: readonly ServerEndpoint[]): boolean =>
+  new Set(endpoints.filter((endpoint) => !isLocal(endpoint)).map(({ port }) => port)).size <= 1;
+
+const isLocal = (endpoint: ServerEndpoint): boolean =>
+  endpoint.address === undefined ? isOnThisDevice(endpoint) : isLoopback(endpoint.address);
 
 /** `localhost` and what ends in it never leaves the device (RFC 6761). */
 export const isOnThisDevice = ({ host }: ServerEndpoint): boolean => /(?:^|\.)localhost\.?$/i.test(host);

@@ -14,10 +14,10 @@ export async function resolveName(host: string): Promise<readonly Address[]> {
 
 /** What a connection asks for, answered by `find`. */
 export const lookupThrough =
-  (find: () => Promise<readonly Address[]>): LookupFunction =>
-  (_host, { all, family }, answer) => {
+  (find: (host: string) => Promise<readonly Address[]>): LookupFunction =>
+  (host, { all, family }, answer) => {
     const told = async (): Promise<void> => {
-      const found = (await find())
+      const found = (await find(host))
         .filter((address) => (family !== 4 && family !== 6) || address.family === family)
         .map((address) => ({ address: printAddress(address.family, address.value), family: address.family }));
       const [first] = found;

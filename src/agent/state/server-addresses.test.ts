@@ -5,10 +5,22 @@ import { parseServerAddresses, printServerAddresses } from './server-addresses.t
 
 const endpoint = { host: 'ringfence.example', port: 443 };
 const found = ['100.64.0.9', 'fd7f::9'].map((text) => parseAddress(text) as Address);
-const text = printServerAddresses(endpoint, found);
+const text = printServerAddresses([{ ...endpoint, addresses: found }]);
 
 test('what was kept is read back', () => {
   expect(parseServerAddresses(text, endpoint)).toEqual(found);
+});
+
+test('of several servers, each gets its own addresses back', () => {
+  const other = { host: 'other.example', port: 443 };
+  const [first, second] = found.map((address) => [address]);
+  const several = printServerAddresses([
+    { ...endpoint, addresses: first ?? [] },
+    { ...other, addresses: second ?? [] },
+  ]);
+  expect(parseServerAddresses(several, endpoint)).toEqual(first);
+  expect(parseServerAddresses(several, other)).toEqual(second);
+  expect(parseServerAddresses(several, { ...other, port: 80 })).toEqual([]);
 });
 
 test.each([

@@ -1,8 +1,10 @@
 /** Owns the server's addresses as they are kept for the next start: under closed rules, the way there must be known before anybody can be asked. */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
-import { field, isObject } from '../../policy/json.ts';
+import { field, isObject, type JsonObject } from '../../policy/json.ts';
 
-const format = 1;
+/** One server is written as it always was. Several have a format of their own. */
+const singleFormat = 1;
+const format = 2;
 
 /** The server that the addresses are of. */
 export interface ServerName {
@@ -10,9 +12,25 @@ export interface ServerName {
   readonly port: number;
 }
 
-export function printServerAddresses({ host, port }: ServerName, addresses: readonly Address[]): string {
-  const texts = addresses.map(({ family, value }) => printAddress(family, value));
-  return `${JSON.stringify({ format, host, port, addresses: texts })}\n`;
+export interface KeptServer extends ServerName {
+  readonly addresses: readonly Address[];
+}
+
+export function printServerAddresses(servers: readonly KeptServer[]): string {
+  const texts = servers.map(({ host, port, addresses }) => ({
+    host,
+    port,
+    addresses: addresses.map(({ family, value }) => printAddress(family, value)),
+  }));
+  const content = texts.length === 1 ? { format: singleFormat, ...texts[0] } : { format, servers: texts };
+  return `${JSON.stringify(content)}\n`;
+}
+
+function serversIn(value: unknown): readonly JsonObject[] {
+  if (!isObject(value)) return [];
+  if (field(value, 'format') === singleFormat) return [value];
+  const servers = field(value, 'format') === format ? field(value, 'servers') : undefined;
+  return Array.isArray(servers) ? (servers as readonly unknown[]).filter((one) => isObject(one)) : [];
 }
 
 /** The addresses that were kept for this endpoint; none where the text is of another one, or not to be trusted. */
@@ -23,9 +41,8 @@ export function parseServerAddresses(text: string, { host, port }: ServerName): 
   } catch {
     return [];
   }
-  if (!isObject(value) || field(value, 'format') !== format) return [];
-  if (field(value, 'host') !== host || field(value, 'port') !== port) return [];
-  const texts = field(value, 'addresses');
+  const kept = serversIn(value).find((one) => field(one, 'host') === host && field(one, 'port') === port);
+  const texts = kept && field(kept, 'addresses');
   const addresses = (Array.isArray(texts) ? (texts as readonly unknown[]) : []).map((each) =>
     parseAddress(typeof each === 'string' ? each : ''),
   );

@@ -14,7 +14,7 @@ import {
 } from '../../node/atomic-write.ts';
 import type { Address } from '../../policy/address.ts';
 import { writeIntentFile } from './intent-file.ts';
-import { parseServerAddresses, printServerAddresses, type ServerName } from './server-addresses.ts';
+import { parseServerAddresses, printServerAddresses, type KeptServer, type ServerName } from './server-addresses.ts';
 
 /** The steps of a write; a test may stop the world at each. */
 export type StateFailpoint = 'state-written' | 'state-renamed';
@@ -140,14 +140,14 @@ export class StateFolder {
     await this.#write('counters', totals.print(), { durable: false });
   }
 
-  /** Where the server was found last; nothing where that cannot be read, or was another server. */
+  /** Where this server was found last; nothing where that cannot be read, or was another server. */
   async readServerAddresses(server: ServerName): Promise<readonly Address[]> {
     return parseServerAddresses(await readFile(this.path('server'), 'utf8').catch(() => ''), server);
   }
 
   /** On the disk when this resolves: under closed rules, the next start has nothing else to go by. */
-  async keepServerAddresses(server: ServerName, addresses: readonly Address[]): Promise<void> {
-    await this.#write('server', printServerAddresses(server, addresses), { durable: true });
+  async keepServerAddresses(servers: readonly KeptServer[]): Promise<void> {
+    await this.#write('server', printServerAddresses(servers), { durable: true });
   }
 
   /** Removes what a run that was killed left half written. Whoever calls holds the lock. */

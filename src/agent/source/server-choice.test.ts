@@ -1,0 +1,135 @@
+/** Proves which of several servers the agent asks, on real connections: it leaves one that cannot work, and finds the others before it waits. */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import type { FetchInit } from '../../client/request.ts';
+import { createNodeFetch } from '../../node/fetch.ts';
+import { choosingFetch } from './server-choice.ts';
+
+type Reply = (path: string, answer: ServerResponse) => void;
+
+const running: Server[] = [];
+afterEach(() => {
+  for (const server of running.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+interface FakeServer {
+  readonly url: string;
+  readonly asked: string[];
+  reply: Reply;
+  stop(): Promise<void>;
+}
+
+/** The first line of a stream, and nothing more. */
+const streams: Reply = (_path, answer) => void answer.writeHead(200).write('{"type":"tail"}\n');
+const unavailable: Reply = (_path, answer) => void answer.writeHead(503).end();
+
+async function start(reply: Reply): Promise<FakeServer> {
+  const server = createServer((request, answer) => {
+    fake.asked.push(request.url ?? '');
+    fake.reply(request.url ?? '', answer);
+  });
+  running.push(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const stop = (): Promise<void> => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(() => resolve()));
+  };
+  const fake: FakeServer = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked: [],
+    reply,
+    stop,
+  };
+  return fake;
+}
+
+const asking = (signal = new AbortController().signal): FetchInit => ({
+  method: 'POST',
+  headers: {},
+  cache: 'no-store',
+  redirect: 'manual',
+  signal,
+});
+
+const choose = (servers: readonly FakeServer[], random: () => number) =>
+  choosingFetch(createNodeFetch(), { servers: servers.map(({ url }) => url), random });
+
+/** In the order of the list, then. */
+const ascending = (): (() => number) => {
+  let next = 0;
+  return () => (next += 0.001);
+};
+
+test('the first server is picked at random, so that a fleet spreads over all of them', async () => {
+  const servers = [await start(streams), await start(streams)];
+  for (const values of [
+    [0.1, 0.9],
+    [0.9, 0.1],
+  ]) {
+    const fetch = choose(servers, () => values.shift() ?? 0);
+    await fetch(`${servers[0]?.url}/api/x`, asking());
+  }
+  expect(servers.map(({ asked }) => asked)).toEqual([['/api/x'], ['/api/x']]);
+});
+
+test('a stream goes to the next server at once when one is away or says 503, and stays there', async () => {
+  const [away, broken, good] = [await start(streams), await start(unavailable), await start(streams)];
+  await away.stop();
+  const fetch = choose([away, broken, good], ascending());
+  expect((await fetch(`${away.url}/api/events`, asking())).status).toBe(200);
+  await fetch(`${away.url}/api/report`, asking());
+  expect(broken.asked).toEqual(['/api/events']);
+  expect(good.asked).toEqual(['/api/events', '/api/report']);
+});
+
+test('where no server can work, the last answer is given, and each was asked once', async () => {
+  const servers = [await start(unavailable), await start(unavailable)];
+  const fetch = choose(servers, ascending());
+  expect((await fetch(`${servers[0]?.url}/api/events`, asking())).status).toBe(503);
+  expect(servers.map(({ asked }) => asked.length)).toEqual([1, 1]);
+});
+
+test('a write is not sent twice: another server is asked the next time', async () => {
+  const [broken, good] = [await start(unavailable), await start(streams)];
+  const fetch = choose([broken, good], ascending());
+  expect((await fetch(`${broken.url}/api/devices`, asking())).status).toBe(503);
+  expect(good.asked).toEqual([]);
+  expect((await fetch(`${broken.url}/api/devices`, asking())).status).toBe(200);
+});
+
+test('the stream from a server that can no longer reach its database is left as soon as a request says so', async () => {
+  const [losing, good] = [await start(streams), await start(streams)];
+  const fetch = choose([losing, good], ascending());
+  const stream = (await fetch(`${losing.url}/api/events`, asking())).body?.getReader();
+  await stream?.read();
+  losing.reply = unavailable;
+  await fetch(`${losing.url}/api/status`, asking());
+  await expect(stream?.read()).rejects.toThrow(/leaving|aborted/);
+  await fetch(`${losing.url}/api/events`, asking());
+  expect(good.asked).toEqual(['/api/events']);
+});
+
+test('a server that goes silent is left', async () => {
+  const [silent, good] = [await start(streams), await start(streams)];
+  const fetch = choose([silent, good], ascending());
+  const end = new AbortController();
+  await fetch(`${silent.url}/api/events`, asking(end.signal));
+  end.abort(Object.assign(new Error('no data'), { code: 'silent' }));
+  await fetch(`${silent.url}/api/events`, asking());
+  expect(good.asked).toEqual(['/api/events']);
+});
+
+test('a caller that ends its stream leaves no server', async () => {
+  const [first, second] = [await start(streams), await start(streams)];
+  const fetch = choose([first, second], ascending());
+  const end = new AbortController();
+  await fetch(`${first.url}/api/events`, asking(end.signal));
+  end.abort();
+  await fetch(`${first.url}/api/events`, asking());
+  expect(first.asked).toHaveLength(2);
+  expect(second.asked).toEqual([]);
+});
