@@ -31,7 +31,10 @@ export const AuditEntry = Type.Object(
       ),
     ),
     fields: Type.Optional(
-      Type.Array(Type.String(), { description: 'Names of the fields that the request gave; never their values.' }),
+      Type.Array(Type.String(), {
+        description:
+          'Names of the fields that the request gave, and `skip_tests` where it asked to skip policy tests; never their values.',
+      }),
     ),
     user_id: id<UserId>('Who.'),
     username: Type.String(),

@@ -32,6 +32,7 @@ export const errors = {
   uri_too_long: [414, 'The address is too long'],
   unsupported_media_type: [415, 'The media type is not supported'],
   invalid: [422, 'The request is invalid'],
+  policy_test_failed: [422, 'A policy test would fail'],
   rate_limited: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong'],

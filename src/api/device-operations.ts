@@ -13,7 +13,7 @@ import {
   UpdateDevice,
 } from './device.ts';
 import { IsolateDevice } from './isolation.ts';
-import { PageQuery, RevisionPageQuery, UpdateDeviceQuery } from './list.ts';
+import { PageQuery, RevisionPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
 
@@ -22,11 +22,12 @@ export const deviceRows = {
     effect: 'write',
     tag: 'devices',
     summary: 'Register a device',
+    query: SkipTestsQuery,
     body: AddDevice,
     bodyReader: 'handler',
     answer: RegisteredDevice,
     etag: true,
-    fails: ['public_key_taken', 'limit_reached'],
+    fails: ['public_key_taken', 'limit_reached', 'policy_test_failed'],
   },
   listDevicesInOrganization: {
     effect: 'read',
@@ -55,16 +56,18 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['public_key_taken', 'newer_record', 'would_open'],
+    fails: ['public_key_taken', 'newer_record', 'would_open', 'policy_test_failed'],
   },
   deleteDevice: {
     effect: 'write',
     subject: 'device',
     tag: 'devices',
     summary: 'Delete a device',
+    query: SkipTestsQuery,
     answer: Device,
     etag: true,
     conditional: true,
+    fails: ['policy_test_failed'],
   },
   isolateDevice: {
     effect: 'write',

@@ -69,8 +69,17 @@ export const HistoryQuery = Type.Object(
   strict,
 );
 
+/** For the writes that policy tests may refuse. */
+const skipTests = {
+  skip_tests: Type.Optional(
+    Type.Boolean({ description: 'Also where policy tests fail by it; for owners only, and in the audit.' }),
+  ),
+};
+export const SkipTestsQuery = Type.Object(skipTests, strict);
+
 export const WriteGroupQuery = Type.Object(
   {
+    ...skipTests,
     force: Type.Optional(
       Type.Boolean({ description: 'Continue even if a `forbid` guardrail blocks a whole direction.' }),
     ),
@@ -86,10 +95,11 @@ const detach = Type.Optional(
 
 export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, detach }, strict);
 
-export const UpdateDeviceQuery = Type.Object({ detach }, strict);
+export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach }, strict);
 
 export const DeleteGroupQuery = Type.Object(
   {
+    ...skipTests,
     detach: Type.Optional(
       Type.Boolean({ description: 'Remove the group from the devices that use it, in the same transaction.' }),
     ),
@@ -99,6 +109,7 @@ export const DeleteGroupQuery = Type.Object(
 
 export const RemoveMemberQuery = Type.Object(
   {
+    ...skipTests,
     keep: Type.Optional(
       Type.Enum(['devices'], { description: "Hand the member's devices to the caller instead of deleting them." }),
     ),

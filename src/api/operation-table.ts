@@ -28,6 +28,7 @@ import type { OperationId } from './paths.ts';
 import { AddToken, AddUser, IssuedToken, RemovedUser, Token, User, WhoAmI } from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
+import { policyTestRows } from './policy-tests/operations.ts';
 
 const createGroup = {
   query: WriteGroupQuery,
@@ -36,7 +37,7 @@ const createGroup = {
   bodyReader: 'handler',
   answer: WrittenGroup,
   etag: true,
-  fails: ['phase_limit', 'limit_reached'],
+  fails: ['phase_limit', 'limit_reached', 'policy_test_failed'],
 } as const;
 const listGroups = { query: GroupPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
@@ -48,14 +49,14 @@ const updateGroup = {
   answer: WrittenGroup,
   etag: true,
   conditional: true,
-  fails: ['newer_record', 'would_open'],
+  fails: ['newer_record', 'would_open', 'policy_test_failed'],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,
   answer: SecurityGroup,
   etag: true,
   conditional: true,
-  fails: ['group_in_use'],
+  fails: ['group_in_use', 'policy_test_failed'],
 } as const;
 
 export const rows = {
@@ -181,7 +182,7 @@ export const rows = {
     summary: "Remove a member, with that member's devices and groups in the organization",
     query: RemoveMemberQuery,
     answer: RemovedMember,
-    fails: ['last_owner', 'newer_record', 'would_open'],
+    fails: ['last_owner', 'newer_record', 'would_open', 'policy_test_failed'],
   },
 
   ...deviceRows,
@@ -245,6 +246,8 @@ export const rows = {
   },
 
   ...historyRows,
+
+  ...policyTestRows,
 
   ...webhookRows,
   ...changeRows,

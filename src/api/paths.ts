@@ -67,6 +67,9 @@ export const paths = {
   updateUserSecurityGroup: ['PATCH', '/api/user/{org_id}/security_groups/{sg_id}', 'record'],
   deleteUserSecurityGroup: ['DELETE', '/api/user/{org_id}/security_groups/{sg_id}', 'deleted'],
 
+  listPolicyTests: ['GET', '/api/organizations/{org_id}/policy_tests', 'list'],
+  replacePolicyTests: ['PUT', '/api/organizations/{org_id}/policy_tests', 'list'],
+
   createWebhook: ['POST', '/api/organizations/{org_id}/webhooks', 'created'],
   listWebhooks: ['GET', '/api/organizations/{org_id}/webhooks', 'list'],
   readWebhook: ['GET', '/api/organizations/{org_id}/webhooks/{webhook_id}', 'record'],

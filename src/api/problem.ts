@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId } from '../policy/ids.ts';
 import { mostProblems } from '../policy/problem.ts';
 import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
+import { PolicyTestResult } from './policy-tests/policy-test.ts';
 import { id, strict, type Wire } from './scalar.ts';
 
 const ProblemEntry = Type.Object(
@@ -44,6 +45,14 @@ export const ProblemBody = Type.Object(
       Type.Array(Type.String({ format: 'uuid' }), {
         description: 'The groups and devices in the way; on 409 `changed_since`.',
       }),
+    ),
+    tests: Type.Optional(
+      Type.Array(PolicyTestResult, {
+        description: 'The policy tests that would fail, each with the pair and the rule; on 422 `policy_test_failed`.',
+      }),
+    ),
+    more_tests: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'How many more tests would fail than `tests` tells.' }),
     ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {

@@ -79,6 +79,11 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   listEnrollmentKeys: [(c) => c.enrollmentKeys.list(org), { org_id: org }],
   readEnrollmentKey: [(c) => c.enrollmentKeys.get(org, id), { org_id: org, key_id: id }],
   revokeEnrollmentKey: [(c) => c.enrollmentKeys.revoke(org, id), { org_id: org, key_id: id }],
+  listPolicyTests: [(c) => c.policyTests.list(org), { org_id: org }],
+  replacePolicyTests: [
+    (c) => c.policyTests.replace(org, [], { skip_tests: true, ifMatch: 3 }),
+    { org_id: org, body: [], query: 'skip_tests=true', ifMatch: '"3"' },
+  ],
   createWebhook: [
     (c) => c.webhooks.create(org, { url: 'https://x', events: ['device.failed'] }),
     { org_id: org, body: { url: 'https://x', events: ['device.failed'] } },
@@ -159,7 +164,7 @@ describe('the client', () => {
       const [method, path] = paths[name];
       const [run, sent] = calls[name];
       const { body, query, ifMatch, ...params } = sent as Record<string, unknown> & { readonly query?: string };
-      const answer = name.startsWith('list') ? [{ id: 'one' }] : { id: 'one' };
+      const answer = paths[name][2] === 'list' ? [{ id: 'one' }] : { id: 'one' };
       const { client, seen, clock } = answering(() => json(answer, { status: method === 'POST' ? 201 : 200 }));
 
       expect(await run(client)).toEqual(answer);

@@ -145,7 +145,7 @@ export class Client {
   }
 
   /** A list: whole or one page of it, and entry by entry. */
-  #pages<Id extends ListId>(id: Id): { readonly list: Call<Id>; readonly each: EachCall<Id> } {
+  #pages<Id extends Exclude<ListId, BodyId>>(id: Id): { readonly list: Call<Id>; readonly each: EachCall<Id> } {
     const walk = async function* (client: Client, given: readonly unknown[]): AsyncGenerator<Entry<Id>> {
       const { query, ...request } = requestOf(id, given, false);
       for (let from: Query = { limit: pageSize, ...query }; ;) {
@@ -223,6 +223,9 @@ export class Client {
     get: this.#call('readEnrollmentKey'),
     revoke: this.#call('revokeEnrollmentKey'),
   };
+
+  /** What must be allowed or refused, and whether it is. */
+  readonly policyTests = { list: this.#call('listPolicyTests'), replace: this.#send('replacePolicyTests') };
 
   /** Where alerts go: for owners. */
   readonly webhooks = {

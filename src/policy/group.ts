@@ -62,9 +62,15 @@ export interface TextRule {
 }
 
 /** Reads one text field; absent stays absent. Lengths count characters, not UTF-16 halves. */
-function readText(body: JsonObject, name: string, rule: TextRule, problems: Problems): string | undefined {
+export function readText(
+  body: JsonObject,
+  name: string,
+  rule: TextRule,
+  problems: Problems,
+  pointer = '',
+): string | undefined {
   const value = field(body, name);
-  const here = at('', name);
+  const here = at(pointer, name);
   if (value === undefined) return undefined;
   if (value === null) {
     problems.add(here, 'null_not_allowed', () => `${name} must be a string; to keep the current value, omit it.`);

@@ -223,6 +223,8 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readUserSecurityGroup: userScopedGroup(),
   updateUserSecurityGroup: userScopedGroup({ body: { group_name: unique() } }),
   deleteUserSecurityGroup: userScopedGroup({ query: '?detach=true' }),
+  listPolicyTests: () => ({}),
+  replacePolicyTests: () => ({ body: [] }),
   createWebhook: () => ({ body: { url: 'https://hooks.example.com/', events: ['device.failed'] } }),
   listWebhooks: () => ({}),
   readWebhook: webhook(),

@@ -72,6 +72,13 @@ const onDevice =
     params: { device_id: await newId(holderOf(stage).api, `${stage.base}/devices`, { public_key: unique() }) },
     ...rest,
   });
+const policyTest = () => ({
+  name: unique(),
+  from: { labels: ['nobody'] },
+  to: { all_devices: true },
+  protocol: 'icmp',
+  expect: 'refuse',
+});
 const webhookBody = { url: 'https://hooks.example.com/', events: ['device.failed'] };
 const onWebhook =
   (rest: Rest): Scenario =>
@@ -131,6 +138,7 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
     const { change_id } = await actor.api.expect(200, 'POST', `${base}/changes`, { delete: [own] });
     return { params: { change_id } };
   },
+  replacePolicyTests: () => ({ body: [policyTest()] }),
   createWebhook: () => ({ body: webhookBody }),
   updateWebhook: onWebhook({ body: { name: 'another' } }),
   deleteWebhook: onWebhook({}),

@@ -80,6 +80,12 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'change sets: several groups and devices in one transaction',
   },
+  'server/store/policy-tests': {
+    may: ['server/store/write', 'server/store/schema', 'server/store/postgres', 'server/store/contract', 'policy'],
+    npm: [],
+    node: true,
+    why: 'the tests of an organization, and the check of every write against them',
+  },
   'server/store/webhooks': {
     may: [
       'server/store/write',
@@ -113,6 +119,7 @@ export const storeRooms: Rooms = {
       'server/store/accounts',
       'server/store/changes',
       'server/store/webhooks',
+      'server/store/policy-tests',
       'server/store/groups',
       'server/store/devices',
       'server/store/log',

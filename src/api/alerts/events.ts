@@ -6,6 +6,7 @@ export const alertEvents = [
   'device.drift_repaired',
   'device.offline',
   'enrollment_key.expiring',
+  'policy_test.failing',
 ] as const;
 export type AlertEvent = (typeof alertEvents)[number];
 

@@ -4,6 +4,7 @@ import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../policy/ids.ts
 import { Device, UpdateDevice } from '../device.ts';
 import { AddSecurityGroup, GroupWarning, SecurityGroup } from '../group.ts';
 import { limits } from '../limits.ts';
+import { SkipTestsQuery } from '../list.ts';
 import { givenId, id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const { group_name, ...groupFields } = AddSecurityGroup.properties;
@@ -118,6 +119,7 @@ export type ChangeSet = Wire<typeof ChangeSet>;
 
 export const ChangeSetQuery = Type.Object(
   {
+    ...SkipTestsQuery.properties,
     detach: Type.Optional(
       Type.Boolean({
         description:
@@ -133,6 +135,7 @@ export const ChangeSetQuery = Type.Object(
 
 export const RevertChangeSetQuery = Type.Object(
   {
+    ...SkipTestsQuery.properties,
     detach: ChangeSetQuery.properties.detach,
     force: Type.Optional(
       Type.Boolean({

@@ -2,7 +2,14 @@
 import type { Row } from '../operation-row.ts';
 import { ChangeSet, ChangeSetBody, ChangeSetQuery, RevertChangeSetQuery, WrittenChangeSet } from './change-set.ts';
 
-const fails = ['would_open', 'group_in_use', 'phase_limit', 'limit_reached', 'precondition_failed'] as const;
+const fails = [
+  'would_open',
+  'group_in_use',
+  'phase_limit',
+  'limit_reached',
+  'precondition_failed',
+  'policy_test_failed',
+] as const;
 
 export const changeRows = {
   applyChanges: {

@@ -53,6 +53,16 @@ export const Overview = Type.Object(
     revision,
     ...counts,
     online: count('Devices that hold a stream right now.'),
+    policy_tests: Type.Optional(
+      Type.Object(
+        {
+          passing: count('Policy tests that pass.'),
+          failing: count('Policy tests that fail.'),
+          vacuous: count('Policy tests that no pair of devices matches.'),
+        },
+        { ...strict, description: 'States of the policy tests; absent where there are none, and for device tokens.' },
+      ),
+    ),
     urgent: Type.Array(PendingDevice, {
       maxItems: mostUrgent,
       description: 'Devices that are not in force, the worst first.',

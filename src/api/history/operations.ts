@@ -38,6 +38,14 @@ export const historyRows = {
     answer: WrittenGroup,
     etag: true,
     conditional: true,
-    fails: ['revision_gone', 'conflict', 'newer_record', 'would_open', 'phase_limit', 'limit_reached'],
+    fails: [
+      'revision_gone',
+      'conflict',
+      'newer_record',
+      'would_open',
+      'phase_limit',
+      'limit_reached',
+      'policy_test_failed',
+    ],
   },
 } as const satisfies Readonly<Record<string, Row>>;

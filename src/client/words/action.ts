@@ -29,6 +29,7 @@ const phrases: Readonly<Record<string, string>> = {
   createUserSecurityGroup: 'created own group',
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',
+  replacePolicyTests: 'replaced the policy tests',
   createWebhook: 'created webhook',
   updateWebhook: 'changed webhook',
   deleteWebhook: 'deleted webhook',

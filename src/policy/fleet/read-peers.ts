@@ -1,4 +1,5 @@
 /** Owns the validation of peers and selectors: every problem of any JSON value, with its place and code (reference 2.13). */
+import { parseAddress, printAddress } from '../address.ts';
 import { isUuid } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
 import { labelLimits } from '../label.ts';
@@ -13,9 +14,10 @@ export interface ReadPeersOptions {
   readonly knowsDevice?: ((id: string) => boolean) | undefined;
 }
 
-type Key = 'labels' | 'all_devices' | 'device_id';
+type Key = 'labels' | 'all_devices' | 'device_id' | 'address';
 const selectorKeys: readonly Key[] = ['labels', 'all_devices'];
 const peerKeys: readonly Key[] = ['labels', 'device_id', 'all_devices'];
+const endKeys: readonly Key[] = [...peerKeys, 'address'];
 
 /** The one key of the entry, after every key that it must not have was reported. */
 function onlyKey(entry: JsonObject, known: readonly Key[], pointer: string, problems: Problems): Key | undefined {
@@ -127,3 +129,23 @@ export function readPeers(value: unknown, pointer: string, problems: Problems, o
 /** Reads a group's `applies_to`, which may be empty. */
 export const readSelectors = (value: unknown, pointer: string, problems: Problems, most: number): Selector[] =>
   readEntries(value, selectorKeys, pointer, problems, { most }).flatMap((peer) => ('device_id' in peer ? [] : [peer]));
+
+/** Devices, or one address, in the form in which addresses are printed. */
+export type PeerOrAddress = Peer | { readonly address: string };
+
+/** Reads one entry that names devices or an address. */
+export function readPeerOrAddress(value: unknown, pointer: string, problems: Problems): PeerOrAddress | undefined {
+  const text = isObject(value) && Object.keys(value).length === 1 ? field(value, 'address') : undefined;
+  if (text === undefined) return readEntry(value, endKeys, pointer, problems, { most: 1 });
+  const here = at(pointer, 'address');
+  if (typeof text !== 'string') {
+    problems.add(here, 'not_a_string', () => `address must be a string, got ${show(text)}.`);
+    return undefined;
+  }
+  const address = parseAddress(text);
+  if ('fault' in address) {
+    problems.add(here, address.fault, () => `${show(text)} ${address.reason}.`);
+    return undefined;
+  }
+  return { address: printAddress(address.family, address.value) };
+}

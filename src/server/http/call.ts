@@ -86,6 +86,8 @@ export interface ListResult {
   /** In parts, where the whole is too much to hold for a reader that does not keep up. */
   readonly json: string | AsyncIterable<string>;
   readonly next?: string;
+  /** Of a list that is written as a whole. */
+  readonly revision?: number;
 }
 
 export interface RecordResult {

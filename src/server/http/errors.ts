@@ -1,11 +1,18 @@
 /** Owns the one edge where failures become answers: problem+json on the wire, the cause in the log. */
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
+import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
 import type { Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { StoreError, type StoreProblem } from '../store/contract/errors.ts';
-import { applicationProblem, changedSinceSentence, counted, groupProblem } from './store-problems.ts';
+import {
+  applicationProblem,
+  changedSinceSentence,
+  counted,
+  groupProblem,
+  testFailedSentence,
+} from './store-problems.ts';
 
 interface Extras {
   readonly errors?: readonly RequestProblem[];
@@ -17,6 +24,9 @@ interface Extras {
   readonly enrollment_keys?: readonly EnrollmentKeyId[];
   /** Groups and devices in the way of a revert. */
   readonly records?: readonly string[];
+  readonly tests?: readonly PolicyTestResult[];
+  /** How many tests there are besides those in `tests`. */
+  readonly moreTests?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
 }
@@ -119,6 +129,12 @@ const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'wo
     { ...listDevices(devices), moreDevices: more },
   );
 
+const testFailed = (problem: Extract<StoreProblem, { readonly code: 'policy_test_failed' }>): HttpError =>
+  new HttpError('policy_test_failed', testFailedSentence(problem), {
+    tests: problem.tests.map(({ test, failure }) => ({ ...test, state: 'failing', failure })),
+    moreTests: problem.more,
+  });
+
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
 
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {
@@ -176,6 +192,8 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       );
     case 'would_open':
       return wouldOpen(problem);
+    case 'policy_test_failed':
+      return testFailed(problem);
     case 'revision_ahead':
       return revisionAhead('/revision', problem.head);
     case 'revision_gone':
@@ -336,7 +354,16 @@ export function toHttpError(error: unknown): HttpError {
 /** The body of the answer. */
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
-  const { errors: problems, more = 0, devices, moreDevices = 0, enrollment_keys, records } = error.extras;
+  const {
+    errors: problems,
+    more = 0,
+    devices,
+    moreDevices = 0,
+    enrollment_keys,
+    records,
+    tests,
+    moreTests = 0,
+  } = error.extras;
   return {
     type: problemType(error.code),
     title,
@@ -351,5 +378,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     ...(moreDevices === 0 ? {} : { more_devices: moreDevices }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
     ...(records === undefined ? {} : { records }),
+    ...(tests === undefined ? {} : { tests }),
+    ...(moreTests === 0 ? {} : { more_tests: moreTests }),
   };
 }

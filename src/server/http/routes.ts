@@ -20,6 +20,7 @@ import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
 import { simulateHandlers } from './handlers/simulate.ts';
+import { policyTestHandlers } from './handlers/policy-tests.ts';
 import { streamRoute, type StreamRouteOptions } from './handlers/stream-route.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
@@ -45,6 +46,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...auditHandlers,
   ...webhookHandlers,
   ...simulateHandlers,
+  ...policyTestHandlers,
 };
 
 export interface RouteOptions extends StreamRouteOptions {
@@ -67,10 +69,8 @@ const stuckMs = 60_000;
 
 function send(operation: Operation, answer: HandlerResult, reply: FastifyReply): FastifyReply {
   if (answer.next !== undefined) reply.header('link', `<${answer.next}>; rel="next"`);
-  if (answer.kind === 'record') {
-    if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
-    if (answer.location !== undefined) reply.header('location', answer.location);
-  }
+  if (answer.revision !== undefined) reply.header('etag', `"${answer.revision}"`);
+  if (answer.kind === 'record' && answer.location !== undefined) reply.header('location', answer.location);
   reply.code(operation.status).type('application/json; charset=utf-8');
   if (typeof answer.json === 'string') return reply.send(answer.json);
   // Who takes nothing for this long gets no more.
@@ -102,6 +102,9 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
     if (!areParamsOf(id, variables)) throw new Error(`${request.url} lacks variables of ${id}`);
     const { user_id } = principal;
     const query = parseQuery(id, request.query as Record<string, unknown>);
+    const skipsTests = 'skip_tests' in query && query.skip_tests === true;
+    if (skipsTests && subjects.byOwner !== true)
+      throw new HttpError('forbidden', 'Only an owner may skip policy tests.');
     const heldBack = heldBackMs(query);
     const admit = () => guard.admit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
@@ -115,7 +118,8 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
           by: {
             user_id,
             right: rightOf(id, principal, variables),
-            ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request) }),
+            ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request, skipsTests) }),
+            ...(skipsTests && { tests: 'skip' as const }),
           },
           path: pathOf(request.url),
           query,

@@ -1,4 +1,5 @@
 /** Owns the words for what the store refuses: problems of a device's list of groups, of quotas, of groups that apply by label, and of reverts. */
+import { failureInWords } from '../../policy/policy-test/words.ts';
 import type { RequestProblem } from '../../api/codes.ts';
 import { at } from '../../policy/problem.ts';
 import type { GroupListProblem, StoreProblem } from '../store/contract/errors.ts';
@@ -92,4 +93,17 @@ export function changedSinceSentence(
     `${named.join('; ')}${rest > 0 ? `; and ${rest} more` : ''}. ` +
     'To undo the rest and overwrite later changes of these fields, repeat the request with ?force=true.'
   );
+}
+
+export function testFailedSentence({
+  tests,
+  more,
+}: Extract<StoreProblem, { readonly code: 'policy_test_failed' }>): string {
+  const [first] = tests;
+  const rest = tests.length - 1 + more;
+  return [
+    ...(first ? [`The policy test "${first.test.name}" would fail: ${failureInWords(first.test, first.failure)}`] : []),
+    ...(rest > 0 ? [`And ${rest} more.`] : []),
+    'An owner may continue with ?skip_tests=true.',
+  ].join(' ');
 }

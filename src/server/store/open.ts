@@ -28,6 +28,9 @@ import { refuse } from './contract/errors.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { usersIn } from './accounts/users.ts';
+import { policyTestCheck } from './policy-tests/check.ts';
+import { policyTestsIn } from './policy-tests/policy-tests.ts';
+import { StateMemory } from './policy-tests/state.ts';
 import { webhooksIn } from './webhooks/webhooks.ts';
 import { idMaker } from './write/uuid.ts';
 import { Writer } from './write/writer.ts';
@@ -58,10 +61,12 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
+  const testedStates = new StateMemory(clock);
   const writer = new Writer({
     connections: writes,
     transactions,
     guard,
+    check: policyTestCheck(testedStates),
     committed: (org, entries) => {
       guard.saw(org, entries?.at(-1)?.revision ?? 0);
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
@@ -115,6 +120,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     samples: fleetSamplesIn(context),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
+    policyTests: policyTestsIn(context, testedStates),
     webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {

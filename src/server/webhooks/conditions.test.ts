@@ -19,6 +19,7 @@ const scene = (given: Partial<ConditionInput>): ConditionInput => ({
   now,
   enforcementStatuses: [],
   keys: [],
+  failingTests: [],
   offlineAfterMs: 900_000,
   ...given,
 });
@@ -117,6 +118,44 @@ describe('a condition', () => {
     expect(ending(0.8 * day, 0.2 * day)).toBe(1);
     expect(ending(day, -1)).toBe(0);
   });
+});
+
+it('a policy test that fails is a condition of its own, the same one whatever pair fails it', () => {
+  const test = {
+    name: 'web reaches db',
+    from: { labels: ['web'] },
+    to: { labels: ['db'] },
+    protocol: 'tcp',
+    port: 5432,
+    expect: 'allow',
+  } as const;
+  const fails = (address: string) =>
+    conditionsOf(
+      ['policy_test.failing'],
+      scene({
+        failingTests: [
+          {
+            test,
+            failure: {
+              from: { address },
+              to: { address: '100.64.0.2', device_id: device, hostname: 'db' },
+              device_id: device,
+              direction: 'inbound',
+              reason: 'no-rule',
+            },
+          },
+        ],
+      }),
+    );
+  const [first] = fails('100.64.0.1');
+  expect(first).toMatchObject({
+    event: 'policy_test.failing',
+    occurrence: 'failing',
+    data: { policy_test: 'web reaches db' },
+  });
+  expect(first?.data.detail).toContain('100.64.0.1 → db (100.64.0.2) tcp/5432 must be allowed.');
+  expect(fails('100.64.0.3')[0]).toMatchObject({ subject_id: first?.subject_id, occurrence: 'failing' });
+  expect(first?.subject_id).toMatch(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 });
 
 it('a delivery is signed over its id, its time and its bytes, with the secret that only its receiver has', () => {

@@ -1,9 +1,12 @@
 /** Owns what is worth an alert: conditions that hold right now, each found by a source, told once for as long as it lasts. */
+import { createHash } from 'node:crypto';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Condition } from '../store/contract/webhooks.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
+import type { FailingTest } from '../store/contract/change/policy-tests.ts';
 import { isObject } from '../../policy/json.ts';
+import { failureInWords } from '../../policy/policy-test/words.ts';
 
 /** What a source may look at: one organization at one moment. */
 export interface ConditionInput {
@@ -12,6 +15,8 @@ export interface ConditionInput {
   /** Every device, and how it stands to the newest policy. */
   readonly enforcementStatuses: readonly EnforcementStatus[];
   readonly keys: readonly EnrollmentKeyRecord[];
+  /** The policy tests that fail now. */
+  readonly failingTests: readonly FailingTest[];
   /** How long a device may be away. */
   readonly offlineAfterMs: number;
 }
@@ -44,6 +49,12 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Enforcement
     ...(detail !== undefined && { detail }),
   },
 });
+
+/** Tests are known by their names, and what a webhook was told of by an id. */
+function idOfTest(name: string): string {
+  const hash = createHash('sha256').update(name).digest('hex');
+  return [hash.slice(0, 8), hash.slice(8, 12), hash.slice(12, 16), hash.slice(16, 20), hash.slice(20, 32)].join('-');
+}
 
 const sources: { readonly [Event in AlertEvent]: Source } = {
   'device.failed': ({ enforcementStatuses }) =>
@@ -88,6 +99,14 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
         occurrence: expires_at,
         data: { enrollment_key_id: id, name, expires_at },
       })),
+
+  // The same test with another pair is no news.
+  'policy_test.failing': ({ failingTests }) =>
+    failingTests.map(({ test, failure }) => ({
+      subject_id: idOfTest(test.name),
+      occurrence: 'failing',
+      data: { policy_test: test.name, expect: test.expect, detail: failureInWords(test, failure), failure },
+    })),
 };
 
 /** What holds, of the events that a webhook asked for. */

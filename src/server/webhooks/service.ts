@@ -8,6 +8,7 @@ import type { Convergence } from '../convergence/contract.ts';
 import type { WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
+import { failingOf } from '../store/contract/change/policy-tests.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
 import { conditionsOf } from './conditions.ts';
 import { DeliveryPools } from './delivery-pools.ts';
@@ -17,7 +18,7 @@ import { signedHeaders } from './sign.ts';
 import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'ping'>;
+  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
   readonly slices: TimeSlices;
   readonly hosts: readonly WebhookHost[];
@@ -133,18 +134,21 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       if (webhook === undefined || stopped.signal.aborted) return;
       looks.set(webhook.id, clock());
       const org = webhook.organization_id;
-      const [enforcementStatuses, keys] = await Promise.all([
+      const wantsTests = webhook.events.includes('policy_test.failing');
+      const [enforcementStatuses, keys, failingTests] = await Promise.all([
         convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
           ({ id }) => id,
         ),
+        wantsTests ? store.policyTests.read(org).then(failingOf) : [],
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const scene = { now: clock(), enforcementStatuses: [], keys, offlineAfterMs };
+      const scene = { now: clock(), enforcementStatuses: [], keys, failingTests, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
       await slices.each(enforcementStatuses.devices, (enforcement) => {
-        conditions.push(...conditionsOf(webhook.events, { ...scene, enforcementStatuses: [enforcement], keys: [] }));
+        const alone = { ...scene, enforcementStatuses: [enforcement], keys: [], failingTests: [] };
+        conditions.push(...conditionsOf(webhook.events, alone));
       });
       // Repairs from before somebody wanted to hear of them are no news.
       const quietly = webhook.is_new ? (['device.drift_repaired'] as const) : [];

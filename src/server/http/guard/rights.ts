@@ -88,6 +88,9 @@ const table: { readonly [Id in OperationId]: string } = {
   updateUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
   deleteUserSecurityGroup:   'no      no      yes     -       no      no      hidden  hidden ',
 
+  listPolicyTests:           'yes     yes     -       -       no      no      hidden  hidden ',
+  replacePolicyTests:        'yes     no      -       -       no      no      hidden  hidden ',
+
   createWebhook:             'yes     no      -       -       no      no      hidden  hidden ',
   listWebhooks:              'yes     no      -       -       no      no      hidden  hidden ',
   readWebhook:               'yes     no      -       -       no      no      hidden  hidden ',

@@ -1,6 +1,7 @@
 /** Owns the overview of an organization (reference 4.12): how its fleet stands now, whom to look at first, and how it stood over time. */
 import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
-import { mostUrgent, sampleSeconds } from '../../../api/enforcement/overview.ts';
+import { mostUrgent, sampleSeconds, type Overview } from '../../../api/enforcement/overview.ts';
+import type { TestResult } from '../../../policy/policy-test/policy-test.ts';
 import type { EnforcementStatus } from '../../convergence/contract.ts';
 import { record, type Handler } from '../call.ts';
 import { countPending, pendingOf } from './convergence.ts';
@@ -21,13 +22,20 @@ function urgentOf(devices: readonly EnforcementStatus[]): readonly EnforcementSt
   return found.slice(0, mostUrgent);
 }
 
+function countTests(results: readonly TestResult[]): Pick<Overview, 'policy_tests'> {
+  const count = (word: TestResult['state']): number => results.filter(({ state }) => state === word).length;
+  if (results.length === 0) return {};
+  return { policy_tests: { passing: count('passing'), failing: count('failing'), vacuous: count('vacuous') } };
+}
+
 const read: Handler<'readOverview'> = async (call, { store, convergence, sampler, clock }) => {
   const { org_id } = call.params;
   const { hours = 24 } = call.query;
   const seconds = secondsFor(hours);
   const since = Math.floor((clock() - hours * 3_600_000) / (seconds * 1_000)) * seconds * 1_000;
-  const [enforcementStatuses, samples] = await Promise.all([
+  const [enforcementStatuses, tests, samples] = await Promise.all([
     convergence.read(org_id),
+    call.principal.kind === 'user' ? store.policyTests.read(org_id) : undefined,
     store.samples.read(org_id, { since, seconds }),
   ]);
   const { revision, devices } = enforcementStatuses;
@@ -37,6 +45,7 @@ const read: Handler<'readOverview'> = async (call, { store, convergence, sampler
     revision,
     ...countPending({ devices: devices.length, pending }),
     online: devices.filter(({ online }) => online).length,
+    ...countTests(tests?.results ?? []),
     urgent: urgentOf(pending).map(pendingOf),
     sample_seconds: seconds,
     samples,

@@ -29,8 +29,9 @@ export function auditEntryOf(
   id: OperationId,
   principal: Principal,
   request: AuditedRequest & { readonly body: unknown },
+  skipsTests = false,
 ): AuditNote {
-  const fields = fieldsOf(request.body);
+  const fields = [...fieldsOf(request.body), ...(skipsTests ? ['skip_tests'] : [])];
   return { operation: id, ...common(principal, request), ...(fields.length === 0 ? {} : { fields }) };
 }
 

@@ -149,7 +149,9 @@ class ChangeSetTransaction {
   ): Promise<ReadonlyMap<string, SingleStatementRow>> {
     if (items.length === 0) return new Map();
     const { tx, org } = this.#locked;
-    return byId(await tx.run(operation.many, [org, JSON.stringify(items)]));
+    // Policy tests are looked at after the whole set.
+    const tested = items.map((item) => ({ ...item, tested: true }));
+    return byId(await tx.run(operation.many, [org, JSON.stringify(tested)]));
   }
 
   async #writeGroups(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly SavedGroup[]> {

@@ -67,4 +67,9 @@ export const asServer: Authority = { right: serverRight };
 /** Who acts in an organization. That user must be a member of the organization when the write commits: `not_a_member`. */
 export interface Actor extends Authority {
   readonly user_id: UserId;
+  /**
+   * What policy tests are to the write; they refuse it unless told. `skip`: an owner asks for it, which is checked in the writing transaction. `report`: what
+   * breaks is shown, and nothing is refused, as when a user is removed from the server.
+   */
+  readonly tests?: 'skip' | 'report' | undefined;
 }

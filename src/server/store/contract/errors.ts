@@ -1,4 +1,5 @@
 /** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
+import type { FailingTest } from './change/policy-tests.ts';
 import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
 import type { CountedQuota } from './quotas.ts';
 
@@ -73,6 +74,8 @@ export type StoreProblem =
       readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
       readonly more: number;
     }
+  /** These policy tests, and so many more, would fail that do not fail now. */
+  | { readonly code: 'policy_test_failed'; readonly tests: readonly FailingTest[]; readonly more: number }
   /** It was asked for too often: try again after so many seconds. */
   | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */

@@ -28,6 +28,7 @@ import type { History } from './history.ts';
 import type { Members } from './members.ts';
 import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
+import type { PolicyTests } from './change/policy-tests.ts';
 import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
 import type { Receipts } from './receipts.ts';
@@ -53,6 +54,7 @@ export interface Store {
   readonly log: ChangeLog;
   readonly broadcast: Broadcast;
   readonly history: History;
+  readonly policyTests: PolicyTests;
   readonly webhooks: Webhooks;
   readonly audit: Audit;
   /** The same lookups for batched callers, such as streams that reconnect. */

@@ -223,6 +223,7 @@ export function devicesIn(context: Context): Devices {
           kind: 'single-statement',
           operation: sql.createDevice,
           item,
+          by,
           conflictKeys,
           decode: read,
         });
@@ -248,6 +249,7 @@ export function devicesIn(context: Context): Devices {
             kind: 'single-statement',
             operation: updateFor(patch),
             item,
+            by,
             conflictKeys,
             decode: read,
           });

@@ -102,6 +102,7 @@ export const createDevice = singleStatement('create_device', {
     WHEN n.user_id <> n.actor AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
     WHEN n.labels <> '{}' AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN ${keyTaken} THEN 'public_key_taken'`,
+  changesVerdicts: 'true',
   write: `new AS (
     INSERT INTO devices (${columns}, born, body) SELECT ${columns}, n.revision, ${deviceBody('n')} FROM numbered n
     RETURNING org_id, id, revision, body, ${identityBody('devices')} AS identity)`,
@@ -140,6 +141,7 @@ interface Identity {
   readonly refusals: string;
   /** Where another public key may be given. */
   readonly keyRefusal: string;
+  readonly changesVerdicts?: string;
   /** Of a row that was written. */
   readonly column: string;
   readonly keep: string;
@@ -165,6 +167,7 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
     WHEN ${same} THEN 'unchanged' ${refuseNewerDevice('d.body')} ${identity.refusals} ${identity.keyRefusal}`,
+    ...(identity.changesVerdicts !== undefined && { changesVerdicts: identity.changesVerdicts }),
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
     FROM numbered n WHERE d.id = n.id RETURNING d.org_id, d.id, d.revision, d.body, ${identity.column}, ${returnedToAudit})`,
@@ -198,6 +201,7 @@ const identityUpdate: Identity = {
     WHEN ${isChanged('isolated')} AND ${isNoOwner} THEN 'forbidden'
     WHEN (d.labels <> '{}' OR d.isolated <> '') AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
   keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
+  changesVerdicts: isChanged(...policyColumns),
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed`,
   keep: `, identities AS (${keepIdentities('new')}),
     kept AS (${keepStates({ ...bySingleUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,

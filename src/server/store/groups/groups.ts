@@ -72,6 +72,7 @@ async function takeOff(
     actor: by.user_id,
     ...singleStatementItem(context, { right: serverRight, audit }),
     security_groups: lists[index],
+    tested: true,
   }));
   await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
   await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
@@ -214,6 +215,7 @@ export function groupsIn(context: Context): Groups {
           kind: 'single-statement',
           operation: sql.createGroup,
           item,
+          by,
           conflictKeys: [],
           decode: read,
         });
@@ -256,7 +258,7 @@ export function groupsIn(context: Context): Groups {
         // A direction that is not given stays as it is, and one without ranges has none more.
         const mayGrow = (ranges.inbound ?? 0) + (ranges.outbound ?? 0) > 0;
         const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
-        return await writer.write(org, { kind: 'single-statement', operation, item, conflictKeys, decode: read });
+        return await writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
       } catch (error) {
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
         const values = [org, id, ranges.inbound, ranges.outbound, quotas.device_ranges];

@@ -119,6 +119,9 @@ const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_de
 
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
+/** What of a group decides verdicts. */
+const verdictColumns = ['inbound_rules', 'outbound_rules', 'applies_to'];
+
 /** `owner` as in `ownedBy`; a text that is null stays. */
 const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): SingleStatementOperation =>
   singleStatement(name, {
@@ -145,6 +148,7 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Singl
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*, ${askedColumns})`,
     log: log('change', 'new'),
+    changesVerdicts: `(${verdictColumns.map((column) => patched[textColumns.indexOf(column)]).join(', ')}) <> (${verdictColumns.map((column) => `g.${column}`).join(', ')})`,
     besides: `${keep(bySingleUpdate)} ${selectors}`,
     oldBody: 'g.body',
     standing: 'g.revision',

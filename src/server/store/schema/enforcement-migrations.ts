@@ -222,4 +222,19 @@ export const enforcementMigrations: readonly Migration[] = [
     title: 'isolated devices are found',
     sql: `CREATE INDEX devices_isolated ON devices (org_id) WHERE isolated <> '';`,
   },
+  {
+    version: 31,
+    title: 'policy tests',
+    sql: `
+      CREATE TABLE policy_tests (
+        org_id uuid PRIMARY KEY REFERENCES organizations ON DELETE CASCADE,
+        -- How often the list was replaced.
+        revision bigint NOT NULL,
+        tests text NOT NULL,
+        updated_at timestamptz NOT NULL
+      );
+      -- Beside the revision, where every write looks anyway.
+      ALTER TABLE heads ADD COLUMN has_tests boolean NOT NULL DEFAULT false;
+    `,
+  },
 ];

@@ -7,6 +7,7 @@
  */
 import { parseDeviceId } from '../../../policy/ids.ts';
 import { singleStatementColumns, singleStatementEntries, type SingleStatementChanges } from './audit-entry.ts';
+import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
@@ -29,6 +30,8 @@ export interface SingleStatementRow extends LoggedRow {
     | 'labels_by_owner'
     | 'limit_reached'
     | 'newer_record'
+    /** The organization has policy tests, and nobody has said that they are looked at: the writer repeats the write under the lock, with them. */
+    | 'needs_tests'
     | 'not_a_member'
     | 'not_found'
     | 'precondition_failed'
@@ -89,14 +92,15 @@ export function oneValues(org: string, { columns }: SingleStatementOperation, it
   return values;
 }
 
-/** Runs an operation for one item. No row: the organization does not exist, or changed between the reading and the lock. */
+/** Runs an operation for one item, in a transaction of several statements, whose writer looks at policy tests. No row: the organization does not exist, or changed between the reading and the lock. */
 export async function runOne(
   runner: Runner,
   org: string,
   operation: SingleStatementOperation,
   item: Item,
 ): Promise<SingleStatementRow | undefined> {
-  const [row] = await runner.run(oneOf(operation, item), oneValues(org, operation, item));
+  const tested = { ...item, tested: true };
+  const [row] = await runner.run(oneOf(operation, tested), oneValues(org, operation, tested));
   return row;
 }
 
@@ -105,6 +109,7 @@ export interface SingleStatementWrite<T> {
   readonly kind: 'single-statement';
   readonly operation: SingleStatementOperation;
   readonly item: Item & { readonly id: string };
+  readonly by: Actor;
   readonly conflictKeys: readonly string[];
   readonly decode: (row: SingleStatementRow) => T;
 }
@@ -133,12 +138,20 @@ interface Parts {
   readonly changes?: SingleStatementChanges;
   /** What the answer tells besides, as of the write: a condition over the organization, `$1`. */
   readonly tells?: string;
+  /** Whether a row can change what is allowed or refused, as a condition like those of `refusal`: then policy tests are to be looked at. */
+  readonly changesVerdicts?: string;
   /** Of what the rows add to an organization: at most `n.most` may be there. */
   readonly adds?: Counter['of'];
 }
 
 /** The last of the refusals: as many are there as may be. */
 const full = ({ adds }: Parts): string => (adds === undefined ? '' : `WHEN h.${adds} >= n.most THEN 'limit_reached'`);
+
+/** After all other refusals: what would be refused anyway is not repeated with the tests. */
+const untested = ({ changesVerdicts }: Parts): string =>
+  changesVerdicts === undefined
+    ? ''
+    : `WHEN h.has_tests AND n.tested IS NOT TRUE AND ${changesVerdicts} THEN 'needs_tests'`;
 
 /** What the audit needs of a row, whatever the write does with its other columns. */
 const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(singleStatementColumns)
@@ -166,7 +179,7 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
   return `
     WITH seen AS MATERIALIZED (
       SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body,
-        CASE ${rightRefusals(parts.owned, table)} ${parts.refusal} ${full(parts)} END AS refusal,
+        CASE ${rightRefusals(parts.owned, table)} ${parts.refusal} ${full(parts)} ${untested(parts)} END AS refusal,
         ${parts.adds === undefined ? '' : `n.most - h.${parts.adds} AS room,`}
         ${audited}
       FROM heads h CROSS JOIN ${source} ${actorsMembership} ${parts.from ?? ''} WHERE h.org_id = $1),
@@ -181,7 +194,11 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
 }
 
 export function singleStatement(name: string, parts: Parts): SingleStatementOperation {
-  const columns = Object.entries({ ...parts.columns, ...singleStatementColumns });
+  const columns = Object.entries({
+    ...parts.columns,
+    ...singleStatementColumns,
+    ...(parts.changesVerdicts !== undefined && { tested: 'boolean' }),
+  });
   const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
   const record = columns.map(([column, type]) => `${column} ${type}`);
   return {
@@ -253,6 +270,8 @@ export function readRow<T>(row: SingleStatementRow, what: 'device' | 'group', qu
     case 'labels_by_owner':
     case 'address_by_owner':
       throw new StoreError({ code: refusal });
+    case 'needs_tests':
+      throw new StoreError({ code: 'unexpected' }, { message: 'a write was not repeated with the policy tests' });
     default:
       return refusal satisfies never;
   }

@@ -1,4 +1,6 @@
 /** Proves that a set holds no two writes that depend on each other, and that their order of arrival is kept. */
+import { parseUserId } from '../../../policy/ids.ts';
+import { serverRight } from '../contract/actor.ts';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { SingleStatementOperation, SingleStatementWrite } from './single-statement.ts';
@@ -17,6 +19,7 @@ const write = (which: number, conflictKeys: readonly string[]): SingleStatementW
   kind: 'single-statement',
   operation: operations[which] ?? operation('other'),
   item: { id: `id ${(count += 1)}` },
+  by: { user_id: parseUserId('00000000-0000-4000-8000-000000000001'), right: serverRight },
   conflictKeys,
   decode: () => undefined,
 });

@@ -11,12 +11,15 @@
  *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
  * - `transaction`: several statements with thought in between, run under the lock; beside others behind a savepoint. Its right is judged first.
  *
+ * Where the organization has policy tests, a single statement that can change a verdict refuses itself with `needs_tests`, and is run again as a
+ * transaction: those are checked by `write-check`.
+ *
  * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
  * write should meet, takes the shared transaction back, and its writes are run again one by one.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
-import type { PipelinedConnection, PipelinedConnections, Runner, Transactions } from '../postgres/connection.ts';
+import type { PipelinedConnection, PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
@@ -24,16 +27,11 @@ import { isPassing, toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
-import { openingOf, refusedRight, type OpenedHead, type Opening } from './right.ts';
+import { openingOf } from './right.ts';
+import { asTransaction, gone, runAlone, runContained, type Outcome, type TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
+import type { WriteCheck } from './write-check.ts';
 import { inWaves, setValues, type SingleStatementSet } from './waves.ts';
-
-export interface TransactionWrite<T> {
-  readonly kind: 'transaction';
-  readonly opening: Opening;
-  /** Told of the head as it was when the write began. */
-  readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
-}
 
 export type Write<T> = SingleStatementWrite<T> | TransactionWrite<T>;
 
@@ -43,6 +41,7 @@ export const transactionWrite = <T>(
   run: TransactionWrite<T>['run'],
 ): TransactionWrite<T> => ({
   kind: 'transaction',
+  by,
   opening: openingOf(by, now(stamps)),
   run,
 });
@@ -53,7 +52,6 @@ interface Pending {
   readonly reject: (cause: unknown) => void;
 }
 
-type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
 type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
 
 /** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
@@ -76,9 +74,6 @@ const lockHead = statement<{ revision: number }>(
 );
 /** Every write that looked before must look again. */
 const moveVersion = statement<never>('move_version', 'UPDATE heads SET version = version + 1 WHERE org_id = $1');
-const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
-const release = statement<never>('release', 'RELEASE SAVEPOINT write');
-const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
 
 /** Bounds of one transaction: writes, and characters of their values. */
 const maxBatch = 512;
@@ -121,12 +116,12 @@ function sizeOf(write: Write<unknown>): number {
 const isSingleStatement = ({ write }: Pending): boolean => write.kind === 'single-statement';
 
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
-const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
 export class Writer {
   readonly #connections: PipelinedConnections;
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
+  readonly #check: WriteCheck;
   readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
@@ -136,11 +131,13 @@ export class Writer {
     connections: PipelinedConnections;
     transactions: Transactions;
     guard: HistoryGuard;
+    check: WriteCheck;
     committed: (org: OrganizationId, logged: LogEntries) => void;
   }) {
     this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
+    this.#check = parts.check;
     this.#committed = parts.committed;
   }
 
@@ -178,10 +175,11 @@ export class Writer {
       queue.inFlight += 1;
       queue.thinking = !batch.every(isSingleStatement);
       const [only] = batch;
-      const { outcomes, logged } =
+      const attempt =
         batch.length === 1 && only !== undefined
           ? await this.#alone(org, queue.connection, only.write)
           : await this.#attempt(org, queue.connection, batch);
+      const { outcomes, logged } = await this.#tested(org, batch, attempt);
       queue.inFlight -= 1;
       if (outcomes.some(({ ok }) => ok)) this.#committed(org, logged);
       batch.forEach(({ resolve, reject }, index) => {
@@ -196,6 +194,23 @@ export class Writer {
     if (queue.loops > 0) return;
     this.#queues.delete(org);
     if (this.#queues.size === 0) this.#idle?.();
+  }
+
+  /** Runs the writes again that need policy tests to be looked at. */
+  async #tested(org: OrganizationId, batch: readonly Pending[], attempt: Attempt): Promise<Attempt> {
+    if (!attempt.outcomes.some(needsTests)) return attempt;
+    const outcomes = [...attempt.outcomes];
+    for (const [index, { write }] of batch.entries()) {
+      const outcome = outcomes[index];
+      if (outcome === undefined || !needsTests(outcome) || write.kind !== 'single-statement') continue;
+      outcomes[index] = await this.#guard
+        .whenVerified(() => this.#interleaved(org, [asTransaction(org, write)]))
+        .then(
+          (made) => [...(made?.values() ?? [])][0] ?? unforeseen(),
+          (cause: unknown) => ({ ok: false, cause }),
+        );
+    }
+    return { outcomes };
   }
 
   /** The second loop, begun when everybody who speaks just now has spoken. */
@@ -289,15 +304,17 @@ export class Writer {
 
   async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
     let broken: unknown;
+    const check = this.#check.begin(org);
     try {
-      return await this.#transactions.run(async (tx) => {
+      const made = await this.#transactions.run(async (tx) => {
         const outcomes = new Map<Write<unknown>, Outcome>();
         try {
           const [head] = await tx.run(lockHead, [org]);
           if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
           // The transaction writes first: which of the writes that came together is earlier, nobody can tell.
-          const run = writes.length === 1 ? uncontained : contained;
-          for (const write of writes) if (write.kind === 'transaction') outcomes.set(write, await run(tx, org, write));
+          const run = writes.length === 1 ? runAlone : runContained;
+          for (const write of writes)
+            if (write.kind === 'transaction') outcomes.set(write, await run({ tx, org, check }, write));
           for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
             read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
           }
@@ -307,6 +324,8 @@ export class Writer {
         }
         return outcomes;
       });
+      check.committed();
+      return made;
     } catch (cause) {
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
       if (broken !== cause || isPassing(cause)) throw cause;
@@ -336,7 +355,11 @@ function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
 const loggedIn = (rows: readonly SingleStatementRow[]): readonly Entry[] =>
   rows.flatMap((row) => loggedBy(row) ?? []).toSorted((a, b) => a.revision - b.revision);
 
+const untested: Outcome = { ok: false, cause: 'needs_tests' };
+const needsTests = (outcome: Outcome): boolean => outcome === untested;
+
 function decoded(write: SingleStatementWrite<unknown>, row: SingleStatementRow): Outcome {
+  if (row.refusal === 'needs_tests') return untested;
   try {
     return { ok: true, value: write.decode(row) };
   } catch (cause) {
@@ -354,33 +377,5 @@ function read(
   for (const write of set.writes) {
     const row = byId.get(write.item.id);
     outcomes.set(write, row === undefined ? { ok: false, cause: gone() } : decoded(write, row));
-  }
-}
-
-/** Runs a transaction write, if its right holds now. */
-async function opened(tx: Runner, org: OrganizationId, { opening, run }: TransactionWrite<unknown>): Promise<unknown> {
-  const [head] = await tx.run(opening.statement, [org, ...opening.values]);
-  if (head === undefined) throw gone();
-  if (head.refusal !== null) throw refusedRight(head.refusal);
-  return run(tx, head);
-}
-
-/** Alone in its transaction, which is taken back where the write is refused or fails. */
-const uncontained = async (tx: Runner, org: OrganizationId, write: TransactionWrite<unknown>): Promise<Outcome> => ({
-  ok: true,
-  value: await opened(tx, org, write),
-});
-
-/** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
-async function contained(tx: Runner, org: OrganizationId, write: TransactionWrite<unknown>): Promise<Outcome> {
-  await tx.run(savepoint, []);
-  try {
-    const value = await opened(tx, org, write);
-    await tx.run(release, []);
-    return { ok: true, value };
-  } catch (cause) {
-    if (isPassing(cause)) throw cause;
-    await tx.run(undo, []);
-    return { ok: false, cause };
   }
 }

@@ -1,0 +1,27 @@
+/** Owns the rows of the table of operations that are about policy tests (reference 4.14). */
+import { SkipTestsQuery } from '../list.ts';
+import type { Row } from '../operation-row.ts';
+import { PolicyTestResult, PolicyTests } from './policy-test.ts';
+
+export const policyTestRows = {
+  listPolicyTests: {
+    effect: 'read',
+    tag: 'security groups',
+    summary: 'List the policy tests, each with its state now',
+    answer: PolicyTestResult,
+    etag: true,
+  },
+  replacePolicyTests: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Replace all policy tests',
+    query: SkipTestsQuery,
+    body: PolicyTests,
+    bodySize: 'rules',
+    bodyReader: 'handler',
+    answer: PolicyTestResult,
+    etag: true,
+    conditional: true,
+    fails: ['policy_test_failed'],
+  },
+} as const satisfies Readonly<Record<string, Row>>;

@@ -1,0 +1,296 @@
+/** Proves that tests are judged pair by pair as `decide` judges packets, and what a failure names. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseAddress, printAddress } from '../address.ts';
+import { decide } from '../decide.ts';
+import { effectivePolicy, type EffectivePolicy } from '../effective.ts';
+import { device, deviceIds, guardedPolicy, peer } from '../fleet/fleet.fixture.ts';
+import { Fleet } from '../fleet/fleet.ts';
+import { isNamed } from '../fleet/selector.ts';
+import { deviceIdentity } from '../fleet/identity.ts';
+import { policyIsolation } from '../isolation/isolation.ts';
+import { parseDeviceId, parseGroupId, type GroupId } from '../ids.ts';
+import type { PolicyGroup, Selector, StoredRule } from '../rule.ts';
+import { transportOf } from './admitted.ts';
+import { evaluateTests, testStates } from './evaluate.ts';
+import { failureInWords } from './words.ts';
+import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotDevice } from '../snapshot/snapshot.ts';
+import { policyAt } from '../time/policy-at.ts';
+import type { PolicyTest, TestEnd } from './policy-test.ts';
+
+const policyIn = ({ identity, list }: SnapshotDevice, { devices, groups, defaultGroup, at }: PolicySnapshot) => {
+  const { labels } = identity;
+  const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
+  const isolated = [...devices.values()].map((each) => each.identity);
+  const policy = effectivePolicy({
+    isolation: policyIsolation(identity, isolated),
+    list,
+    find,
+    defaultGroup: defaultGroup && find(defaultGroup),
+    labels,
+    byLabel: [...groups.values()].map(({ group }) => group),
+  });
+  if ('missing' in policy) throw new Error('a group is missing');
+  return policyAt(policy, at).policy;
+};
+
+const now = Date.parse('2030-01-01T00:00:00Z');
+
+function snapshotOf(
+  devices: readonly Omit<SnapshotDevice, 'id'>[],
+  groups: readonly PolicyGroup[],
+  defaultGroup: PolicyGroup,
+): PolicySnapshot {
+  const changes = [
+    ...devices.map((each) => ({
+      kind: 'device' as const,
+      id: parseDeviceId(each.identity.id),
+      device: { id: parseDeviceId(each.identity.id), ...each },
+    })),
+    ...[...groups, defaultGroup].map((each) => ({
+      kind: 'group' as const,
+      id: each.id,
+      group: { group: each, isDefault: each === defaultGroup },
+    })),
+  ];
+  return overlay(emptySnapshot, changes, { at: now });
+}
+
+/** Pair by pair and address by address. */
+function slowly(state: PolicySnapshot, test: PolicyTest): 'passing' | 'failing' | 'vacuous' {
+  const fleet = new Fleet([...state.devices.values()].map(({ identity }) => identity));
+  const endOf = (end: TestEnd) => {
+    if (!('address' in end)) {
+      return [...state.devices.values()]
+        .filter(({ identity }) => isNamed(end, identity))
+        .map((each) => ({ device: each, addresses: each.identity.addresses }));
+    }
+    const address = parseAddress(end.address);
+    return 'fault' in address ? [] : [{ device: undefined, addresses: [address] }];
+  };
+  const verdicts: boolean[] = [];
+  const admits = (
+    own: SnapshotDevice | undefined,
+    direction: 'inbound' | 'outbound',
+    far: { family: 4 | 6; value: bigint },
+  ) => {
+    const policy: EffectivePolicy | undefined = own && policyIn(own, state);
+    const packet = { direction, family: far.family, remote: far.value, transport: transportOf(test, far.family) };
+    return policy === undefined || decide(policy, packet, { fleet }).verdict === 'accept';
+  };
+  for (const a of endOf(test.from)) {
+    for (const b of endOf(test.to)) {
+      if (a.device !== undefined && a.device === b.device) continue;
+      for (const x of a.addresses) {
+        for (const y of b.addresses) {
+          if (x.family === y.family) verdicts.push(admits(a.device, 'outbound', y) && admits(b.device, 'inbound', x));
+        }
+      }
+    }
+  }
+  if (verdicts.length === 0) return 'vacuous';
+  return verdicts.every((verdict) => verdict === (test.expect === 'allow')) ? 'passing' : 'failing';
+}
+
+const some: fc.Arbitrary<PolicySnapshot> = fc
+  .tuple(guardedPolicy, fc.array(fc.tuple(device, fc.nat(7)), { maxLength: 12 }), fc.array(peer, { maxLength: 2 }))
+  .map(([{ groups, guardrails }, devices, selectors]) => {
+    const appliesTo = selectors.flatMap((each): Selector[] => ('device_id' in each ? [] : [each]));
+    const rails = (kind: 'forbid' | 'require'): PolicyGroup[] =>
+      (guardrails?.[kind] ?? []).map((group) => ({ ...group, guardrail: kind, appliesTo }));
+    const [first, ...others] = groups;
+    const byLabel = first === undefined ? [] : [{ ...first, appliesTo }];
+    const all = [...byLabel, ...others, ...rails('forbid'), ...rails('require')];
+    const defaultGroup = {
+      id: parseGroupId('00000000-0000-4000-8000-0000000000ff'),
+      name: 'default',
+      inbound: others[0]?.inbound ?? [],
+      outbound: [],
+    };
+    const listed = devices.map(([identity, bits]) => ({
+      identity: bits === 7 ? { ...identity, isolated: { allow: selectors } } : identity,
+      hostname: '',
+      list: others.filter((_, index) => (bits >> index) & 1).map(({ id }): GroupId => id),
+    }));
+    // Every third rule has expired, or will.
+    const expiring = (rules: readonly StoredRule[]): readonly StoredRule[] =>
+      rules.map((rule, index) =>
+        index % 3 === 0 ? { ...rule, expires_at: new Date(now + (index % 2 === 0 ? 0 : 1)).toISOString() } : rule,
+      );
+    const timed = all.map((each) => ({ ...each, inbound: expiring(each.inbound), outbound: expiring(each.outbound) }));
+    return snapshotOf(listed, timed, defaultGroup);
+  });
+
+const end: fc.Arbitrary<TestEnd> = fc.oneof(
+  { weight: 5, arbitrary: peer },
+  { weight: 1, arbitrary: fc.constantFrom('10.0.0.3', 'fd00::4', '192.0.2.1').map((address) => ({ address })) },
+);
+const aTest: fc.Arbitrary<PolicyTest> = fc
+  .tuple(
+    end,
+    end,
+    fc.constantFrom('tcp', 'udp', 'icmp'),
+    fc.constantFrom(22, 53, 443, 8080),
+    fc.constantFrom('allow', 'refuse'),
+  )
+  .map(([from, to, protocol, port, expectation]) => ({
+    name: 't',
+    from,
+    to,
+    protocol,
+    ...(protocol !== 'icmp' && { port }),
+    expect: expectation,
+  }))
+  .filter(({ from, to }) => !('address' in from && 'address' in to));
+
+it('a test has the state that its pairs have one by one, and a failing one names a pair that decide judges so', () => {
+  const seen = new Set<string>();
+  fc.assert(
+    fc.property(some, fc.array(aTest, { minLength: 4, maxLength: 12 }), (state, tests) => {
+      const results = evaluateTests(state, tests);
+      const fleet = new Fleet([...state.devices.values()].map(({ identity }) => identity));
+      expect(results.map((result) => result.state)).toEqual(tests.map((test) => slowly(state, test)));
+      for (const [index, result] of results.entries()) {
+        const test = tests[index] as PolicyTest;
+        seen.add(`${test.expect} ${result.state}`);
+        if (result.state !== 'failing') continue;
+        const { failure } = result;
+        const own = state.devices.get(failure.device_id) as SnapshotDevice;
+        const far = parseAddress(failure.direction === 'outbound' ? failure.to.address : failure.from.address);
+        if ('fault' in far) throw new Error('that is an address');
+        const { family, value } = far;
+        const { direction } = failure;
+        const packet = { direction, family, remote: value, transport: transportOf(test, family) };
+        const { verdict, reason } = decide(policyIn(own, state), packet, { fleet });
+        const kind = reason.kind === 'far-end-isolated' ? 'isolated' : reason.kind;
+        expect([verdict, kind]).toEqual([test.expect === 'allow' ? 'drop' : 'accept', failure.reason]);
+        expect(failure.from.device_id === undefined || failure.from.device_id !== failure.to.device_id).toBe(true);
+      }
+    }),
+    { numRuns: 60 },
+  );
+  expect([...seen].toSorted()).toEqual(
+    ['allow', 'refuse'].flatMap((word) => ['failing', 'passing', 'vacuous'].map((state) => `${word} ${state}`)),
+  );
+});
+
+const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+const tcp = (port: number, more: Partial<StoredRule> = {}): StoredRule => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...more,
+});
+const group = (n: number, inbound: readonly StoredRule[], more: Partial<PolicyGroup> = {}): PolicyGroup => ({
+  id: parseGroupId(idOf(100 + n)),
+  name: `group ${n}`,
+  inbound,
+  outbound: [],
+  ...more,
+});
+const deviceOf = (
+  n: number,
+  labels: readonly string[],
+  groups: readonly PolicyGroup[],
+  addresses = [`100.64.0.${n}`],
+): Omit<SnapshotDevice, 'id'> => ({
+  identity: deviceIdentity({ id: idOf(n), labels, addresses }),
+  hostname: `host-${n}`,
+  list: groups.map(({ id }) => id),
+});
+const stateOf = (devices: readonly Omit<SnapshotDevice, 'id'>[], groups: readonly PolicyGroup[]): PolicySnapshot =>
+  snapshotOf(devices, groups, group(99, []));
+const test = (from: TestEnd, to: TestEnd, more: Partial<PolicyTest> = {}): PolicyTest => ({
+  name: 't',
+  from,
+  to,
+  protocol: 'tcp',
+  port: 5432,
+  expect: 'allow',
+  ...more,
+});
+const [web, db] = [{ labels: ['web'] }, { labels: ['db'] }];
+
+describe('a failure', () => {
+  const open = group(1, [tcp(5432, { peers: [web] }), tcp(22)]);
+  const shut = group(2, [tcp(22)]);
+  const state = stateOf(
+    [deviceOf(1, ['web'], []), deviceOf(2, ['db'], [open]), deviceOf(3, ['db'], [shut])],
+    [open, shut],
+  );
+
+  it('of a test that expects allow names the pair, the device that refuses and the rule that would fix it', () => {
+    const [result] = evaluateTests(state, [test(web, db)]);
+    expect(result).toEqual({
+      state: 'failing',
+      failure: {
+        from: { address: '100.64.0.1', device_id: idOf(1), hostname: 'host-1' },
+        to: { address: '100.64.0.3', device_id: idOf(3), hostname: 'host-3' },
+        device_id: idOf(3),
+        direction: 'inbound',
+        reason: 'no-rule',
+        fix: { direction: 'inbound', rule: tcp(5432, { peers: [web] }), group_id: shut.id },
+      },
+    });
+    if (result?.state !== 'failing') throw new Error('it fails');
+    expect(failureInWords(test(web, db), result.failure)).toBe(
+      'host-1 (100.64.0.1) → host-3 (100.64.0.3) tcp/5432 must be allowed. No inbound rule of host-3 (100.64.0.3) admits it. This inbound rule would admit it: tcp 5432 from label:web.',
+    );
+  });
+
+  it('of a test that expects refuse names the rule that admits the pair', () => {
+    const [result] = evaluateTests(state, [test(web, db, { expect: 'refuse' })]);
+    expect(result).toMatchObject({
+      state: 'failing',
+      failure: {
+        to: { device_id: idOf(2) },
+        direction: 'inbound',
+        reason: 'rule',
+        group_id: open.id,
+        rule: tcp(5432, { peers: [web] }),
+      },
+    });
+  });
+
+  it('names the guardrail that forbids what must be allowed, and no rule that would fix it', () => {
+    const never = group(3, [tcp(22)], { guardrail: 'forbid', appliesTo: [{ all_devices: true }] });
+    const [result] = evaluateTests(
+      overlay(state, [{ kind: 'group', id: never.id, group: { group: never, isDefault: false } }]),
+      [test(web, db, { port: 22 })],
+    );
+    expect(result).toMatchObject({ state: 'failing', failure: { reason: 'forbid', group_id: never.id } });
+    expect(result).not.toHaveProperty('failure.fix');
+  });
+});
+
+it('a device and itself are no pair, and devices without a common family are none either', () => {
+  const lonely = stateOf([deviceOf(1, ['web'], []), deviceOf(2, ['db'], [], ['fd00::2'])], []);
+  const states = evaluateTests(lonely, [test(web, web), test(web, db), test(web, { address: '192.0.2.1' })]);
+  expect(states.map(({ state }) => state)).toEqual(['vacuous', 'vacuous', 'passing']);
+});
+
+it('allow asks for every address of a family, refuse for none', () => {
+  const half = group(1, [tcp(5432, { ip_ranges: ['100.64.0.1'] })]);
+  const state = stateOf([deviceOf(1, ['web'], [], ['100.64.0.1', '100.64.1.1']), deviceOf(2, ['db'], [half])], [half]);
+  const states = evaluateTests(state, [test(web, db), test(web, db, { expect: 'refuse' })]);
+  expect(states.map((each) => each.state)).toEqual(['failing', 'failing']);
+  expect(printAddress(4, 0x6440_0101n)).toBe('100.64.1.1');
+  expect(states[0]).toMatchObject({ failure: { from: { address: '100.64.1.1' } } });
+});
+
+it('a rule that expires breaks its test at that moment, and the states say until when they hold', () => {
+  const expires_at = new Date(now + 1_000).toISOString();
+  const short = group(1, [tcp(5432, { peers: [web], expires_at })]);
+  const state = stateOf([deviceOf(1, ['web'], []), deviceOf(2, ['db'], [short])], [short]);
+  expect(testStates(state, [test(web, db)])).toMatchObject({ states: ['passing'], changesAt: now + 1_000 });
+  expect(testStates({ ...state, at: now + 1_000 }, [test(web, db)])).toMatchObject({
+    states: ['failing'],
+    changesAt: Number.POSITIVE_INFINITY,
+  });
+});
+
+it('a device that is gone makes its test vacuous', () => {
+  expect(
+    evaluateTests(stateOf([deviceOf(1, [], [])], []), [test({ device_id: deviceIds[0] ?? '' }, { all_devices: true })]),
+  ).toEqual([{ state: 'vacuous' }]);
+});

@@ -1,0 +1,37 @@
+/** Owns the interface of policy tests in the store: what must be allowed or refused, and whether it is. */
+import type { OrganizationId } from '../../../../policy/ids.ts';
+import type { PolicyTest, TestFailure, TestResult } from '../../../../policy/policy-test/policy-test.ts';
+import type { Actor } from '../actor.ts';
+import type { Expected } from '../page.ts';
+
+/** A test that fails, and why. */
+export interface FailingTest {
+  readonly test: PolicyTest;
+  readonly failure: TestFailure;
+}
+
+/** The tests of an organization and their results at one revision of it. */
+export interface PolicyTestResults {
+  readonly tests: readonly PolicyTest[];
+  /** In the order of the tests. */
+  readonly results: readonly TestResult[];
+  /** Of the list of tests: it counts how often the list was replaced, and is no revision of the organization. */
+  readonly revision: number;
+}
+
+/**
+ * Tests run in the transaction of every write of a person that can change a verdict, under the organization's lock: a write by which a test
+ * that did not fail fails is refused with `policy_test_failed`. What no person writes is never refused; the results show it.
+ */
+export interface PolicyTests {
+  read(org: OrganizationId): Promise<PolicyTestResults>;
+  /** All tests at once. A test that is new, or other than before, and fails is refused as well. */
+  replace(org: OrganizationId, by: Actor, tests: readonly PolicyTest[], options?: Expected): Promise<PolicyTestResults>;
+}
+
+/** The tests that fail, each with its reason. */
+export const failingOf = ({ tests, results }: PolicyTestResults): readonly FailingTest[] =>
+  tests.flatMap((test, index) => {
+    const result = results[index];
+    return result?.state === 'failing' ? [{ test, failure: result.failure }] : [];
+  });

@@ -1,0 +1,92 @@
+/** Owns policy tests in the store: one list for each organization, replaced as a whole. */
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import type { PolicyTestResults, PolicyTests } from '../contract/change/policy-tests.ts';
+import { refuse } from '../contract/errors.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization } from '../write/transaction.ts';
+import { refuseBroken } from './check.ts';
+import { readOrganizationState, statesIn, type OrganizationState, type StateMemory } from './state.ts';
+
+/**
+ * In a transaction. That there are tests stands beside the revision, where every write looks anyway: without tests, none pays for them.
+ * Values: organization, revision, tests, how many there are, now.
+ */
+const writeTests = statement<never>(
+  'write_policy_tests',
+  `WITH flag AS (UPDATE heads SET has_tests = $4::integer > 0 WHERE org_id = $1)
+   INSERT INTO policy_tests (org_id, revision, tests, updated_at) VALUES ($1, $2, $3, $5)
+   ON CONFLICT (org_id) DO UPDATE SET revision = excluded.revision, tests = excluded.tests, updated_at = excluded.updated_at`,
+);
+
+/** Values: organization. */
+const findTests = statement<{ has_tests: boolean; revision: number }>(
+  'find_policy_tests',
+  `SELECT h.has_tests, coalesce(t.revision, 0) AS revision FROM heads h LEFT JOIN policy_tests t ON t.org_id = h.org_id WHERE h.org_id = $1`,
+);
+
+function resultsOf(state: OrganizationState, at: number): PolicyTestResults {
+  const { states, failureOf } = statesIn(state, at);
+  return {
+    tests: state.tests,
+    results: states.map((each, index) =>
+      each === 'failing' ? { state: each, failure: failureOf(index) } : { state: each },
+    ),
+    revision: state.testsRevision,
+  };
+}
+
+/** What of a test decides its state. */
+const contentOf = ({ name, from, to, protocol, port, expect }: PolicyTest): string =>
+  JSON.stringify([name, from, to, protocol, port, expect]);
+
+export function policyTestsIn(context: Context, memory: StateMemory): PolicyTests {
+  const stateOf = async (org: OrganizationId): Promise<OrganizationState> => {
+    const state = await readOrganizationState(context.reads, org, memory.get(org));
+    if (state === undefined) return refuse({ code: 'not_found', what: 'organization' });
+    memory.set(org, state);
+    return state;
+  };
+  return {
+    async read(org) {
+      // What tests look at is read only where there are any.
+      const [known] = await context.reads.run(findTests, [org]);
+      if (known === undefined || !known.has_tests) return { tests: [], results: [], revision: known?.revision ?? 0 };
+      return resultsOf(await stateOf(org), context.clock());
+    },
+
+    async replace(org, by, tests, options = {}) {
+      const { after: written } = await inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => {
+          const before = await readOrganizationState(tx, org, memory.get(org));
+          if (before === undefined) return refuse({ code: 'not_found', what: 'organization' });
+          if (options.if_match !== undefined && options.if_match !== before.testsRevision)
+            return refuse({ code: 'precondition_failed', revision: before.testsRevision });
+          const text = JSON.stringify(tests);
+          if (text === JSON.stringify(before.tests)) return { before, after: before };
+          const revision = before.testsRevision + 1;
+          await tx.run(writeTests, [org, revision, text, tests.length, now(context)]);
+          const after = { ...before, tests, testsRevision: revision };
+          if (by.tests !== 'skip') {
+            const { states } = statesIn(before, context.clock());
+            const failed = new Set(
+              before.tests.flatMap((test, index) => (states[index] === 'failing' ? [contentOf(test)] : [])),
+            );
+            refuseBroken(after, context.clock(), (index) => failed.has(contentOf(tests[index] as PolicyTest)));
+          }
+          return { before, after };
+        },
+        ({ before, after }) => ({
+          subject_id: org,
+          ...(before === after ? {} : { before: { policy_tests: before.tests }, after: { policy_tests: after.tests } }),
+        }),
+      );
+      return resultsOf(written, context.clock());
+    },
+  };
+}

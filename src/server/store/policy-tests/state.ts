@@ -1,0 +1,132 @@
+/** Owns what policy tests look at: devices, groups and tests of an organization, kept in memory and brought up to date by what changed since. */
+import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { testStates, type TestStates } from '../../../policy/policy-test/evaluate.ts';
+import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import { deviceChange, groupChange, type DevicePolicyFields } from '../../../policy/snapshot/read-records.ts';
+import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../../policy/snapshot/snapshot.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { statement, withRevision } from '../postgres/sql.ts';
+
+interface StateRow {
+  readonly kind: 'head' | 'device' | 'security-groups';
+  readonly type: 'change' | 'delete';
+  readonly id: string;
+  readonly revision: number;
+  /** Of the head: the tests, where they are others than those that are known. */
+  readonly body: string | null;
+  /** Of the head: how often the tests were replaced. */
+  readonly tests_revision: number | null;
+  /** Of the head: which run of which database this is. */
+  readonly era: string | null;
+}
+
+/**
+ * One statement, so that all of it is of one moment. Deletions come from the log, which keeps them far longer than this is remembered. Values: organization, greater than this
+ * revision, the known revision of the tests.
+ */
+const readSince = statement<StateRow>(
+  'read_tested_state',
+  `SELECT 'device' AS kind, 'change' AS type, device_id AS id, revision, body, NULL::bigint AS tests_revision, NULL::text AS era
+   FROM device_identities WHERE org_id = $1 AND revision > $2
+   UNION ALL SELECT 'security-groups', 'change', id, revision, body, NULL, NULL FROM security_groups WHERE org_id = $1 AND revision > $2
+   UNION ALL SELECT kind, type, id, revision, NULL, NULL, NULL FROM changes
+     WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind IN ('device', 'security-groups')
+   UNION ALL SELECT 'head', 'change', h.org_id, h.revision, CASE WHEN t.revision <> $3 THEN t.tests END, coalesce(t.revision, 0),
+     (SELECT id::text FROM eras ORDER BY serial DESC LIMIT 1)
+   FROM heads h LEFT JOIN policy_tests t ON t.org_id = h.org_id WHERE h.org_id = $1`,
+);
+
+/** An organization at one moment. It never changes: a later one is another. */
+export interface OrganizationState {
+  readonly snapshot: PolicySnapshot;
+  readonly era: string;
+  readonly tests: readonly PolicyTest[];
+  readonly testsRevision: number;
+}
+
+const nothing: OrganizationState = { snapshot: emptySnapshot, era: '', tests: [], testsRevision: 0 };
+
+function changeOf({ kind, type, id, body, revision }: StateRow): SnapshotChange {
+  const json = type === 'delete' || body === null ? undefined : withRevision(body, revision);
+  if (kind === 'device') {
+    if (json === undefined) return { kind: 'device', id: parseDeviceId(id), device: undefined };
+    return deviceChange(JSON.parse(json) as DevicePolicyFields);
+  }
+  if (json === undefined) return { kind: 'group', id: parseGroupId(id), group: undefined };
+  return groupChange(JSON.parse(json) as object);
+}
+
+const byRevision = (a: StateRow, b: StateRow): number => a.revision - b.revision;
+
+/** The state after these rows. Devices and groups that did not change stay the same objects. */
+const advance = (state: OrganizationState, head: StateRow, rows: readonly StateRow[]): OrganizationState => ({
+  snapshot: overlay(state.snapshot, rows.toSorted(byRevision).map(changeOf), { revision: head.revision }),
+  era: head.era ?? '',
+  tests: head.body === null ? state.tests : (JSON.parse(head.body) as readonly PolicyTest[]),
+  testsRevision: head.tests_revision ?? 0,
+});
+
+const evaluated = new WeakMap<OrganizationState, TestStates & { readonly from: number }>();
+
+/** The organization as it is now for the runner, from what was known of it before. Undefined where there is no such organization. */
+export async function readOrganizationState(
+  runner: Runner,
+  org: OrganizationId,
+  known: OrganizationState = nothing,
+): Promise<OrganizationState | undefined> {
+  const rows = await runner.run(readSince, [org, known.snapshot.revision, known.testsRevision]);
+  const head = rows.find(({ kind }) => kind === 'head');
+  if (head === undefined) return undefined;
+  // Another run of the database may have another history.
+  const isOther = known !== nothing && (head.era !== known.era || head.revision < known.snapshot.revision);
+  if (isOther) return readOrganizationState(runner, org);
+  const others = rows.filter(({ kind }) => kind !== 'head');
+  const isSame =
+    others.length === 0 && head.revision === known.snapshot.revision && head.tests_revision === known.testsRevision;
+  if (isSame) return known;
+  const next = advance(known, head, others);
+  const states = evaluated.get(known);
+  if (others.length === 0 && next.tests === known.tests && states !== undefined) evaluated.set(next, states);
+  return next;
+}
+
+/** The states of the tests at a moment, worked out once for as long as they hold. */
+export function statesIn(state: OrganizationState, now: number): TestStates {
+  let states = evaluated.get(state);
+  if (states === undefined || states.from > now || states.changesAt <= now) {
+    states = { from: now, ...testStates({ ...state.snapshot, at: now }, state.tests) };
+    evaluated.set(state, states);
+  }
+  return states;
+}
+
+/** So many organizations are remembered, and none for longer than this: the log keeps deletions for longer. */
+const mostRemembered = 64;
+const rememberedMs = 600_000;
+
+/** The newest known states, each of which was committed. */
+export class StateMemory {
+  readonly clock: () => number;
+  readonly #states = new Map<OrganizationId, { readonly state: OrganizationState; readonly since: number }>();
+
+  constructor(clock: () => number) {
+    this.clock = clock;
+  }
+
+  get(org: OrganizationId): OrganizationState | undefined {
+    const known = this.#states.get(org);
+    if (known === undefined) return undefined;
+    const age = this.clock() - known.since;
+    return age >= 0 && age < rememberedMs ? known.state : undefined;
+  }
+
+  set(org: OrganizationId, state: OrganizationState): void {
+    const known = this.#states.get(org);
+    if (known !== undefined && known.state.era === state.era && known.state.snapshot.revision > state.snapshot.revision)
+      return;
+    this.#states.delete(org);
+    this.#states.set(org, { state, since: this.clock() });
+    const [oldest] = this.#states.keys();
+    if (this.#states.size > mostRemembered && oldest !== undefined) this.#states.delete(oldest);
+  }
+}

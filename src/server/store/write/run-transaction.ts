@@ -1,0 +1,82 @@
+/** Owns how one transaction write runs under the organization's lock: its right first, then the write, with policy tests looked at before and after. */
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { Actor } from '../contract/actor.ts';
+import { StoreError } from '../contract/errors.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { isPassing } from '../postgres/failure.ts';
+import { statement } from '../postgres/sql.ts';
+import { checkSkip, openingOfStatement, refusedRight, type OpenedHead, type Opening } from './right.ts';
+import { runOne, type SingleStatementWrite } from './single-statement.ts';
+import { isChecked, type WriteCheckSession } from './write-check.ts';
+
+export interface TransactionWrite<T> {
+  readonly kind: 'transaction';
+  readonly by: Actor;
+  readonly opening: Opening;
+  /** Told of the head as it was when the write began. */
+  readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
+}
+
+export type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
+
+export const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
+
+/** A single statement as a transaction write. It judges its right itself. */
+export const asTransaction = <T>(
+  org: OrganizationId,
+  { by, operation, item, decode }: SingleStatementWrite<T>,
+): TransactionWrite<T> => ({
+  kind: 'transaction',
+  by,
+  opening: openingOfStatement,
+  async run(tx) {
+    const row = await runOne(tx, org, operation, item);
+    if (row === undefined) throw gone();
+    return decode(row);
+  },
+});
+
+const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
+const release = statement<never>('release', 'RELEASE SAVEPOINT write');
+const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
+
+export interface LockedTransaction {
+  readonly tx: Runner;
+  readonly org: OrganizationId;
+  readonly check: WriteCheckSession;
+}
+
+/** Runs a transaction write, if its right holds now. */
+async function opened({ tx, org, check }: LockedTransaction, write: TransactionWrite<unknown>): Promise<unknown> {
+  const { opening, run, by } = write;
+  const [head] = await tx.run(opening.statement, [org, ...opening.values]);
+  if (head === undefined) throw gone();
+  if (head.refusal !== null) throw refusedRight(head.refusal);
+  await checkSkip(tx, org, by);
+  if (!head.has_tests || !isChecked(by)) return run(tx, head);
+  await check.before(tx);
+  const value = await run(tx, head);
+  await check.after(tx);
+  return value;
+}
+
+/** Alone in its transaction, which is taken back where the write is refused or fails. */
+export const runAlone = async (locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<Outcome> => ({
+  ok: true,
+  value: await opened(locked, write),
+});
+
+/** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
+export async function runContained(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<Outcome> {
+  const { tx } = locked;
+  await tx.run(savepoint, []);
+  try {
+    const value = await opened(locked, write);
+    await tx.run(release, []);
+    return { ok: true, value };
+  } catch (cause) {
+    if (isPassing(cause)) throw cause;
+    await tx.run(undo, []);
+    return { ok: false, cause };
+  }
+}
