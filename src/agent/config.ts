@@ -29,6 +29,7 @@ export interface AgentConfig {
   readonly untilFirstPolicy: UntilFirstPolicy;
   readonly keepEstablished: boolean;
   readonly serverAccess: boolean;
+  readonly checkedApply: boolean;
   readonly containers: 'guard' | 'ignore';
   readonly tlsCa: string | undefined;
   readonly metricsFile: string | undefined;
@@ -67,6 +68,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     untilFirstPolicy,
     keepEstablished,
     serverAccess: values.serverAccess !== false,
+    checkedApply: values.checkedApply !== false,
     containers: values.containers ?? 'guard',
     tlsCa: values.tlsCa,
     metricsFile: values.metricsFile,

@@ -149,6 +149,11 @@ export const agentOptions = {
     env: 'RINGFENCE_NO_SERVER_ACCESS',
     help: 'apply the rules also to the traffic between the agent and its server; an outbound rule can then disconnect the device',
   },
+  checkedApply: {
+    flags: '--no-checked-apply',
+    env: 'RINGFENCE_NO_CHECKED_APPLY',
+    help: 'keep a new policy even if the agent cannot reach the server under it for 90 seconds',
+  },
   containers: {
     flags: '--containers <guard|ignore>',
     env: 'RINGFENCE_CONTAINERS',

@@ -30,6 +30,7 @@ import { netlinkRouteTable } from './netlink/route-table.ts';
 import { createServerSource } from './server-source.ts';
 import { BadIdentity, IdentityFolder } from './source/identity.ts';
 import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
+import { serverProbe } from './source/server-probe.ts';
 import { openServerAccess } from './source/open-server-access.ts';
 import { StateFolder } from './state/state-folder.ts';
 
@@ -114,6 +115,7 @@ export async function runAgent(
     time,
     state: stateFolder,
     ...(serverAccess && { serverAccess }),
+    ...(config.checkedApply && { checkedApply: { probe: serverProbe(config.servers, serverAccess), devices } }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
     ...(!keepEstablished && {
       revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { readCounters, saveCounters } from './counters.ts';
+import { followCheck, untilCheck } from './checked-apply.ts';
 import { markMonitorEvent } from './drift-response.ts';
 import { followSource, followTime, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
@@ -35,7 +36,8 @@ export class Agent {
     });
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
     const time = options.time ?? new PolicyClock({ clock, monotonic });
-    this.#loop = { options, state, links, enforcer, time, ended: new EndedFlows({ nft }) };
+    const wake = (): void => this.#wake?.();
+    this.#loop = { options, state, links, enforcer, time, wake, ended: new EndedFlows({ nft }) };
     this.#monitor = options.monitor((event) => {
       if (markMonitorEvent(this.#loop, event)) this.#wake?.();
     });
@@ -114,7 +116,10 @@ export class Agent {
       state.sourceChanged = false;
       followSource(this.#loop);
     }
-    if (state.started) followTime(this.#loop);
+    if (state.started) {
+      followTime(this.#loop);
+      followCheck(this.#loop);
+    }
     refreshTarget(state, this.#loop.options.serverAccess?.access);
     return isHeard;
   }
@@ -144,7 +149,10 @@ export class Agent {
         this.#wake = undefined;
         resolve();
       };
-      const cancel = clock.after(Math.min(until - monotonic(), minute, this.#untilPolicyChanges()), done);
+      const cancel = clock.after(
+        Math.min(until - monotonic(), minute, this.#untilPolicyChanges(), untilCheck(this.#loop)),
+        done,
+      );
       this.#wake = done;
     });
   }

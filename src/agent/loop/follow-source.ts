@@ -5,6 +5,7 @@ import { sameServerAccess, type ServerAccess } from '../../policy/server-access.
 import type { Target } from '../kernel/enforcer.ts';
 import { madeOfSameGroups } from '../source/peer-devices.ts';
 import type { Knowledge } from '../source/policy-source.ts';
+import { isRefused } from './checked-apply.ts';
 import { desiredPolicyAt, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
@@ -19,6 +20,7 @@ export function followSource({
   const knowledge = source.read();
   if (knowledge.kind === 'known') {
     state.held = undefined;
+    if (isRefused(state, knowledge.policy, knowledge.revision)) return;
     desire(state, desiredFrom(knowledge, state.desired, time.now()));
     return;
   }

@@ -35,6 +35,19 @@ export interface ServerAccessPort {
   settled(access: ServerAccess | undefined): void;
 }
 
+export interface CheckedApplyOptions {
+  /** Tries to open a new connection to the server. */
+  readonly probe: () => Promise<boolean>;
+  /** Milliseconds without a new connection after which the policy before comes back; 90 s unless given. */
+  readonly patience?: number;
+  /** Milliseconds for which the policy before is tried; 30 s unless given. */
+  readonly restoredFor?: number;
+  /** Milliseconds between two attempts; 5 s unless given. */
+  readonly every?: number;
+  /** Devices of the organization, as far as known: one change may make all of them connect. */
+  readonly devices?: () => number;
+}
+
 export interface AgentOptions {
   readonly nft: Nft;
   readonly source: PolicySource;
@@ -45,6 +58,8 @@ export interface AgentOptions {
   readonly monotonic: () => number;
   readonly random: () => number;
   readonly log: Log;
+  /** Absent: a policy stays in force although the server can no longer be reached under it. */
+  readonly checkedApply?: CheckedApplyOptions;
   /** What time it is for rules that end; a clock of its own unless given. */
   readonly time?: PolicyClock;
   /** Absent: nothing is saved for the next start. */
@@ -72,5 +87,7 @@ export interface Loop {
   readonly ended: EndedFlows;
   readonly links: LinkWatcher;
   readonly time: PolicyClock;
+  /** Makes the loop look at its marks. */
+  readonly wake: () => void;
   readonly state: LoopState;
 }

@@ -2,6 +2,7 @@
 import { admits } from '../../policy/canonicalize.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
+import { beginCheck } from './checked-apply.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { Intent } from './intent.ts';
 import type { Loop } from './loop.ts';
@@ -10,7 +11,8 @@ import { everything, withNarrowed, withPolicy } from './pending-revocation.ts';
 import { isCheckDue, type InForce, type LoopState } from './state.ts';
 import { collectAfter } from './table-steps.ts';
 
-export async function applyPolicy({ state, enforcer, ended, options }: Loop): Promise<void> {
+export async function applyPolicy(loop: Loop): Promise<void> {
+  const { state, enforcer, ended, options } = loop;
   const { target, desired, driver, inForce: before } = state;
   if (target === undefined || desired === undefined || driver === undefined) return;
   const { state: folder, clock, monotonic, log } = options;
@@ -24,6 +26,7 @@ export async function applyPolicy({ state, enforcer, ended, options }: Loop): Pr
     throw error;
   });
   state.inForce = { desired, driver, target };
+  beginCheck(loop, before, state.inForce);
   noteRevocation(state, before, state.inForce);
   state.endedStale ||= ended.size > 0;
   state.applies++;
@@ -82,18 +85,25 @@ export async function revokeConnections({ state, ended, options: { revoke, log }
 }
 
 export async function savePolicy({ state, options }: Loop): Promise<void> {
-  const { inForce } = state;
+  const { inForce, check } = state;
+  // Before the policy: a start that finds a new policy finds how to go back.
+  if (check !== state.savedCheck) await options.state?.writeCheck(check);
+  state.savedCheck = check;
   const record = inForce && lastGoodPolicyOf(inForce.desired, inForce.driver);
-  if (inForce === undefined || record === undefined) return;
+  if (inForce === undefined || record === undefined || !isPolicyUnsaved(state)) return;
   await options.state?.writePolicy(record);
   state.lost = undefined;
   state.saved = { policy: inForce.desired.policy, interface: inForce.driver.name };
 }
 
 /** Whether what is in force is not on the disk yet. */
-export function isUnsaved({ state, options }: Pick<Loop, 'state' | 'options'>): boolean {
-  const { inForce, saved } = state;
-  if (options.state === undefined || inForce === undefined) return false;
+export const isUnsaved = ({ state, options }: Pick<Loop, 'state' | 'options'>): boolean =>
+  options.state !== undefined &&
+  state.inForce !== undefined &&
+  (state.check !== state.savedCheck || isPolicyUnsaved(state));
+
+function isPolicyUnsaved({ inForce, saved }: LoopState): boolean {
+  if (inForce === undefined) return false;
   const { desired, driver } = inForce;
   if (desired.policy === undefined || desired.origin === 'first') return false;
   // A newer revision alone is not worth a write: in a large organization there is one all the time.

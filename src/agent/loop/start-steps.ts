@@ -3,6 +3,7 @@ import { chooseDriver, type Driver, type Note, type Selector } from '../host/dri
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import { readCounters } from './counters.ts';
+import { resumeCheck } from './checked-apply.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { startingPolicy } from './starting-policy.ts';
@@ -81,6 +82,9 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   if (lastGood.kind === 'found' && record === lastGood.record && !hasChanged(record, desired)) {
     state.saved = { policy: desired?.policy, interface: record.interface };
   }
+  const check = options.checkedApply && (await folder?.readCheck());
+  state.savedCheck = check;
+  if (check !== undefined) resumeCheck(state, check, time.now());
   state.lost = lost && { step: 'start', ...lost, at: options.clock.now() };
   state.lastError = state.lost ?? state.lastError;
   state.started = true;

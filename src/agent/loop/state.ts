@@ -7,6 +7,7 @@ import type { Driver } from '../host/driver-interface.ts';
 import { CounterTotals } from '../kernel/counter-totals.ts';
 import type { TableChange } from '../kernel/drift.ts';
 import type { Target } from '../kernel/enforcer.ts';
+import type { ApplyCheck } from '../state/apply-check.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { PendingRevocation } from './pending-revocation.ts';
 import type { StepKind } from './step.ts';
@@ -78,6 +79,16 @@ export interface LoopState {
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
   held: PolicyHold | undefined;
+  /** Whether the server can still be reached under the policy in force; absent where it can, or nobody asks. */
+  check: ApplyCheck | undefined;
+  /** The check that the state folder holds for the next start. */
+  savedCheck: ApplyCheck | undefined;
+  /** A policy that is not checked, because the network was at fault. */
+  acceptedUnchecked: CanonicalPolicy | undefined;
+  /** When the last attempt to connect began that succeeded, and when the next one is due. */
+  reachedAt: number | undefined;
+  probeAt: number;
+  probing: boolean;
   /** The driver interface is a member of another one, so that its traffic passes our rules by. */
   enslaved: Trouble | undefined;
 
@@ -128,6 +139,12 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   unchecked: undefined,
   endedStale: true,
   held: undefined,
+  check: undefined,
+  savedCheck: undefined,
+  acceptedUnchecked: undefined,
+  reachedAt: undefined,
+  probeAt: 0,
+  probing: false,
   enslaved: undefined,
   started: false,
   linksChanged: true,
@@ -163,6 +180,7 @@ export function observedRevision({
   ...state
 }: LoopState): number | undefined {
   if (held !== undefined) return held.revision;
+  if (state.check?.kind === 'reverted') return state.check.refused.revision;
   const isStuck = target === undefined || failures.has('apply') || (!started && failures.has('start'));
   return isStuck || target === state.inForce?.target ? desired?.revision : undefined;
 }

@@ -34,6 +34,8 @@ export interface AgentStatus {
   /** The newest revision that was dealt with, in force or in vain; absent while that is under way. */
   readonly observedRevision: number | undefined;
   readonly held: PolicyHold | undefined;
+  /** The policy under which the server could not be reached, while the one before is in force again. */
+  readonly reverted: { readonly revision: number | undefined; readonly at: number } | undefined;
   readonly applies: number;
   readonly driftRepairs: number;
   readonly lastDrift: Drift | undefined;
@@ -75,6 +77,7 @@ export function statusOf(state: LoopState, surroundings: StatusSurroundings): Ag
     pending: state.target === undefined || isPending(state) || isCheckDue(state),
     observedRevision: observedRevision(state),
     held,
+    reverted: state.check?.kind === 'reverted' ? state.check.refused : undefined,
     applies,
     driftRepairs,
     lastDrift,

@@ -1,8 +1,7 @@
 /** Owns which of the words for enforcement (reference 2.11) an agent can say of itself. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 
-/** No agent puts an earlier policy back by itself. */
-export type Exception = Exclude<InForce, 'yes' | 'reverted'>;
+export type Exception = Exclude<InForce, 'yes'>;
 
 /** What the words are read from: parts of the status document. */
 export interface EnforcementFacts {
@@ -13,6 +12,7 @@ export interface EnforcementFacts {
   };
   readonly stream: { readonly phase: string };
   readonly held?: string;
+  readonly reverted?: object;
   readonly held_code?: string;
   readonly troubles: readonly object[];
 }
@@ -22,11 +22,12 @@ export interface EnforcementFacts {
  * the device once it hears of it; being cut off is told beside a failure, never instead of it.
  */
 export function exceptionsOf(facts: EnforcementFacts): readonly Exception[] {
-  const { held, held_code, troubles } = facts;
+  const { held, held_code, troubles, reverted } = facts;
   const notUnderstood = held_code === 'not_understood';
   const wrong: readonly Exception[] = [
     ...(notUnderstood ? (['not_understood'] as const) : []),
     ...(troubles.length > 0 || (held !== undefined && !notUnderstood) ? (['failed'] as const) : []),
+    ...(reverted === undefined ? [] : (['reverted'] as const)),
   ];
   const missing = missingOf(facts);
   const isImplied = missing === 'behind' && wrong.length > 0;
@@ -34,7 +35,7 @@ export function exceptionsOf(facts: EnforcementFacts): readonly Exception[] {
 }
 
 /** The one word; `yes` is said only of rules that were read back from the kernel, while changes come as they happen. */
-export const inForceOf = (facts: EnforcementFacts): Exclude<InForce, 'reverted'> => exceptionsOf(facts)[0] ?? 'yes';
+export const inForceOf = (facts: EnforcementFacts): InForce => exceptionsOf(facts)[0] ?? 'yes';
 
 function missingOf({
   policy: { origin, pending, digest },

@@ -32,6 +32,7 @@ const calm: AgentStatus = {
   lastError: undefined,
   connection: { phase: 'live', since: 0, failures: 0 },
   clockOff: undefined,
+  reverted: undefined,
 };
 const trouble = { step: 'apply', message: 'nft is missing', at: 0 } as const;
 

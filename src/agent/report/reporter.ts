@@ -7,7 +7,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import type { Log } from '../host/log.ts';
 import type { AgentStatus } from '../loop/status.ts';
-import { accessDocument, clockWords } from './status-document.ts';
+import { accessDocument, clockWords, revertedWords } from './status-document.ts';
 import { stepWords } from '../loop/step.ts';
 import { groupPacketsOf, PacketReports } from './packet-reports.ts';
 
@@ -235,13 +235,16 @@ export function reportOf(status: AgentStatus, version: string): DeviceReport | u
   const isUnderWay = pending || policyDigest === undefined;
   if (isUnderWay && isOwn && complaints.length === 0) return undefined;
   if (status.clockOff !== undefined) notes.push(clockWords(status.clockOff));
+  if (status.reverted !== undefined) notes.push(revertedWords(status.reverted));
   const failure = held?.code ?? troubles.find((each) => each.code !== undefined)?.code;
-  const code = failure ?? (status.clockOff === undefined ? undefined : 'clock_off');
+  const reverted = status.reverted === undefined ? undefined : 'server_unreachable';
+  const code = failure ?? reverted ?? (status.clockOff === undefined ? undefined : 'clock_off');
   const hasFailed = complaints.length > 0;
   return {
-    state: hasFailed ? 'failed' : isOwn && !pending ? 'applied' : 'starting',
+    state: hasFailed ? 'failed' : reverted !== undefined ? 'reverted' : isOwn && !pending ? 'applied' : 'starting',
     ...(inForce?.revision !== undefined && { revision: inForce.revision }),
-    ...(hasFailed && observedRevision !== undefined && { observed_revision: observedRevision }),
+    ...((hasFailed || reverted !== undefined) &&
+      observedRevision !== undefined && { observed_revision: observedRevision }),
     ...(policyDigest !== undefined && { policy_digest: policyDigest, policy_digest_form: digestForm }),
     ...(code !== undefined && { code }),
     ...(notes.length > 0 && { detail: notes.join('; ').slice(0, longestDetail) }),

@@ -99,6 +99,8 @@ export interface StatusDocument {
     readonly failures: number;
     readonly last_error?: { readonly message: string; readonly at: string };
   };
+  /** The policy under which the server could not be reached, while the one before is in force again. */
+  readonly reverted?: { readonly revision?: number; readonly at: string; readonly why: string };
   /** Why the server's policy is not followed, where it is not. */
   readonly held?: string;
   /** The same for the same kind of reason; absent where there is no word for it. */
@@ -163,6 +165,10 @@ export const accessDocument = ({
   resolvers: texts(resolvers),
 });
 
+/** Why the policy before is in force. */
+export const revertedWords = ({ revision }: NonNullable<AgentStatus['reverted']>): string =>
+  `the agent restored the policy before${revision === undefined ? '' : ` revision ${revision}`}: under the new one it could not reach the server; change the policy to try again`;
+
 /** What a person should know of a clock that is off. Whole minutes: it is no news when a second more is measured. */
 export function clockWords(ahead: number): string {
   const minutes = Math.round(Math.abs(ahead) / 60_000);
@@ -206,7 +212,7 @@ export function statusDocument(
   status: AgentStatus,
   { config, device, version, pid, warnings }: StatusDocumentOptions,
 ): StatusDocument {
-  const { driver, inForce, connection, lastDrift, lastError, held, appliedAt, verifiedAt } = status;
+  const { driver, inForce, connection, lastDrift, lastError, held, reverted, appliedAt, verifiedAt } = status;
   const { inbound: into, outbound: out } = status.counts;
   const { lastError: cut, lastLiveAt } = connection;
   const document: Omit<StatusDocument, 'in_force'> = {
@@ -254,6 +260,13 @@ export function statusDocument(
       failures: connection.failures,
       ...(cut && { last_error: { message: cut.message, at: time(cut.at) } }),
     },
+    ...(reverted && {
+      reverted: {
+        ...(reverted.revision !== undefined && { revision: reverted.revision }),
+        at: time(reverted.at),
+        why: revertedWords(reverted),
+      },
+    }),
     ...(held && { held: held.why, ...(held.code !== undefined && { held_code: held.code }) }),
     warnings: [...warnings, ...(status.clockOff === undefined ? [] : [clockWords(status.clockOff)])],
     ...(status.clockOff !== undefined && { clock_off_seconds: Math.round(status.clockOff / 1_000) }),

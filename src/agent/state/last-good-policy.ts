@@ -71,6 +71,25 @@ const writeGroup = ({ id, name, inbound, outbound }: PolicyGroup): object => ({
   outbound: outbound.map(writeRule),
 });
 
+const writeGuardrails = (guardrails: NonNullable<EffectivePolicy['guardrails']>): object => ({
+  forbid: guardrails.forbid.map(writeGroup),
+  require: guardrails.require.map(writeGroup),
+});
+
+const fingerprints = new WeakMap<EffectivePolicy, string>();
+
+/** Equal for policies whose groups say the same, whatever they are called and whichever of their rules have expired. */
+export function policyFingerprint(policy: EffectivePolicy): string {
+  const known = fingerprints.get(policy);
+  if (known !== undefined) return known;
+  const { groups, guardrails, isolation } = policy;
+  const nameless = (group: PolicyGroup): object => writeGroup({ ...group, name: '' });
+  const all = [groups, guardrails?.forbid ?? [], guardrails?.require ?? []].map((some) => some.map(nameless));
+  const fingerprint = sha256Hex(JSON.stringify([all, isolation && writeIsolation(isolation)]));
+  fingerprints.set(policy, fingerprint);
+  return fingerprint;
+}
+
 /** Two lines: the checksum of the second, and the policy itself. */
 export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string {
   const { source, guardrails, isolation } = policy;
@@ -80,9 +99,7 @@ export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string
     ...rest,
     source,
     groups,
-    ...(guardrails && {
-      guardrails: { forbid: guardrails.forbid.map(writeGroup), require: guardrails.require.map(writeGroup) },
-    }),
+    ...(guardrails && { guardrails: writeGuardrails(guardrails) }),
     ...(isolation && { isolation: writeIsolation(isolation) }),
   });
   return `sha256 ${sha256Hex(content)}\n${content}\n`;

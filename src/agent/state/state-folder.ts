@@ -1,6 +1,6 @@
 /** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole (of an intent, perhaps none). */
 import { mkdirSync } from 'node:fs';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseLastGoodPolicy, printLastGoodPolicy, type LastGoodPolicy } from './last-good-policy.ts';
 import { UnusablePolicy } from './unusable-policy.ts';
@@ -12,6 +12,7 @@ import {
   type PreparedFile,
   type AtomicWriteOptions,
 } from '../../node/atomic-write.ts';
+import { parseApplyCheck, printApplyCheck, type ApplyCheck } from './apply-check.ts';
 import type { Address } from '../../policy/address.ts';
 import { writeIntentFile } from './intent-file.ts';
 import { parseServerAddresses, printServerAddresses, type KeptServer, type ServerName } from './server-addresses.ts';
@@ -42,6 +43,7 @@ const names = {
   intent: 'intent.json',
   counters: 'counters.json',
   server: 'server-addresses.json',
+  check: 'apply-check.json',
 } as const;
 type Name = keyof typeof names;
 
@@ -128,6 +130,17 @@ export class StateFolder {
       mkdirSync(this.#options.folder, { mode: 0o700 });
       writeIntentFile(path, text);
     }
+  }
+
+  /** Replaces the check of a policy that was put in force; removes it where there is none. On the disk when this resolves. */
+  async writeCheck(check: ApplyCheck | undefined): Promise<void> {
+    if (check === undefined) await rm(this.path('check'), { force: true });
+    else await this.#write('check', printApplyCheck(check), { durable: true });
+  }
+
+  /** The check that the last run left; nothing where there was none, or it cannot be read. */
+  async readCheck(): Promise<ApplyCheck | undefined> {
+    return parseApplyCheck(await readFile(this.path('check'), 'utf8').catch(() => ''));
   }
 
   /** What was counted up to the last time it was saved; nothing where that cannot be read. */

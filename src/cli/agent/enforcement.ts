@@ -42,6 +42,8 @@ function reasons(word: Exception, status: StatusDocument): readonly string[] {
       return [held ?? '', `  ${inForceAdvice.not_understood ?? ''}`];
     case 'failed':
       return failures(status);
+    case 'reverted':
+      return [status.reverted?.why ?? ''];
     case 'offline':
       return [`no contact with ${server} since ${shortTime(stream.last_live_at ?? started_at)}${attempts(status)}`];
     case 'never_seen':
