@@ -39,6 +39,7 @@ describe('the options', () => {
       untilFirstPolicy: 'closed',
       keepEstablished: false,
       serverAccess: true,
+      checkedApply: true,
       containers: 'guard',
       tlsCa: undefined,
       metricsFile: undefined,
