@@ -66,14 +66,28 @@ describe('group', () => {
       dry('device', 'label', 'add', 'web-1', 'prod'),
     ]);
     const concerns = 'It affects 1 device: web-1. Nothing was written.\n';
-    expect(created).toBe(`+ group db\n    + applies to label:web\n    + in tcp 5432 from any\n${concerns}`);
-    expect(allowed).toBe(`~ group web\n    + in tcp 22 from any\n${concerns}`);
-    expect(revoked).toBe(`~ group web\n    - in tcp 443 from any\n${concerns}`);
+    const effect = (sign: '+' | '-', port: number): string =>
+      `${sign} web-1 ${sign === '+' ? 'accepts' : 'no longer accepts'} tcp ${port} from any address\n`;
+    expect(created).toBe(
+      `+ group db\n    + applies to label:web\n    + in tcp 5432 from any\n${effect('+', 5432)}${concerns}`,
+    );
+    expect(allowed).toBe(`~ group web\n    + in tcp 22 from any\n${effect('+', 22)}${concerns}`);
+    expect(revoked).toBe(`~ group web\n    - in tcp 443 from any\n${effect('-', 443)}${concerns}`);
     expect(edited).toBe(`~ group web\n    ~ name web → www\n${concerns}`);
-    expect(deleted).toBe(`- group web\n${concerns}`);
+    expect(deleted).toMatch(
+      /^- group web\n(?:\+ web-1 accepts .* from any(?: IPv[46])? address\n)+It affects 1 device: web-1\./,
+    );
     expect(reset).toMatch(/^~ group default\n(?: {4}.*\n)*It applies to no devices\. Nothing was written\.\n$/);
     expect(restored).toBe(`~ group web\n${concerns}`);
     expect([grouped, labelled]).toEqual(['Groups of device web-1: web.\n', 'Labels of device web-1: prod, web.\n']);
+    const away = await owner.run(['device', 'delete', 'web-1', '--dry-run']);
+    expect(away.stderr).toContain('- web-1 no longer accepts tcp 443 from any address\n');
+    expect(away.stderr).toContain('The present policy is not in force on web-1 (never seen)');
+    const moved = await owner.run(['device', 'label', 'remove', 'web-1', 'web', '--dry-run']);
+    expect(moved.stderr).toMatch(
+      /\+ web-1 accepts udp from any address\n(?:.*\n)*1 device admits more\. Nothing was written\.\n$/,
+    );
+    expect(moved.stderr).toContain('without a group, and the default group would apply');
     expect(await head()).toBe(before);
     expect(await json(owner.run(['group', 'delete', 'web', '--dry-run', '-o', 'json']))).toMatchObject({
       action: 'delete',

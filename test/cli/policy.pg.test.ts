@@ -42,7 +42,7 @@ describe('apply', () => {
       '+ group web\n    + in  tcp 80 from any\n    + in  tcp 443 from any\n    + in  icmp from any\n    + out udp 53 to 10.0.0.53\n',
     );
     expect(dry).toContain('~ device edge-1\n    + group web\n    + group ssh\n');
-    expect(dry).toContain('2 to be created, 1 to be changed. Nothing was written.\n');
+    expect(dry).toContain('2 to be created, 1 to be changed. 1 device admits less. Nothing was written.\n');
     expect(await head()).toBe(before);
 
     expect(await done(people.owner.run(['apply', '--yes', '-f', file]))).toContain('2 created, 1 changed.\n');

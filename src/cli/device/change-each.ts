@@ -1,6 +1,8 @@
 /** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Device } from '../../api/device.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
+import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { changeSafely } from '../session/retry.ts';
 import type { Session } from '../session/session.ts';
@@ -93,8 +95,17 @@ export async function changeList(
         );
       },
     );
-  await changeEach(session, picked, { change, line });
-  if (isDry) session.say('Nothing was written.');
+  const made = await changeEach(session, picked, { change, line });
+  if (isDry)
+    await sayEffect(session, { devices: made.map((device) => ({ id: device.id, [field]: device[field] ?? [] })) });
+}
+
+/** What the change would do, after what it would write. */
+export async function sayEffect(session: Session, change: ChangeSetBody): Promise<void> {
+  const effect = await effectOf(session, change);
+  for (const [sign, text] of effect.lines) session.say(`${sign} ${printable(text)}`);
+  sayNotes(session, effect);
+  session.say(`${effect.summary} Nothing was written.`.trim());
 }
 
 export interface Work {
@@ -108,7 +119,7 @@ export async function changeEach(
   session: Session,
   { devices, isMany }: Devices,
   { change, line }: Work,
-): Promise<void> {
+): Promise<readonly Device[]> {
   const after: Device[] = [];
   let changed = 0;
   try {
@@ -133,4 +144,5 @@ export async function changeEach(
     ids: after.map(({ id }) => id),
     table: () => after.map((device) => `${printable(line(device))}\n`).join(''),
   });
+  return after;
 }

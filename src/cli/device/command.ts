@@ -78,6 +78,7 @@ export function addDeviceCommands(program: Command): void {
     {
       usage: 'edit <device>',
       policy: true,
+      dryRun: true,
       summary: 'change the fields of a device',
       options: [
         new Option('--hostname <name>', 'a new host name'),
@@ -94,6 +95,7 @@ export function addDeviceCommands(program: Command): void {
     {
       usage: 'delete <device>',
       policy: true,
+      dryRun: true,
       summary: 'delete a device and revoke its device token',
       about: 'A pattern such as `old-*` (in quotes) selects every device whose host name matches.',
       destructive: true,

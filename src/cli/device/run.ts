@@ -12,7 +12,9 @@ import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../
 import { writeOrAsk } from '../lookup/opening.ts';
 import { groupIds } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
-import { changeEach, type LabelFilter } from './change-each.ts';
+import { changeEach, sayEffect, type LabelFilter } from './change-each.ts';
+import { fieldLines } from '../../client/words/changes.ts';
+import { printable } from '../../node/printable.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 
 export interface EditOptions extends DeviceFields {
@@ -186,20 +188,28 @@ export async function edit(session: Session, text: string, options: EditOptions)
   if (Object.keys(body).length === 0)
     throw usageError('nothing to change: give a field such as --hostname; --help lists all fields');
   const client = await session.client();
-  const { id, organization_id } = await findDevice(session, text);
+  const { id, organization_id, ...now } = await findDevice(session, text);
+  if (session.values.dryRun === true) {
+    for (const [sign, line] of fieldLines(now, { ...now, ...body })) session.say(`${sign} ${printable(line)}`);
+    return sayEffect(session, { devices: [{ id, ...body }] });
+  }
   const device = await writeOrAsk(session, options.detach, (asked) =>
     client.devices.update(organization_id, id, body, { ...asked }),
   );
-  await printChange(session, 'Changed', device);
+  return printChange(session, 'Changed', device);
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const { devices, isMany } = pickDevices(await allDevices(session), text);
   const names = devices.map(deviceName).join(', ');
+  if (session.values.dryRun === true) {
+    for (const device of devices) session.say(`- device ${printable(deviceName(device))}`);
+    return sayEffect(session, { delete: devices.map(({ id }) => id) });
+  }
   const question = isMany ? `Delete ${devices.length} devices: ${names}?` : `Delete device ${names}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  return changeEach(
+  await changeEach(
     session,
     { devices, isMany },
     {
@@ -207,6 +217,7 @@ export async function remove(session: Session, text: string): Promise<void> {
       line: (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
     },
   );
+  return undefined;
 }
 
 const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>

@@ -1,9 +1,11 @@
 /** Owns `--dry-run` of the commands that write a group: what would change and on which devices, with nothing written. */
 import type { SecurityGroup } from '../../api/group.ts';
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { printable } from '../../node/printable.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
+import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { sortByName } from '../terminal/table.ts';
@@ -20,10 +22,27 @@ export interface GroupChange {
 /** More names than these nobody reads in a line. */
 const namedDevices = 8;
 
+/** The change as the server simulates it: the fields of a record that are written. */
+function plannedChange({ before, after }: GroupChange): ChangeSetBody {
+  if (after === undefined) return before === undefined ? {} : { delete: [before.id] };
+  const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], guardrail } = after;
+  const fields = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail };
+  const written = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  if (before !== undefined) return { security_groups: [{ ...written, id: before.id }] };
+  const { id, user_id } = after;
+  return {
+    security_groups: [{ ...written, ...(id !== undefined && { id }), ...(user_id !== undefined && { user_id }) }],
+  };
+}
+
 export async function printDryRun(session: Session, { before, after }: GroupChange): Promise<void> {
-  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const [devices, groups, effect] = await Promise.all([
+    allDevices(session),
+    allGroups(session),
+    effectOf(session, plannedChange({ before, after })),
+  ]);
   // The head names a new group; a description that is not given is nothing new.
-  const { group_name: _name, group_description, ...rest } = after ?? {};
+  const { group_name: _name, user_id: _user, group_description, ...rest } = after ?? {};
   const made = { ...rest, ...(group_description !== '' && { group_description }) };
   const lines =
     after === undefined ? [] : groupChanges(before, before === undefined ? made : after, peerNames(devices));
@@ -47,17 +66,20 @@ export async function printDryRun(session: Session, { before, after }: GroupChan
       name,
       changes: lines.map(([mark, text]) => `${mark} ${text}`),
       devices: [...touched.keys()],
+      ...(effect.simulation && { gained: effect.simulation.gained, lost: effect.simulation.lost }),
     },
     ids: [name],
     table: ({ paint }) =>
       [
         paintLine([sign, `group ${name}`], paint),
         ...lines.map((line) => `    ${paintLine(line, paint)}`),
+        ...effect.lines.map((line) => paintLine(line, paint)),
         `${touchedWords(names)} Nothing was written.`,
       ]
         .map((line) => `${line}\n`)
         .join(''),
   });
+  sayNotes(session, effect);
 }
 
 function touchedWords(names: readonly string[]): string {

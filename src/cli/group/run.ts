@@ -102,8 +102,8 @@ export async function create(session: Session, name: string, options: NewGroup):
   const organization = await session.organization();
   sayHostBits(session, [...(group.inbound_rules ?? []), ...(group.outbound_rules ?? [])]);
   await askAboutLabels(session, group);
-  if (session.values.dryRun === true) return printDryRun(session, { after: { group_name: name, ...group } });
   const owner = options.mine === true ? { user_id: (await client.whoAmI()).id } : {};
+  if (session.values.dryRun === true) return printDryRun(session, { after: { group_name: name, ...group, ...owner } });
   await askAboutName(session, name, owner);
   const made = await api.create(
     organization,

@@ -8,7 +8,9 @@ import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
 import type { GroupReference, Step } from './plan.ts';
-import { countSteps, planFiles, report, stepLines, type FileOptions } from './plan-files.ts';
+import { sayNotes } from '../lookup/effect.ts';
+import { paintLine } from '../terminal/change-line.ts';
+import { countSteps, effectOfSteps, planFiles, report, stepLines, type FileOptions } from './plan-files.ts';
 
 export interface ApplyOptions extends FileOptions {
   readonly force?: boolean;
@@ -32,7 +34,9 @@ export async function apply(session: Session, given: readonly string[], options:
   const { steps, doubts, moved } = await planFiles(session, given, options);
   const warnings = movedLines(moved);
   if (session.values.dryRun === true || steps.length === 0) {
-    await report(session, steps, 'would');
+    const effect = await effectOfSteps(session, steps);
+    await report(session, steps, 'would', { effect });
+    if (effect !== undefined) sayNotes(session, effect);
     for (const { text } of doubts) session.say(`Warning: ${text}`);
     for (const line of warnings) session.terminal.note(`Warning: ${line}`);
     return undefined;
@@ -75,7 +79,10 @@ async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
   if (values.yes === true) return false;
   if (terminal.isInteractive) {
     for (const line of stepLines(steps, terminal.paintError)) terminal.note(line);
-    terminal.note(`${countSteps(steps, 'would')}.`);
+    const effect = await effectOfSteps(session, steps);
+    for (const line of effect?.lines ?? []) terminal.note(paintLine(line, terminal.paintError));
+    for (const note of effect?.notes ?? []) terminal.note(note);
+    terminal.note(`${countSteps(steps, 'would')}. ${effect?.summary ?? ''}`.trim());
   }
   const deleted = steps.filter(({ action }) => action === 'delete').map(({ name }) => name);
   const warning = deleted.length === 0 ? '' : ` Groups to delete: ${deleted.join(', ')}.`;

@@ -53,7 +53,7 @@ export function addPolicyCommands(program: Command): void {
     program,
     {
       usage: 'diff [files...]',
-      summary: 'show what `apply` would change',
+      summary: 'show what `apply` would change, and which devices gain and lose access',
       about: fileFormat,
       options: [
         ...fileOptions(),

@@ -3,7 +3,8 @@ import type { Session } from '../session/session.ts';
 import { CliError, commandExitOf } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
 import type { Step } from './plan.ts';
-import { planFiles, report, type FileOptions } from './plan-files.ts';
+import { sayNotes } from '../lookup/effect.ts';
+import { effectOfSteps, planFiles, report, type FileOptions } from './plan-files.ts';
 
 export interface DiffOptions extends FileOptions {
   readonly detailedExitcode?: boolean;
@@ -34,7 +35,9 @@ export async function diff(session: Session, given: readonly string[], options: 
 
 async function show(session: Session, given: readonly string[], options: FileOptions): Promise<readonly Step[]> {
   const { steps, doubts, moved } = await planFiles(session, given, options);
-  await report(session, steps, 'would');
+  const effect = await effectOfSteps(session, steps);
+  await report(session, steps, 'would', { effect });
+  if (effect !== undefined) sayNotes(session, effect);
   for (const { text } of doubts) session.say(`Warning: ${text}`);
   for (const line of movedLines(moved)) session.terminal.note(`Warning: ${line}`);
   return steps;

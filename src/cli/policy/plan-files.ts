@@ -1,6 +1,8 @@
 /** Owns the plan that policy files make: what would change on the server, and how it is reported. */
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
+import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
 import { sayHostBits } from '../group/host-bits.ts';
@@ -9,9 +11,10 @@ import type { Doubt } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
+import { paintLine } from '../terminal/change-line.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { movedNames, type MovedName } from './moved-names.ts';
-import { planPolicy, renderStep, type Step } from './plan.ts';
+import { planPolicy, renderStep, type GroupReference, type Step } from './plan.ts';
 import { readPolicy } from './policy-file.ts';
 
 export interface FileOptions {
@@ -84,7 +87,7 @@ export function report(
   session: Session,
   steps: readonly Step[],
   tense: ReportTense,
-  { isShown = false }: { readonly isShown?: boolean } = {},
+  { isShown = false, effect }: { readonly isShown?: boolean; readonly effect?: Effect | undefined } = {},
 ): Promise<void> {
   return session.print({
     data: steps.map(({ action, kind, name, lines }) => ({
@@ -95,7 +98,13 @@ export function report(
     })),
     ids: steps.map(({ name }) => name),
     table: ({ paint }) =>
-      [...(isShown ? [] : stepLines(steps, paint)), summary(steps, tense)].map((line) => `${line}\n`).join(''),
+      [
+        ...(isShown ? [] : stepLines(steps, paint)),
+        ...(effect?.lines ?? []).map((line) => paintLine(line, paint)),
+        summary(steps, tense, effect),
+      ]
+        .map((line) => `${line}\n`)
+        .join(''),
   });
 }
 
@@ -112,7 +121,51 @@ export function countSteps(steps: readonly Step[], tense: ReportTense): string {
   return counts.join(', ');
 }
 
-function summary(steps: readonly Step[], tense: ReportTense): string {
+function summary(steps: readonly Step[], tense: ReportTense, effect: Effect | undefined): string {
   if (steps.length === 0) return 'No changes: everything matches the files.';
-  return `${countSteps(steps, tense)}.${tense === 'would' ? ' Nothing was written.' : ''}`;
+  const sentences = [
+    `${countSteps(steps, tense)}.`,
+    effect?.summary ?? '',
+    tense === 'would' ? 'Nothing was written.' : '',
+  ];
+  return sentences.filter((sentence) => sentence !== '').join(' ');
+}
+
+type GroupEntry = NonNullable<ChangeSetBody['security_groups']>[number];
+
+/** The steps as one change, in the form that the server simulates. Groups that steps create get ids, so that devices can name them. */
+function plannedChange(steps: readonly Step[], me: string): ChangeSetBody {
+  const made = new Map<string, string>();
+  for (const step of steps) {
+    if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, crypto.randomUUID());
+  }
+  const idOf = (group: GroupReference): string =>
+    'id' in group ? group.id : (made.get(`${group.scope} ${group.name}`) ?? '');
+  return {
+    security_groups: steps.flatMap((step): readonly GroupEntry[] => {
+      if (step.kind !== 'group' || step.action === 'delete') return [];
+      if (step.action === 'update') return [{ ...step.body, id: step.group.id }];
+      const id = made.get(`${step.scope} ${step.name}`) ?? '';
+      return [{ ...step.body, id, ...(step.scope === 'me' && { user_id: me }) }];
+    }),
+    devices: steps.flatMap((step) =>
+      step.kind === 'device'
+        ? [
+            {
+              id: step.device.id,
+              ...(step.groups && { security_groups: step.groups.map(idOf) }),
+              ...(step.labels && { labels: [...step.labels] }),
+            },
+          ]
+        : [],
+    ),
+    delete: steps.flatMap((step) => (step.action === 'delete' ? [step.group.id] : [])),
+  };
+}
+
+/** What the steps do to devices; undefined where there are none. */
+export async function effectOfSteps(session: Session, steps: readonly Step[]): Promise<Effect | undefined> {
+  if (steps.length === 0) return undefined;
+  const { id } = await (await session.client()).whoAmI();
+  return effectOf(session, plannedChange(steps, id));
 }

@@ -1,0 +1,55 @@
+/** Owns what a planned change does to devices, asked of the server and told in lines: who gains and who loses what. */
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import type { Simulation } from '../../api/change/simulation.ts';
+import { RingfenceError } from '../../client/error.ts';
+import type { Line } from '../../client/words/changes.ts';
+import { notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
+import { printable } from '../../node/printable.ts';
+import type { Session } from '../session/session.ts';
+
+/** Devices whose effects are told; of others only the number. */
+const mostTold = 1_000;
+
+export interface Effect {
+  readonly lines: readonly Line[];
+  /** One sentence; empty where nothing changes for any device. */
+  readonly summary: string;
+  /** What a person should know besides. */
+  readonly notes: readonly string[];
+  /** As the server told it. */
+  readonly simulation: Simulation | undefined;
+}
+
+const unknownEffect = (why: string): Effect => ({
+  lines: [],
+  summary: '',
+  notes: [`The effect on devices is not known: ${why}`],
+  simulation: undefined,
+});
+
+export async function effectOf(session: Session, change: ChangeSetBody): Promise<Effect> {
+  const client = await session.client();
+  try {
+    const simulation = await client.simulate(await session.organization(), change, { limit: mostTold, force: true });
+    const { affected, devices, warnings } = simulation;
+    const notInForce = notInForceNote(simulation);
+    const more = affected - devices.length;
+    return {
+      lines: trafficLines(simulation),
+      summary: affected === 0 ? '' : trafficSummary(simulation),
+      notes: [
+        ...(more > 0 ? [`${more} more devices are affected and not shown.`] : []),
+        ...(notInForce === undefined ? [] : [`Note: ${notInForce}`]),
+        ...warnings.map(({ detail }) => `Warning: ${detail}`),
+      ].map(printable),
+      simulation,
+    };
+  } catch (error) {
+    if (!(error instanceof RingfenceError)) throw error;
+    return unknownEffect(error.message);
+  }
+}
+
+export function sayNotes(session: Session, { notes }: Effect): void {
+  for (const note of notes) session.say(note);
+}
