@@ -21,6 +21,9 @@ export const heartbeatPreference = 'heartbeat';
 /** What a reader says in `Prefer` that wants the token of each revision, to resume with both. */
 export const tokensPreference = 'history-tokens';
 
+/** What a reader says in `Prefer` that wants to know when no change is half sent: lines of the type `complete` between documents. */
+export const completePreference = 'complete-lines';
+
 /** The protocol that a stream becomes by `Upgrade`: the same lines, without chunks, and the reader sends a line feed as a sign of life. */
 export const watchProtocol = 'ringfence-watch';
 

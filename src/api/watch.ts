@@ -116,6 +116,17 @@ export const WatchDocument = Type.Union(
       },
     ),
     Type.Object(
+      {
+        type: Type.Literal('complete'),
+        revision: {
+          ...Revision,
+          description: 'Everything up to this revision has been sent, and no change is half sent.',
+        },
+        token,
+      },
+      { ...strict, description: 'With `Prefer: complete-lines`.' },
+    ),
+    Type.Object(
       { type: Type.Literal('end') },
       {
         ...strict,

@@ -18,6 +18,7 @@ import {
   refusedFields,
   type OptionalField,
 } from './stream-failure.ts';
+import { SyncWaiters } from './sync-waiters.ts';
 import { BatchStream } from './watch.ts';
 
 export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentity = Watched> {
@@ -36,6 +37,10 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly giveUp?: (error: RingfenceError) => boolean;
   /** Told that somebody waits for what is made of everything up to this revision; the copy reflects it by then. */
   readonly onReport?: (revision: number) => void;
+  /**
+   * Called when the copy is what the server had at one revision, with no change half in it: see `complete`. It is called after the changes were told.
+   */
+  readonly onComplete?: () => void;
   /** Shows the server that this device is there. */
   readonly signs?: Omit<SignOptions, 'upgrade'>;
   /** Told when a handler throws; unless given, it is thrown where nobody can overlook it. */
@@ -71,6 +76,11 @@ export interface Informer<K extends WatchKind = WatchKind, R extends WatchedById
   run(options: { readonly signal: AbortSignal }): Promise<void>;
   readonly state: ConnectionState;
   readonly synced: boolean;
+  /**
+   * Whether the copy is what the server had at one revision. With `onComplete` it is false from the first record of a change until the last: records that were
+   * written together are never seen apart. Without it, and with a server of an earlier version, it is always true.
+   */
+  readonly complete: boolean;
   /** Resolves when synced; rejects if `run` ends before. */
   whenSynced(options?: { readonly signal?: AbortSignal }): Promise<void>;
   /** The greatest revision seen so far. */
@@ -121,9 +131,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   readonly #caches: ReadonlyMap<K, Cache<K, R>>;
   readonly #changes: Listeners<readonly Change<K, R>[]>;
   readonly #states: Listeners<ConnectionState>;
-  readonly #waiters = new Set<{ resolve: () => void; reject: (reason: unknown) => void }>();
+  readonly #waiters = new SyncWaiters();
   #state: ConnectionState;
   #synced = false;
+  #complete = true;
   #running = false;
   #wake: (() => void) | undefined;
   /** Ends the stream that is followed. */
@@ -149,6 +160,9 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
   get synced(): boolean {
     return this.#synced;
+  }
+  get complete(): boolean {
+    return this.#complete;
   }
   get revision(): number {
     let revision = 0;
@@ -176,33 +190,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   whenSynced({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#synced) {
-        resolve();
-        return;
-      }
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const done = (): void => {
-        this.#waiters.delete(waiter);
-        signal?.removeEventListener('abort', onAbort);
-      };
-      const onAbort = (): void => waiter.reject(signal?.reason);
-      const waiter = {
-        resolve: (): void => {
-          done();
-          resolve();
-        },
-        reject: (reason: unknown): void => {
-          done();
-          reject(reason);
-        },
-      };
-      this.#waiters.add(waiter);
-      signal?.addEventListener('abort', onAbort, { once: true });
-    });
+    return this.#synced ? Promise.resolve() : this.#waiters.wait(signal);
   }
 
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
@@ -210,9 +198,9 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     this.#running = true;
     try {
       await this.#keepFollowing(signal);
-      for (const waiter of this.#waiters) waiter.reject(signal.reason);
+      this.#waiters.rejectAll(signal.reason);
     } catch (error) {
-      for (const waiter of this.#waiters) waiter.reject(error);
+      this.#waiters.rejectAll(error);
       throw error;
     } finally {
       this.#running = false;
@@ -251,7 +239,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
 
   /** One stream from its opening to its end. */
   async #follow(signal: AbortSignal): Promise<StreamEnd> {
-    const { client, organization, silence, onReport, signs } = this.#options;
+    const { client, organization, silence, onReport, onComplete, signs } = this.#options;
     const { clock } = client.transport;
     const tails = new Set<K>();
     let heardAt: number | undefined;
@@ -265,6 +253,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     try {
       const options = {
         signal: stream.signal,
+        complete: onComplete !== undefined,
         ...(silence !== undefined && { silence }),
         ...(signs && { signs: { ...signs, upgrade: this.#upgrade } }),
         onPosition: (position: StreamPosition) => this.#reach(position, tails),
@@ -278,7 +267,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
           heardAt = clock.now();
           this.#enter({ phase: 'listing' });
         }
-        if (this.#take(batch, tails)) progressed = true;
+        const { tellsComplete, completeAt } = documents;
+        this.#complete = !tellsComplete || completeAt !== undefined;
+        if (this.#take(batch, tails, completeAt)) progressed = true;
+        if (completeAt !== undefined) onComplete?.();
         if (this.#relistPending) break;
       }
     } catch (thrown) {
@@ -308,7 +300,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   /** Takes in what arrived together, then tells it. Answers whether it brought the copy forward. */
-  #take(batch: readonly WatchEvent<K, R>[], tails: Set<K>): boolean {
+  #take(batch: readonly WatchEvent<K, R>[], tails: Set<K>, completeAt: StreamPosition | undefined): boolean {
     const before = this.#mark();
     const changes: Change<K, R>[] = [];
     for (const event of batch) {
@@ -327,6 +319,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (tails.size < this.#caches.size) cache.advance(event.revision, event.token);
       else for (const each of this.#caches.values()) each.advance(event.revision, event.token);
     }
+    if (completeAt !== undefined) this.#reach(completeAt, tails);
     if (changes.length > 0) this.#changes.tell(changes);
     // Whoever was told may want everything once more: then this listing is not the last.
     if (tails.size === this.#caches.size && this.#state.phase !== 'live' && !this.#relistPending) {
@@ -352,7 +345,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
 
   #becomeSynced(): void {
     this.#synced = true;
-    for (const waiter of this.#waiters) waiter.resolve();
+    this.#waiters.resolveAll();
   }
 
   /** Forgets where we were. False when there was nothing to forget: then starting afresh was refused itself. */

@@ -1,6 +1,7 @@
 /** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
 import { limits } from '../api/limits.ts';
 import {
+  completePreference,
   endLine,
   heartbeatHeader,
   heartbeatPreference,
@@ -53,6 +54,8 @@ export interface WatchOptions {
    * everything has come. A server of an earlier version sends no tokens.
    */
   readonly onPosition?: (position: StreamPosition) => void;
+  /** Asks the server for lines that say when no change is half sent: `BatchStream.completeAt` tells of them. */
+  readonly complete?: boolean;
   /** Shows the server that this device is there, as often as the server asks for it. */
   readonly signs?: SignOptions;
 }
@@ -116,6 +119,10 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   #hasEnded = false;
   /** What lines between documents say; told once the documents before them were taken. */
   #pending: (() => void)[] = [];
+  /** Documents that came after the last line that said so, and were not given yet. */
+  #rest: WatchEvent[] = [];
+  #tellsComplete = false;
+  #completeAt: StreamPosition | undefined;
   /** Ends the wait that is under way. */
   #end: ((reason: unknown) => void) | undefined;
 
@@ -134,12 +141,23 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     if (signal?.aborted === true) this.#onAbort();
   }
 
+  /** Whether the server says when no change is half sent. */
+  get tellsComplete(): boolean {
+    return this.#tellsComplete;
+  }
+
+  /** Where the documents that `next` gave last are complete: up to this revision all has come, and no change is half there. */
+  get completeAt(): StreamPosition | undefined {
+    return this.#completeAt;
+  }
+
   /** The documents that came next; a heartbeat is none. Nothing at the stream's end. Asked again only after it has answered. */
   async next(): Promise<readonly WatchEvent<K, R>[] | undefined> {
     try {
       const pending = this.#pending;
       this.#pending = [];
       for (const tell of pending) tell();
+      if (this.#rest.length > 0) return this.#takeRest();
       const reader = (this.#reader ??= await this.#withTimeout(() => this.#open()));
       const { done, value: chunk } = await this.#withTimeout(() => reader.read());
       if (!done && chunk !== undefined) return this.#documents(chunk);
@@ -165,18 +183,20 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   readonly #onAbort = (): void => this.#own.abort(this.#options.signal?.reason);
 
   async #open(): Promise<ByteReader> {
-    const { signs, onReport, onPosition, silence } = this.#options;
+    const { signs, onReport, onPosition, complete = false, silence } = this.#options;
     const { transport } = this.#client;
     const prefer = [
       ...(onReport ? [reportPreference] : []),
       ...(onPosition ? [tokensPreference] : []),
       ...(signs ? [signsPreference] : []),
+      ...(complete ? [completePreference] : []),
     ];
     const upgrade = signs?.upgrade === false ? undefined : signs && watchProtocol;
     const asking = { signal: this.#own.signal, prefer, upgrade };
     const { body, headers, write } = await open(transport, this.#organization, this.#items, asking);
     this.#isTwoWay = write !== undefined;
     const applied = appliedPreferences(headers.get('preference-applied'));
+    this.#tellsComplete = complete && applied.has(completePreference);
     const every = applied.get(signsPreference);
     const interval = headers.get(heartbeatHeader);
     // A server of an earlier version tells it only to those that show signs of life.
@@ -194,8 +214,18 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     return body.getReader();
   }
 
+  #takeRest(): readonly WatchEvent<K, R>[] {
+    const rest = this.#rest;
+    this.#rest = [];
+    this.#completeAt = undefined;
+    return rest as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
+  }
+
   #documents(chunk: Uint8Array): readonly WatchEvent<K, R>[] {
     const batch: WatchEvent[] = [];
+    // A chunk may end anywhere: what comes after the last complete line is given apart.
+    let whole = 0;
+    this.#completeAt = undefined;
     const { onReport, onPosition } = this.#options;
     for (const line of this.#lines.push(chunk)) {
       if (isBlank(line)) continue;
@@ -205,10 +235,15 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
       }
       const reported = onReport && positionIn(line, 'report');
       const reached = onPosition && positionIn(line, 'heartbeat');
+      const complete = this.#tellsComplete ? positionIn(line, 'complete') : undefined;
       if (reported !== undefined) this.#pending.push(() => onReport?.(reported));
       else if (reached !== undefined) this.#pending.push(() => onPosition?.(reached));
-      else batch.push(this.#read(line));
+      else if (complete !== undefined) {
+        this.#completeAt = complete;
+        whole = batch.length;
+      } else batch.push(this.#read(line));
     }
+    if (this.#completeAt !== undefined) this.#rest = batch.splice(whole);
     return batch as readonly WatchEvent[] as readonly WatchEvent<K, R>[];
   }
 
@@ -243,7 +278,7 @@ const tooSilent = (silence: number): RingfenceError =>
   new RingfenceError({ code: 'silent', message: `no data and no heartbeat for ${silence / 1_000} s` });
 
 /** What a line of this type says between documents; nothing where it is another document. */
-function positionIn(line: string, type: 'report' | 'heartbeat'): StreamPosition | undefined {
+function positionIn(line: string, type: 'report' | 'heartbeat' | 'complete'): StreamPosition | undefined {
   // Nearly none is one, and none is long.
   if (!line.startsWith(`{"type":"${type}"`) || line.length > 200) return undefined;
   try {
@@ -282,13 +317,14 @@ async function open(
   return response as FetchResponse & { readonly body: ByteStream };
 }
 
-/** The seconds that a server tells for each preference that it applies, as milliseconds. */
-function appliedPreferences(header: string | null): ReadonlyMap<string, number> {
-  const applied = new Map<string, number>();
+/** The preferences that a server applies, each with the seconds that it tells, as milliseconds, where it tells any. */
+function appliedPreferences(header: string | null): ReadonlyMap<string, number | undefined> {
+  const applied = new Map<string, number | undefined>();
   for (const part of (header ?? '').split(',')) {
     const [name = '', seconds] = part.trim().split('=');
     const given = Number(seconds);
-    if (given > 0 && given < 100_000) applied.set(name, given * 1_000);
+    if (seconds === undefined) applied.set(name, undefined);
+    else if (given > 0 && given < 100_000) applied.set(name, given * 1_000);
   }
   return applied;
 }

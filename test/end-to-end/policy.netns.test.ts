@@ -412,4 +412,78 @@ describe('policy by name', () => {
     await label(2);
     await expectVerdicts([[tcp(1, 2, 5_433), 'open']]);
   });
+
+  test('a change set that renames labels everywhere resets no connection, and no packet sees half of it', async () => {
+    // So much else that the set takes many writes to each stream: groups come first, devices last.
+    const text = 'x'.repeat(2_000);
+    const { id: standard, inbound_rules: open = [] } = await fleet.defaultGroup();
+    const { security_groups: written } = await fleet.owner.changes.apply(fleet.org, {
+      security_groups: [
+        // A device that had no group of its own for a moment would end its connections.
+        { id: standard, inbound_rules: [rule('tcp', 1)] },
+        {
+          group_name: 'databases',
+          applies_to: [{ labels: ['db'] }],
+          inbound_rules: [{ ...rule('tcp', 5_432), peers: app }],
+        },
+        ...Array.from({ length: 300 }, (_, n) => ({ group_name: `filler ${n}`, group_description: `0 ${text}` })),
+      ],
+    });
+    const [, databases, ...fillers] = written;
+    const [client, server] = [await fleet.idOf(1), await fleet.idOf(2)];
+    await fleet.attach(2);
+    await label(1, 'app');
+    await label(2, 'db');
+    const { driver4: address } = fleet.device(2).addresses;
+    const perform = fleet.device(1).perform.bind(fleet.device(1));
+    const judged = [tcp(1, 2, 5_432), tcp(3, 2, 5_432), tcp(3, 2, 22)];
+    const verdicts = ['open', dropIn, dropIn];
+    expect(await fleet.judge(judged)).toEqual(verdicts);
+    expect(await perform({ do: 'connect', name: 'renamed', address, port: 5_432, timeoutMs })).toBe('open');
+    for (let round = 1; round <= 3; round += 1) {
+      const [from, to] = [`app-${round}`, `db-${round}`];
+      let isOver = false;
+      const seen = (async () => {
+        const all: (readonly Verdict[])[] = [];
+        do all.push(await fleet.judge(judged));
+        while (!isOver);
+        return all;
+      })();
+      const { revision } = await fleet.owner.changes.apply(fleet.org, {
+        security_groups: [
+          {
+            id: databases?.id ?? '',
+            applies_to: [{ labels: [to] }],
+            inbound_rules: [{ ...rule('tcp', 5_432), peers: [{ labels: [from] }] }],
+          },
+          ...fillers.map(({ id }) => ({ id, group_description: `${round} ${text}` })),
+        ],
+        devices: [
+          { id: client, labels: [from] },
+          { id: server, labels: [to] },
+        ],
+      });
+      await fleet.eventually(2, 'the set is in force', async () => {
+        const { pending } = await fleet.owner.statuses.convergence(fleet.org, { revision });
+        return !pending.some(({ hostname }) => [1, 2, 3].some((number) => fleet.device(number).name === hostname));
+      });
+      isOver = true;
+      for (const one of await seen) expect(one).toEqual(verdicts);
+      expect(await perform({ do: 'echo', name: 'renamed', timeoutMs })).toBe('open');
+    }
+    await fleet.converged(1, 2, 3);
+    await fleet.owner.changes.apply(
+      fleet.org,
+      {
+        devices: [
+          { id: client, labels: [] },
+          { id: server, labels: [] },
+        ],
+        security_groups: [{ id: standard, inbound_rules: open }],
+        delete: [databases, ...fillers].map((one) => one?.id ?? ''),
+      },
+      { detach: true },
+    );
+    await fleet.converged(1, 2, 3);
+  });
 });

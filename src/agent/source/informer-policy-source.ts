@@ -38,6 +38,8 @@ export class InformerSource implements PolicySource {
   /** The groups that apply, worked out once for all devices that come and go as their peers: until the device itself or any group is shown anew. */
   #effective: { readonly device: DeviceIdentity; readonly policy: EffectivePolicy } | undefined;
   #publishing = false;
+  /** Something has come that the policy does not reflect yet. */
+  #withheld = false;
   #listed = 0;
   #mostListed = 0;
   #live = false;
@@ -71,6 +73,10 @@ export class InformerSource implements PolicySource {
       onReport: (revision) => {
         options.onAwaited?.(revision);
         this.#publish();
+      },
+      // A change may be withheld until all of it has come.
+      onComplete: () => {
+        if (this.#withheld) this.#publish();
       },
       // The smallest request that this device's token may make.
       signs: { request: (signal) => client.devices.get(organization, options.device, { signal }) },
@@ -130,7 +136,11 @@ export class InformerSource implements PolicySource {
   #publish(): void {
     // While a listing is under way, the copy holds some resources as they are and others as they were: no policy that
     // ever was. In the order of changes after it, every state is one that the server had.
-    if (this.#informer.synced && this.#informer.state.phase === 'live') this.#known = this.#readNow();
+    // Records that were written as one change set make one policy: in between there is none.
+    const { synced, state, complete } = this.#informer;
+    const isCurrent = synced && state.phase === 'live' && complete;
+    this.#withheld = !isCurrent;
+    if (isCurrent) this.#known = this.#readNow();
     for (const handler of this.#handlers) handler();
   }
 

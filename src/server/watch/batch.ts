@@ -3,7 +3,7 @@ import type { UserId } from '../../policy/ids.ts';
 import { visible, type Frame, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
-import { encode, formatCount, formatKey, lineOf, type Format } from './wire.ts';
+import { completeLine, encode, formatCount, formatKey, lineOf, type Format } from './wire.ts';
 
 export interface Batch {
   /** Where a stream stands once it has been sent this. */
@@ -48,6 +48,8 @@ export function collect(
     readonly newest: boolean;
     /** Where the frames end, when the limit does not end them earlier. */
     readonly through: number;
+    /** Where a transaction ends: what reaches it is complete. */
+    readonly head: number;
   },
 ): Batch {
   const lines = new Map<string | number, string>();
@@ -68,7 +70,9 @@ export function collect(
     lines.set(key, line);
   }
   if (lines.size === 0) return { through, bytes: undefined, events: 0 };
-  return { through, bytes: encode([...lines.values()].join(''), options.format.chunked), events: lines.size };
+  const { format, tokens, head } = options;
+  const end = format.complete && through >= head ? completeLine(through, format, tokens) : '';
+  return { through, bytes: encode([...lines.values()].join('') + end, format.chunked), events: lines.size };
 }
 
 interface Memo {
@@ -134,6 +138,7 @@ export class Batches {
       tokens: this.#ring.tokens,
       newest: selection.newest,
       through: this.#ring.head,
+      head: this.#ring.head,
     });
     this.#bytes += batch.bytes?.length ?? 0;
     return batch;

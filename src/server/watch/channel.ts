@@ -3,7 +3,7 @@ import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Projection, Resumption } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { writeDirect } from './connection/direct.ts';
-import { next, type Following, type StateRead, type View } from './cursor.ts';
+import { next, SharedCursor, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';
 import { LogReader, type SyncedHead } from './log/log-reader.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
@@ -68,8 +68,7 @@ export class Channel implements View, StreamOwner, Task {
   /** Whether this round follows upon another. */
   #underLoad = false;
   #behindSince = 0;
-  /** Streams with equal cursors share the object. */
-  #lastCursor: Following | undefined;
+  readonly #cursors = new SharedCursor();
   #resumption = nothingKnown;
 
   constructor(head: number, options: ChannelOptions) {
@@ -233,13 +232,13 @@ export class Channel implements View, StreamOwner, Task {
 
   #addLive(stream: Stream): void {
     const at = stream.cursor.phase === 'follow' ? stream.cursor.at : 0;
-    stream.cursor = this.#cursorAt(at);
+    stream.cursor = this.#cursors.at(at);
     this.#live.add(stream, at);
     this.#others.delete(stream);
   }
 
   #removeLive(stream: Stream): void {
-    stream.cursor = this.#cursorAt(this.#live.remove(stream));
+    stream.cursor = this.#cursors.at(this.#live.remove(stream));
     this.#others.add(stream);
   }
 
@@ -351,19 +350,17 @@ export class Channel implements View, StreamOwner, Task {
     this.#count(bytes.length, events);
     live.wrote(slot, now);
     const handle = live.handle(slot);
-    if (handle === undefined) {
-      if (!stream.write([bytes], now)) this.#move(stream, 'full');
-      return;
-    }
-    const outcome = writeDirect(handle, bytes, stream);
-    if (outcome === 'taken') return;
-    stream.block(outcome, now);
-    this.#move(stream, 'full');
+    const outcome = handle === undefined ? undefined : writeDirect(handle, bytes, stream);
+    const isTaken = outcome === undefined ? stream.write([bytes], now) : outcome === 'taken';
+    if (outcome !== undefined && outcome !== 'taken') stream.block(outcome, now);
+    if (!isTaken) this.#move(stream, 'full');
+    // The rest comes with the next go, and then whoever wants to know is told that it is complete.
+    if (batch.through < this.ring.head && stream.reader.format.complete) this.#oweComplete(stream);
   }
 
-  #cursorAt(at: number): Following {
-    if (this.#lastCursor?.at !== at) this.#lastCursor = { phase: 'follow', at, ahead: [] };
-    return this.#lastCursor;
+  #oweComplete(stream: Stream): void {
+    if (stream.state === 'live') this.#move(stream, 'behind');
+    if (stream.cursor.phase === 'follow') stream.cursor = { ...stream.cursor, owed: true };
   }
 
   /** For a stream that lists, resumes or fell behind: as much as one go may carry. Gives back how many bytes it took. */

@@ -11,7 +11,7 @@ import { maskOf, projectionOf, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
 import type { StateCache } from './state-cache.ts';
-import { encode, tailLine, type Format } from './wire.ts';
+import { completeLine, encode, formatOf, tailLine, type Format } from './wire.ts';
 
 export interface Item {
   readonly kind: WatchKind;
@@ -39,6 +39,19 @@ export interface Following {
   readonly at: number;
   /** Projections that are ahead of `at`, because their listing came later: what they sent already is not sent again. */
   readonly ahead: readonly { readonly mask: Mask; readonly at: number }[];
+  /** Of a reader that wants to know: documents were sent, and not yet that they are complete. */
+  readonly owed: boolean;
+}
+
+/** Streams with equal cursors share the object. */
+export class SharedCursor {
+  #last: Following | undefined;
+
+  /** The cursor of a stream that was sent everything up to here. */
+  at(at: number): Following {
+    if (this.#last?.at !== at) this.#last = { phase: 'follow', at, ahead: [], owed: false };
+    return this.#last;
+  }
 }
 
 /** How far a stream has come. */
@@ -111,10 +124,11 @@ export function next(cursor: Cursor, reader: Reader, view: View): Step {
 
 function list(cursor: Listing, reader: Reader, view: View): Step {
   const item = cursor.items[cursor.index];
-  if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(cursor.items) };
+  if (item === undefined) return { do: 'send', bytes: undefined, events: 0, to: beginFollowing(cursor.items, reader) };
   const { projection } = item;
   const mask = maskOf([projection]);
   const { ring } = view;
+  const format = formatOf({ ...reader.format, complete: false });
   const moved = (change: Partial<Item>, until: number | undefined): Listing => ({
     ...cursor,
     items: cursor.items.with(cursor.index, { ...item, ...change }),
@@ -124,16 +138,16 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
   if (item.fresh) {
     const until = cursor.until ?? ring.head;
     if (item.at >= until) return { do: 'send', bytes: undefined, events: 0, to: moved({ fresh: false }, undefined) };
-    const batch = view.state(projection, false).read(item.at, until, ring, reader.format, reader.user);
+    const batch = view.state(projection, false).read(item.at, until, ring, format, reader.user);
     if (batch === undefined) return { do: 'read', need: { projection, deletions: false, after: item.at } };
     return send(batch, moved({ at: batch.through, fresh: batch.through < until }, until));
   }
 
   if (item.at < ring.head) {
-    const selection = { mask, format: reader.format, newest: true };
+    const selection = { mask, format, newest: true };
     const batch = ring.covers(item.at)
       ? view.batches.after(item.at, selection, reader.user)
-      : view.state(projection, true).read(item.at, ring.head, ring, reader.format, reader.user);
+      : view.state(projection, true).read(item.at, ring.head, ring, format, reader.user);
     if (batch === undefined) return { do: 'read', need: { projection, deletions: true, after: item.at } };
     return send(batch, moved({ at: batch.through }, undefined));
   }
@@ -144,20 +158,21 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
   return { do: 'send', bytes, events: item.tail ? 1 : 0, to: { ...cursor, index: cursor.index + 1, until: undefined } };
 }
 
-function beginFollowing(items: readonly Item[]): Following {
+/** The kinds were listed one after the other, each as of another moment: only what follows makes them one. */
+function beginFollowing(items: readonly Item[], { format }: Reader): Following {
   const at = Math.min(...items.map((item) => item.at));
   const ahead = items.filter((item) => item.at > at).map((item) => ({ mask: maskOf([item.projection]), at: item.at }));
-  return { phase: 'follow', at, ahead };
+  return { phase: 'follow', at, ahead, owed: format.complete };
 }
 
 function follow(cursor: Following, reader: Reader, view: View): Step {
   const { ring } = view;
-  if (cursor.at >= ring.head) return { do: 'rest' };
+  if (cursor.at >= ring.head) return cursor.owed ? complete(cursor, reader, ring) : { do: 'rest' };
   if (ring.covers(cursor.at)) {
     if (cursor.ahead.length > 0) return send(...merged(cursor, reader, ring, ring.after(cursor.at), ring.head));
     const selection = { mask: reader.mask, format: reader.format, newest: false };
     const batch = view.batches.after(cursor.at, selection, reader.user);
-    return send(batch, { phase: 'follow', at: batch.through, ahead: [] });
+    return send(batch, { phase: 'follow', at: batch.through, ahead: [], owed: owes(cursor, reader, batch, ring) });
   }
   const parts = [];
   for (const projection of reader.projections) {
@@ -181,7 +196,7 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
 function merged(
   cursor: Following,
   reader: Reader,
-  { tokens }: Ring,
+  ring: Ring,
   frames: Parameters<typeof collect>[0],
   through: number,
 ): readonly [Batch, Following] {
@@ -191,11 +206,24 @@ function merged(
       !cursor.ahead.some((kind) => kind.mask === frame.mask && frame.revision <= kind.at),
     reader: reader.user,
     format: reader.format,
-    tokens,
+    tokens: ring.tokens,
     newest: false,
     through,
+    head: ring.head,
   });
-  return [batch, { phase: 'follow', at: batch.through, ahead: cursor.ahead.filter((kind) => kind.at > batch.through) }];
+  const ahead = cursor.ahead.filter((kind) => kind.at > batch.through);
+  return [batch, { phase: 'follow', at: batch.through, ahead, owed: owes(cursor, reader, batch, ring) }];
 }
 
 const send = (batch: Batch, to: Cursor): Step => ({ do: 'send', bytes: batch.bytes, events: batch.events, to });
+
+/** Whether a reader that is sent this batch has yet to be sent that it is complete. A batch that reaches the head says so itself. */
+function owes({ owed }: Following, { format }: Reader, { bytes, through }: Batch, { head }: Ring): boolean {
+  if (!format.complete) return false;
+  return bytes === undefined ? owed : through < head;
+}
+
+function complete(cursor: Following, { format }: Reader, { tokens }: Ring): Step {
+  const bytes = encode(completeLine(cursor.at, format, tokens), format.chunked);
+  return { do: 'send', bytes, events: 0, to: { ...cursor, owed: false } };
+}

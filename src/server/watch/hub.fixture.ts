@@ -58,6 +58,7 @@ export class TestHub {
       bare?: boolean;
       takesReceiptRequests?: boolean;
       tokens?: boolean;
+      complete?: boolean;
       device?: DeviceId;
       signs?: SignSource;
     } = {},
@@ -80,6 +81,7 @@ export class TestHub {
       chunked: options.chunked ?? true,
       takesReceiptRequests: options.takesReceiptRequests,
       tokens: options.tokens,
+      complete: options.complete,
       signs: options.signs,
       accept: () => sink,
     });

@@ -157,6 +157,7 @@ export class Hub {
       accept,
       takesReceiptRequests,
       tokens = false,
+      complete = false,
       signs = 'unpromised',
     } = opening;
     const now = this.#o.clock.now();
@@ -170,7 +171,7 @@ export class Hub {
         user: holder.reader,
         projections,
         mask: maskOf(projections),
-        format: formatOf({ withKind: items.length > 1, chunked, tokens }),
+        format: formatOf({ withKind: items.length > 1, chunked, tokens, complete }),
       },
       holder,
       takesReceiptRequests,

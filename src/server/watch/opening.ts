@@ -14,6 +14,8 @@ export interface Opening {
   readonly takesReceiptRequests?: boolean | undefined;
   /** Whether the reader is sent the token of each revision. */
   readonly tokens?: boolean | undefined;
+  /** Whether the reader is told when no change is half sent. */
+  readonly complete?: boolean | undefined;
   /** How its reader shows signs of life; promises none unless given. */
   readonly signs?: SignSource | undefined;
   /** False for a client that speaks HTTP/1.0. */

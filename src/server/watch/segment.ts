@@ -102,6 +102,8 @@ export class Segment {
       tokens: ring.tokens,
       newest: false,
       through: Math.min(this.through, until),
+      // A listing of one kind is never the whole.
+      head: Number.POSITIVE_INFINITY,
     });
     if (this.#built.size >= builtForms) this.#forget();
     this.#built.set(key, batch);

@@ -8,18 +8,21 @@ export interface Format {
   readonly withKind: boolean;
   readonly chunked: boolean;
   readonly tokens: boolean;
+  /** With lines that say when no change is half sent. */
+  readonly complete: boolean;
 }
 
 /** Formats as small numbers, to key shared buffers by. */
 export const formatKey = (format: Format): number =>
-  (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0) + (format.tokens ? 4 : 0);
+  (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0) + (format.tokens ? 4 : 0) + (format.complete ? 8 : 0);
 /** How many formats there are. */
-export const formatCount = 8;
+export const formatCount = 16;
 
 const formats: readonly Format[] = Array.from({ length: formatCount }, (_, key) => ({
   withKind: (key & 1) > 0,
   chunked: (key & 2) > 0,
   tokens: (key & 4) > 0,
+  complete: (key & 8) > 0,
 }));
 
 /** One object for each format: thousands of streams share it, and it stays in the processor's cache. */
@@ -75,6 +78,10 @@ export function tailLine(
   const opening = lineTemplates[kind].tail[withKind ? 1 : 0];
   return `${opening}${withTokens ? `,"revision":${revision}${tokenMember(tokens, revision)}` : ''}}\n`;
 }
+
+/** Says that everything up to this revision was sent, and that no change is half sent: a transaction ends here. */
+export const completeLine = (revision: number, { tokens: withTokens }: Format, tokens: RevisionTokens): string =>
+  `{"type":"complete","revision":${revision}${withTokens ? tokenMember(tokens, revision) : ''}}\n`;
 
 /** Lines as they go to the socket. */
 export function encode(lines: string, chunked: boolean): Buffer {

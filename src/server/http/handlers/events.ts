@@ -1,5 +1,11 @@
 /** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
-import { heartbeatHeader, reportPreference, signsPreference, tokensPreference } from '../../../api/kinds.ts';
+import {
+  completePreference,
+  heartbeatHeader,
+  reportPreference,
+  signsPreference,
+  tokensPreference,
+} from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
 import { HttpError, notFound, refuse, revisionGone } from '../errors.ts';
 import { headersAt } from '../headers.ts';
@@ -109,9 +115,11 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
     const promises = prefers(prefer, signsPreference);
     const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';
     const tokens = prefers(prefer, tokensPreference);
+    const complete = prefers(prefer, completePreference);
     const preferences = [
       ...(promises || twoWay ? [signsApplied(hub.settings)] : []),
       ...(tokens ? [tokensPreference] : []),
+      ...(complete ? [completePreference] : []),
     ];
     const applied = preferences.length > 0 ? `Preference-Applied: ${preferences.join(', ')}\r\n` : '';
     const heartbeat = `${heartbeatHeader}: ${hub.settings.heartbeatMs / 1_000}\r\n`;
@@ -123,6 +131,7 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
       admittedAt: now - elapsedMs,
       takesReceiptRequests: prefers(prefer, reportPreference),
       tokens,
+      complete,
       signs,
       chunked,
       preface: twoWay ? twoWayResponseHead(headers) : responseHead(chunked, headers),
