@@ -442,11 +442,11 @@ describe('policy by name', () => {
     expect(await perform({ do: 'connect', name: 'renamed', address, port: 5_432, timeoutMs })).toBe('open');
     for (let round = 1; round <= 3; round += 1) {
       const [from, to] = [`app-${round}`, `db-${round}`];
-      let isOver = false;
+      const over = new AbortController();
       const seen = (async () => {
         const all: (readonly Verdict[])[] = [];
         do all.push(await fleet.judge(judged));
-        while (!isOver);
+        while (!over.signal.aborted);
         return all;
       })();
       const { revision } = await fleet.owner.changes.apply(fleet.org, {
@@ -467,7 +467,7 @@ describe('policy by name', () => {
         const { pending } = await fleet.owner.statuses.convergence(fleet.org, { revision });
         return !pending.some(({ hostname }) => [1, 2, 3].some((number) => fleet.device(number).name === hostname));
       });
-      isOver = true;
+      over.abort();
       for (const one of await seen) expect(one).toEqual(verdicts);
       expect(await perform({ do: 'echo', name: 'renamed', timeoutMs })).toBe('open');
     }
