@@ -32,7 +32,7 @@ export const findHandedOver = statement<{ id: string; hostname: string; user_id:
 /** Whether a device of the user has fields that this program does not know. Values: organization, user. */
 export const findNewerDevice = statement<{ id: string }>(
   'find_newer_device',
-  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND d.user_id = $2 AND ${isNewerDevice('d.body')} LIMIT 1`,
+  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND d.user_id = $2 AND ${isNewerDevice({ body: 'd.body', written: deviceBody('d') })} LIMIT 1`,
 );
 
 /** In a transaction. Values: organization, user, the new user, now. */

@@ -166,7 +166,7 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
-    WHEN ${same} THEN 'unchanged' ${refuseNewerDevice('d.body')} ${identity.refusals} ${identity.keyRefusal}`,
+    WHEN ${same} THEN 'unchanged' ${refuseNewerDevice({ body: 'd.body', written: deviceBody('d') })} ${identity.refusals} ${identity.keyRefusal}`,
     ...(identity.changesVerdicts !== undefined && { changesVerdicts: identity.changesVerdicts }),
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}

@@ -142,7 +142,7 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Singl
     owned: { whose: 'g.user_id', missing: `g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner` },
     refusal: `WHEN g.revision <> n.expected THEN 'precondition_failed'
     WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged'
-    ${refuseNewerGroup('g.body')} ${rangeRefusals}`,
+    ${refuseNewerGroup({ body: 'g.body', written: groupBody('g') })} ${rangeRefusals}`,
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}

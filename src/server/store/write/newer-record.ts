@@ -17,12 +17,21 @@ function hasOtherFields(value: string, known: KnownFields, depth = 0): string {
     WHERE ${field}.key <> ALL ('{${Object.keys(known).join(',')}}'::text[]) ${inside})`;
 }
 
-/** A branch of the refusals of an update, over the body of the record as it stands. */
-const refuseNewer = (body: string, known: KnownFields): string =>
-  `WHEN ${hasOtherFields(`(${body} || '}')::json`, known)} THEN 'newer_record'`;
+/** A body as it is stored, and as this program would write it from the columns. Where they are equal, there is no other field, and comparing costs little. */
+export interface StoredBody {
+  readonly body: string;
+  readonly written: string;
+}
 
-export const refuseNewerDevice = (body: string): string => refuseNewer(body, deviceFields);
-export const refuseNewerGroup = (body: string): string => refuseNewer(body, groupFields);
+/** A branch of the refusals of an update, over the record as it stands. */
+const refuseNewer = (stored: StoredBody, known: KnownFields): string =>
+  `WHEN ${isNewer(stored, known)} THEN 'newer_record'`;
 
-/** Whether a device's body has a field that is not known. */
-export const isNewerDevice = (body: string): string => hasOtherFields(`(${body} || '}')::json`, deviceFields);
+const isNewer = ({ body, written }: StoredBody, known: KnownFields): string =>
+  `CASE WHEN ${body} = ${written} THEN false ELSE ${hasOtherFields(`(${body} || '}')::json`, known)} END`;
+
+export const refuseNewerDevice = (stored: StoredBody): string => refuseNewer(stored, deviceFields);
+export const refuseNewerGroup = (stored: StoredBody): string => refuseNewer(stored, groupFields);
+
+/** Whether a device has a field that is not known. */
+export const isNewerDevice = (stored: StoredBody): string => isNewer(stored, deviceFields);
