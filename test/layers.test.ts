@@ -208,7 +208,7 @@ const rooms: Rooms = {
   'cli/member': noun(['cli/lookup'], 'members of an organization, and their devices'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
   'cli/audit': noun(['cli/lookup'], 'the audit log'),
-  'cli/device': noun(['cli/lookup', 'node'], 'devices, which have groups'),
+  'cli/device': noun(['cli/group', 'cli/lookup', 'node'], 'devices, which have groups, and name others as rules do'),
   'cli/group/editor.ts': {
     may: [],
     npm: [],

@@ -138,3 +138,31 @@ it('a second group with the same name and owner is a question on a terminal', as
   expect(groups.filter((group: { group_name: string }) => group.group_name === 'web')).toHaveLength(2);
   expect((await owner.inTerminal(create, { typed: [[/\[y\/N\]/, 'y\r']] })).code).toBe(0);
 });
+
+it('a device is isolated for a while, allows what is named, is shown as isolated first, and is released', async () => {
+  await device('web-7', '--tunnel-ip', '100.64.0.7');
+  await device('lab-1', '--label', 'forensics');
+  const isolate = ['device', 'isolate', 'web-7', '--reason', 'odd logins'];
+  const isolated = await json(
+    people.owner.run([
+      ...isolate,
+      '--for',
+      '4h',
+      '--allow',
+      'label:forensics',
+      '--allow',
+      'device:lab-1',
+      '-o',
+      'json',
+    ]),
+  );
+  expect(isolated.isolated).toMatchObject({ reason: 'odd logins', allow: [{ labels: ['forensics'] }, {}] });
+  expect(await done(people.owner.run(['device', 'show', 'web-7']))).toMatch(
+    /isolated +since \S+, until \S+: odd logins\n +allows label:forensics\n +allows device:lab-1\n/,
+  );
+  expect(await done(people.owner.run(['device', 'list']))).toMatch(/web-7 +\S+ +isolated, /);
+  expect(await people.owner.run([...isolate, '--allow', 'lab-1'])).toMatchObject({ code: 2 });
+  expect(await people.member.run(isolate)).toMatchObject({ code: 4 });
+  expect(await done(people.owner.run(['device', 'release', 'web-7']))).toContain('is released');
+  expect(await done(people.owner.run(['device', 'show', 'web-7']))).not.toContain('isolated');
+});

@@ -486,4 +486,36 @@ describe('policy by name', () => {
     );
     await fleet.converged(1, 2, 3);
   });
+
+  test('an isolated device whose root flushes its rules reaches no other device, and every device proves that it refuses it', async () => {
+    await label(1);
+    const id = await fleet.idOf(1);
+    await label(3, 'forensics');
+    const isolated = await fleet.owner.devices.isolate(fleet.org, id, {
+      reason: 'test',
+      allow: [{ labels: ['forensics'] }],
+    });
+    await fleet.converged(1, 2, 3);
+    // A device without an agent proves nothing, and is not among these.
+    await fleet.eventually(2, 'every device proves it', async () => {
+      const { pending } = await fleet.owner.statuses.convergence(fleet.org, { revision: isolated.revision });
+      return pending.every(({ in_force }) => in_force === 'never_seen');
+    });
+    await expectVerdicts([
+      [tcp(1, 2, 5_433), dropOut],
+      [tcp(2, 1, 5_433), dropOut],
+      [tcp(3, 1, 5_433), 'open'],
+      [tcp(1, 3, 5_433), 'open'],
+    ]);
+    await fleet.device(1).stopAgent('SIGKILL');
+    await fleet.device(1).nft('delete', 'table', 'inet', 'service');
+    await expectVerdicts([
+      [tcp(1, 2, 5_433), dropIn],
+      [tcp(1, 3, 5_433), 'open'],
+    ]);
+    await fleet.lab.startAgent(fleet.device(1));
+    await fleet.owner.devices.liftIsolation(fleet.org, id);
+    await label(3);
+    await expectVerdicts([[tcp(1, 2, 5_433), 'open']]);
+  });
 });

@@ -2,12 +2,14 @@
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
+import type { IsolateOptions } from './isolation.ts';
 import type { LabelOptions } from './labels.ts';
 import type { DeviceFields, EditOptions, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
 const addLabelCommand = commandsOf(() => import('./labels.ts'));
+const addIsolationCommand = commandsOf(() => import('./isolation.ts'));
 const addStatusCommand = commandsOf(() => import('./status.ts'));
 
 const fieldOptions = (): readonly Option[] => [
@@ -102,6 +104,39 @@ export function addDeviceCommands(program: Command): void {
       examples: ['ringfence device delete edge-1', "ringfence device delete 'old-*'"],
     },
     (run, session, { args: [text = ''] }) => run.remove(session, text),
+  );
+  addIsolationCommand<IsolateOptions>(
+    device,
+    {
+      usage: 'isolate <device>',
+      policy: true,
+      summary: 'cut a device off from every other device (owners only)',
+      about:
+        'The device keeps its connection to the server, and exchanges traffic only with the devices that --allow names. Every other device of the organization refuses its addresses, so that root on the device cannot lift the isolation. Isolating an isolated device replaces the isolation.',
+      options: [
+        new Option('--reason <text>', 'why; every member can read it').makeOptionMandatory(),
+        new Option('--for <duration>', 'how long, such as 30m, 4h or 2d; without it, until `device release`'),
+        repeated(
+          '--allow <devices>',
+          'devices that may still talk to it: `label:forensics`, `device:lab-1` or `all-devices`',
+        ),
+      ],
+      examples: [
+        "ringfence device isolate web-7 --for 4h --reason 'suspicious logins'",
+        "ringfence device isolate web-7 --reason 'suspicious logins' --allow label:forensics --wait",
+      ],
+    },
+    (run, session, { args: [text = ''], options }) => run.isolate(session, text, options),
+  );
+  addIsolationCommand(
+    device,
+    {
+      usage: 'release <device>',
+      policy: true,
+      summary: 'end the isolation of a device (owners only)',
+      examples: ['ringfence device release web-7'],
+    },
+    (run, session, { args: [text = ''] }) => run.release(session, text),
   );
   addStatusCommand(
     device,

@@ -16,6 +16,7 @@ import { changeEach, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../node/printable.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
+import { devicesForIsolation, isolationLines } from './isolation.ts';
 
 export interface EditOptions extends DeviceFields {
   readonly detach?: boolean;
@@ -97,7 +98,11 @@ export async function list(session: Session, { label = [], state }: ListOptions)
     columns: (layout) => [
       { head: 'HOSTNAME', text: ({ hostname }) => hostname },
       idColumn<Device>('ID', ({ id }) => id, layout),
-      { head: 'STATE', text: ({ id }) => inForceTitles[states.get(id) ?? 'never_seen'] },
+      {
+        head: 'STATE',
+        text: ({ id, isolated }) =>
+          `${isolated === undefined ? '' : 'isolated, '}${inForceTitles[states.get(id) ?? 'never_seen']}`,
+      },
       { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
       { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },
       { head: 'LABELS', text: ({ labels = [] }) => labels.join(', ') },
@@ -127,6 +132,7 @@ export async function show(session: Session, text: string): Promise<void> {
   const fields: Fields = [
     ['hostname', device.hostname],
     ['id', device.id],
+    ['isolated', isolationLines(device, await devicesForIsolation(session, device))],
     ['state', stateLines(state)],
     ['agent', agentText(state)],
     ['user', nameOf(device.user_id)],

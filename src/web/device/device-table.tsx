@@ -125,6 +125,7 @@ const Row = memo(function Row({
         <strong>{name}</strong>
       </Link>
       <span className="col-state">
+        {device.isolated === undefined ? null : <Tag tone="bad">isolated</Tag>}
         <DeviceStateTag status={status} isTold={isTold} />
       </span>
       <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>

@@ -12,6 +12,7 @@ import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
+import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
 import { RuleTable } from '../group/rules.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
@@ -137,12 +138,16 @@ export function DevicePage(): ReactNode {
           <h1>{name}</h1>
           <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
         </div>
-        {rights.editDevice(device) ? (
-          <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
-            Delete
-          </Button>
-        ) : null}
+        <div className="row">
+          <IsolateButton device={device} />
+          {rights.editDevice(device) ? (
+            <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
+              Delete
+            </Button>
+          ) : null}
+        </div>
       </div>
+      <IsolationBanner device={device} />
       <div className="columns">
         <div className="stack">
           <DeviceGroups device={device} org={org} />

@@ -1,0 +1,134 @@
+/** Owns the isolation of one device on its page: the banner while it lasts, the dialog that begins it, and the way to end it. */
+import { Button, Modal, Select, TextInput } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
+import { limits } from '../../api/limits.ts';
+import type { Device } from '../../api/device.ts';
+import { peerWord } from '../../client/words/rule.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { Ago } from '../components/time.tsx';
+import { notify } from '../components/toast.tsx';
+import { labelFault } from '../model/labels.ts';
+import { useDeviceNames } from '../state/fleet.ts';
+import { deviceName } from '../state/live.ts';
+import { useNames, useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
+import { LabelInput } from './label-input.tsx';
+
+const hour = 3_600_000;
+const durations: Readonly<Record<string, { readonly label: string; readonly ms?: number }>> = {
+  open: { label: 'until an owner releases it' },
+  hour: { label: 'for an hour', ms: hour },
+  shift: { label: 'for 8 hours', ms: 8 * hour },
+  day: { label: 'for a day', ms: 24 * hour },
+};
+
+function IsolateDialog({ device, close }: { readonly device: Device; readonly close: () => void }): ReactNode {
+  const { client } = useSession();
+  const [reason, setReason] = useState('');
+  const [duration, setDuration] = useState('open');
+  const [labels, setLabels] = useState<readonly string[]>([]);
+  const { submit, busy, fault } = useWrite(async () => {
+    const ms = durations[duration]?.ms;
+    await client.devices.isolate(device.organization_id, device.id, {
+      reason: reason.trim(),
+      ...(ms !== undefined && { until: new Date(Date.now() + ms).toISOString() }),
+      ...(labels.length > 0 && { allow: labels.map((label) => ({ labels: [label] })) }),
+    });
+    notify(`${deviceName(device)} is isolated.`);
+    close();
+  });
+  return (
+    <Modal opened onClose={close} title={`Isolate ${deviceName(device)}?`}>
+      <form className="stack" onSubmit={submit}>
+        <p>
+          The device keeps only its connection to this server. Every other device refuses its addresses, and its
+          connections end.
+        </p>
+        <TextInput
+          label="Reason"
+          description="Every member can read it."
+          value={reason}
+          maxLength={limits.isolationReason}
+          required
+          data-autofocus
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+        <Select
+          label="How long"
+          allowDeselect={false}
+          data={Object.entries(durations).map(([value, { label }]) => ({ value, label }))}
+          value={duration}
+          onChange={(value) => setDuration(value ?? 'open')}
+        />
+        <LabelInput
+          label="Still allow devices with one of these labels"
+          description="For example a forensics host. Their own groups decide what they accept."
+          labels={labels}
+          onChange={setLabels}
+          error={labelFault(labels)}
+        />
+        <DialogFoot fault={fault} cancel={close}>
+          <Button
+            type="submit"
+            color="red.9"
+            loading={busy}
+            disabled={reason.trim() === '' || labelFault(labels) !== undefined}
+          >
+            Isolate the device
+          </Button>
+        </DialogFoot>
+      </form>
+    </Modal>
+  );
+}
+
+/** The button that isolates a device, for owners. */
+export function IsolateButton({ device }: { readonly device: Device }): ReactNode {
+  const { governs } = useRights();
+  const [isOpen, setOpen] = useState(false);
+  if (!governs || device.isolated !== undefined) return null;
+  return (
+    <>
+      <Button variant="default" onClick={() => setOpen(true)}>
+        Isolate
+      </Button>
+      {isOpen ? <IsolateDialog device={device} close={() => setOpen(false)} /> : null}
+    </>
+  );
+}
+
+/** What is to be known first about an isolated device. */
+export function IsolationBanner({ device }: { readonly device: Device }): ReactNode {
+  const { client } = useSession();
+  const { governs } = useRights();
+  const nameOf = useNames();
+  const names = useDeviceNames();
+  const { start, busy } = useWrite(async () => {
+    await client.devices.liftIsolation(device.organization_id, device.id);
+    notify(`${deviceName(device)} is released.`);
+  }, 'The device stays isolated');
+  const { isolated } = device;
+  if (isolated === undefined) return null;
+  const { since, until, by, reason, allow = [] } = isolated;
+  return (
+    <section className="note note-warn stack tight" aria-label="Isolation">
+      <p>
+        <strong>This device is isolated</strong> since <Ago at={since} /> by {nameOf(by)}: {reason}
+      </p>
+      <p className="small">
+        It talks only to its server
+        {allow.length === 0 ? '' : ` and to ${allow.map((peer) => peerWord(peer, names)).join(', ')}`}, and every other
+        device refuses it{until === undefined ? '' : ` until ${new Date(until).toLocaleString()}`}. The groups below
+        apply again afterwards.
+      </p>
+      {governs ? (
+        <div>
+          <Button variant="default" loading={busy} onClick={() => start()}>
+            Release
+          </Button>
+        </div>
+      ) : null}
+    </section>
+  );
+}
