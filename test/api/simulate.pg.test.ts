@@ -124,6 +124,26 @@ describe('the simulation of a change', () => {
     expect(voided).toMatchObject({ gained: [], lost: [] });
   });
 
+  test('tells how policy tests would come out: those of the body, or the stored ones', async () => {
+    const { place, postgres } = await fleet();
+    const one = { from: { labels: ['app'] }, to: { labels: ['db'] }, protocol: 'tcp', port: 5432, expect: 'allow' };
+    await place.owner.api.expect(200, 'PUT', `${place.base}/policy_tests`, [{ name: 'app reaches db', ...one }]);
+    const closing = { security_groups: [{ id: postgres.id, inbound_rules: [] }] };
+    const states = ({ tests }: Json): string[] => tests.map(({ name, state }: Json) => `${name}: ${state}`);
+    expect(states(await simulate(place, {}))).toEqual(['app reaches db: passing']);
+    const failing = await simulate(place, closing);
+    expect(states(failing)).toEqual(['app reaches db: failing']);
+    expect(failing.tests[0].failure).toMatchObject({ direction: 'inbound', reason: 'no-rule' });
+    const policy_tests = [
+      { name: 'closed', ...one, expect: 'refuse' },
+      { name: 'nobody', ...one, from: { labels: ['none'] } },
+    ];
+    expect(states(await simulate(place, { ...closing, policy_tests }))).toEqual(['closed: passing', 'nobody: vacuous']);
+    const problem = await simulate(place, { policy_tests: [{ name: 'closed' }] }, 422);
+    expect(problem.errors[0].pointer).toMatch(/^\/policy_tests\/0\//);
+    await place.member.api.expect(403, 'POST', `${place.base}/simulate`, { policy_tests: [] });
+  });
+
   test('comes in pages of devices that together are the whole', async () => {
     const { place, postgres } = await fleet();
     const body = { security_groups: [{ id: postgres.id, inbound_rules: [] }] };

@@ -5,6 +5,7 @@ import { InForceWord } from '../enforcement/convergence.ts';
 import { limits } from '../limits.ts';
 import { PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
+import { PolicyTestResult, PolicyTests } from '../policy-tests/policy-test.ts';
 import { ChangeSetBody } from './change-set.ts';
 import { id, Revision, ShortText, strict, type Wire } from '../scalar.ts';
 
@@ -73,18 +74,6 @@ export const SimulationWarning = Type.Object(
 );
 export type SimulationWarning = Wire<typeof SimulationWarning>;
 
-/** How a policy test comes out. */
-export const SimulatedTest = Type.Object(
-  {
-    name: Type.String({ description: 'The test.' }),
-    state: Type.Enum(['passing', 'failing', 'vacuous'], {
-      description: '`vacuous`: the test is about no pair of devices.',
-    }),
-  },
-  { $id: 'SimulatedTest', title: 'SimulatedTest' },
-);
-export type SimulatedTest = Wire<typeof SimulatedTest>;
-
 export const Simulation = Type.Object(
   {
     revision: Type.Integer({ ...Revision, description: 'The revision that the change was compared with.' }),
@@ -100,11 +89,24 @@ export const Simulation = Type.Object(
     }),
     lost: Type.Array(SimulatedTraffic, { description: 'What these devices admit now and would not admit any more.' }),
     warnings: Type.Array(SimulationWarning),
-    tests: Type.Array(SimulatedTest, { description: 'How policy tests would come out.' }),
+    tests: Type.Array(PolicyTestResult, {
+      description: 'How policy tests would come out: those of the body, else the stored ones.',
+    }),
   },
   { ...strict, $id: 'Simulation', title: 'Simulation' },
 );
 export type Simulation = Wire<typeof Simulation>;
+
+const SimulateBody = Type.Object(
+  { ...ChangeSetBody.properties, policy_tests: Type.Optional(PolicyTests) },
+  {
+    ...strict,
+    $id: 'SimulateBody',
+    title: 'SimulateBody',
+    description: `At most ${limits.changeSetRecords} records in all lists together. \`policy_tests\`, for owners, replace the stored ones.`,
+    examples: [{ devices: [{ id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', labels: ['database'] }] }],
+  },
+);
 
 const SimulateQuery = Type.Object(
   {
@@ -122,7 +124,7 @@ export const simulationRows = {
     tag: 'security groups',
     summary: 'Tell who would gain and lose what by a change, without writing it',
     query: SimulateQuery,
-    body: ChangeSetBody,
+    body: SimulateBody,
     bodySize: 'rules',
     bodyReader: 'handler',
     answer: Simulation,

@@ -1,6 +1,9 @@
 /** Owns the preview of changes: one snapshot before, one after, and everything that differs between them. */
-import type { SimulatedTest, SimulationWarning } from '../../api/change/simulation.ts';
+import type { SimulationWarning } from '../../api/change/simulation.ts';
+import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
+import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { Phase } from '../store/contract/phase.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
@@ -16,7 +19,7 @@ export interface SimulatedChange {
   readonly revision: number;
   readonly affected: readonly AffectedDevice[];
   readonly warnings: readonly SimulationWarning[];
-  readonly tests: readonly SimulatedTest[];
+  readonly tests: readonly PolicyTestResult[];
 }
 
 export class Preview {
@@ -34,10 +37,16 @@ export class Preview {
     return this.snapshots.read(org);
   }
 
-  /** What the change would do to the organization as `before` shows it. */
-  async simulate(before: PolicySnapshot, change: PlannedChange): Promise<SimulatedChange> {
+  /** What the change would do to the organization as `before` shows it, and how these tests would come out. */
+  async simulate(
+    before: PolicySnapshot,
+    change: PlannedChange,
+    policyTests: readonly PolicyTest[],
+  ): Promise<SimulatedChange> {
     const after = plannedSnapshot(before, change);
     const affected = await affectedDevices(before, after, this.#o.slices);
-    return { revision: before.revision, affected, warnings: warningsOf({ before, after }, change), tests: [] };
+    const results = evaluateTests(after, policyTests);
+    const tests = policyTests.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) }));
+    return { revision: before.revision, affected, warnings: warningsOf({ before, after }, change), tests };
   }
 }

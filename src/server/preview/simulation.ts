@@ -1,7 +1,8 @@
 /** Owns the answer to "what would this change do?": who gains and loses what, in pages of devices, written while it is sent. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { InForce } from '../../api/enforcement/in-force.ts';
-import type { SimulatedTest, SimulationWarning } from '../../api/change/simulation.ts';
+import type { SimulationWarning } from '../../api/change/simulation.ts';
+import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { limits } from '../../api/limits.ts';
 import { printRange } from '../../policy/address.ts';
 import {
@@ -60,7 +61,7 @@ export interface SimulationAnswer {
   readonly page: readonly AffectedDevice[];
   readonly inForce: ReadonlyMap<DeviceId, InForce>;
   readonly warnings: readonly SimulationWarning[];
-  readonly tests: readonly SimulatedTest[];
+  readonly tests: readonly PolicyTestResult[];
 }
 
 /** Devices that are written in one turn of the event loop. */
