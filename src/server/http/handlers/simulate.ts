@@ -114,7 +114,7 @@ function recordProblems(
       ? []
       : within(
           `/security_groups/${index}`,
-          fields.map((field) => ({ pointer: `/${field}`, ...applicationProblem[why] })),
+          fields.map((name) => ({ pointer: `/${name}`, ...applicationProblem[why] })),
         );
   });
   return [...ofLists, ...ofGroups];
