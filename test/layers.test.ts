@@ -207,7 +207,6 @@ const rooms: Rooms = {
   'cli/organization': noun([], 'organizations'),
   'cli/member': noun(['cli/lookup'], 'members of an organization, and their devices'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
-  'cli/audit': noun(['cli/lookup'], 'the audit log'),
   'cli/device': noun(['cli/group', 'cli/lookup', 'node'], 'devices, which have groups, and name others as rules do'),
   'cli/group/editor.ts': {
     may: [],
@@ -255,7 +254,6 @@ const rooms: Rooms = {
       'cli/organization',
       'cli/member',
       'cli/key',
-      'cli/audit',
       'cli/device',
       'cli/group',
       'cli/history',

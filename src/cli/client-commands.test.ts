@@ -15,7 +15,7 @@ it.each(
 )('the words %s are the commands of their family', (_, { words, add }) => {
   const program = new Command('ringfence');
   add(program);
-  expect(program.commands.map((command) => command.name())).toEqual(words);
+  expect(program.commands.flatMap((command) => [command.name(), ...command.aliases()])).toEqual(words);
 });
 
 it('a word of a family brings its family only, any other word and none bring all', () => {

@@ -1,7 +1,6 @@
 /** Owns the list of client commands: everything that an operator types, besides running a server or an agent. */
 import type { Command } from 'commander';
 import { addAccountCommands } from './account/command.ts';
-import { addAuditCommand } from './audit/command.ts';
 import type { Family } from './command-line/family.ts';
 import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
@@ -34,8 +33,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['org'], add: addOrganizationCommands },
   { words: ['member'], add: addMemberCommands },
   { words: ['key'], add: addKeyCommands },
-  { words: ['audit'], add: addAuditCommand },
-  { words: ['log'], add: addLogCommand },
+  { words: ['log', 'audit'], add: addLogCommand },
   { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },

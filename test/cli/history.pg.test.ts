@@ -46,7 +46,7 @@ it("a device's groups are told by name, newest first; what its agent says of its
   const log = await done(owner.run(['log']));
   expect(log).toContain('put group web on edge');
   expect(log).not.toContain('local_ip');
-  expect(await done(owner.run(['log', '--all']))).toContain('changed device edge: local ip');
+  expect(await done(owner.run(['log', '--all']))).toContain('edge reported local ip');
 });
 
 it('a rename is told of whoever renamed, not of whoever changes the device next; a new role is told', async () => {
@@ -65,6 +65,26 @@ it('a rename is told of whoever renamed, not of whoever changes the device next;
   const history = await done(owner.run(['device', 'history', 'app-1']));
   expect(history).toMatch(/member-\d+\n {2}~ labels app, old → app\n/);
   expect(history.split('\n').slice(0, 3).join('\n')).not.toContain('device-2');
+});
+
+it('the log is searched by time, person, device, group and label', async () => {
+  const { owner, member, place } = people;
+  await done(owner.run(['device', 'create', 'old-name', '--public-key', 'k', '--label', 'app', '-q']));
+  await done(owner.run(['device', 'edit', 'old-name', '--hostname', 'new-name']));
+  await done(owner.run(['group', 'create', 'web', '--in', 'ssh from label:app', '-q']));
+  await done(member.run(['group', 'create', 'own', '--mine', '-q']));
+  const found = async (...args: string[]): Promise<readonly string[]> =>
+    (await json(owner.run(['log', ...args, '-o', 'json']))).map((entry: { operation: string }) => entry.operation);
+  expect(await found('--device', 'new-name')).toEqual(['createDevice', 'updateDevice']);
+  expect(await found('--device', 'old-name')).toEqual(['createDevice', 'updateDevice']);
+  expect(await found('--group', 'web')).toEqual(['createSecurityGroup']);
+  expect(await found('--label', 'app')).toEqual(['createDevice', 'createSecurityGroup']);
+  expect(await found('--by', place.member.username)).toEqual(['createUserSecurityGroup']);
+  expect(await found('--until', '1h')).toEqual([]);
+  expect((await found('--since', '1h')).length).toBeGreaterThan(3);
+  const log = await done(owner.run(['log', '--by', place.member.username]));
+  expect(log).toContain('created own group that is deleted or not visible to you');
+  expect(await owner.run(['log', '--since', 'yesterday'])).toMatchObject({ code: 2 });
 });
 
 it('a wrong revision or a wrong number is told in a sentence', async () => {

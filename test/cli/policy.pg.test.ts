@@ -364,6 +364,18 @@ describe('explain', () => {
       /^MAY CONNECT +BY +IN FORCE\napp +rule `tcp 5432 from .*` of group db +no: app has never reported/,
     );
     expect(await json(ask('--who', 'db', '22', '-o', 'json'))).toEqual([]);
+    expect(await done(ask('--who', 'db', '22'))).toBe('No device may open a tcp 22 connection to db.\n');
+  });
+
+  it('tells what a device can reach, on which ports, and that it can reach nothing', async () => {
+    const reach = await done(ask('--from', 'app'));
+    expect(reach).toMatch(/^MAY REACH +ON +BY +IN FORCE\ndb +tcp 5432 +rule `tcp 5432 from .*` of group db +no: /);
+    expect(reach.trimEnd().split('\n')).toHaveLength(2);
+    expect(await json(ask('--from', 'app', '--port', '5432', '-o', 'json'))).toMatchObject([
+      { hostname: 'db', on: 'tcp 5432', in_force: false },
+    ]);
+    const none = 'app may open no tcp 22 connection to another device of the organization.\n';
+    expect(await done(ask('--from', 'app', '--port', '22'))).toBe(none);
   });
 
   it('judges the one side that is known, and says so', async () => {
@@ -382,7 +394,7 @@ describe('explain', () => {
     [['--from', 'app', '--to', 'db', '--proto', 'icmp', '--port', '1'], /has no ports/],
     [['--from', 'app', '--to', '::1', '--port', '1'], /no traffic is possible between them/],
     [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither the source nor the destination is a device/],
-    [['--from', 'app', '--port', '1'], /the destination/],
+    [['--from', '203.0.113.9'], /is not a device of this organization: give a destination/],
     [['app', 'db', '5432', 'x'], /too many/],
     [['app', 'db', '5432', '--port', '1'], /twice/],
     [['--who', 'db', '--from', 'app', '--port', '1'], /--who/],

@@ -77,13 +77,26 @@ export function addLogCommand(program: Command): void {
     program,
     {
       usage: 'log',
-      summary: 'show what changed in the organization, by whom and when, newest last (owners only)',
+      summary: 'show who changed what and when, newest last (owners only)',
+      about:
+        'Devices are found by the names that they had at the time, too. `-o wide` also shows with which credential and from where. A time is like 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m for that long ago.',
       options: [
         new Option('--limit <number>', 'maximum number of changes').default('20'),
+        new Option('--since <time>', 'only changes from this time on'),
+        new Option('--until <time>', 'only changes up to this time'),
+        new Option('--by <user>', 'only changes by this user'),
+        new Option('--device <device>', 'only changes of this device'),
+        new Option('--group <name|id>', 'only changes of this group'),
+        new Option('--label <label>', 'only changes of devices and groups that name this label'),
         new Option('--all', 'also show writes that changed nothing, and addresses that agents reported'),
+        new Option('--all-organizations', 'show entries of the whole server (administrators only)'),
       ],
-      examples: ['ringfence log', 'ringfence log --limit 200'],
+      examples: [
+        'ringfence log',
+        'ringfence log --since 7d --by ada --limit 200',
+        'ringfence log --device db-1 --since 2026-11-09 --until 2026-11-10',
+      ],
     },
     (run, session, { options }) => run.log(session, options),
-  );
+  ).alias('audit');
 }

@@ -105,7 +105,7 @@ export function addPolicyCommands(program: Command): void {
       summary: 'check whether a connection is allowed, which rule decides, and whether the devices enforce it',
       about:
         'Give the source, the destination and the port: `explain app-1 db-1 5432`; or use options. With --who, give only the ' +
-        'destination and the port, to list every device that may connect there. The output shows what the policy says, and whether the devices enforce it.',
+        'destination and the port, to list every device that may connect there. With --from alone, it lists what the source can reach. The output shows what the policy says, and whether the devices enforce it.',
       options: [
         new Option('--from <device|address>', 'the source'),
         new Option('--to <device|address>', 'the destination'),
@@ -117,6 +117,7 @@ export function addPolicyCommands(program: Command): void {
       examples: [
         'ringfence explain app-1 db-1 5432',
         'ringfence explain --who db-1 5432',
+        'ringfence explain --from app-1',
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',
       ],
     },

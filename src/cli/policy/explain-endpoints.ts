@@ -18,7 +18,8 @@ export interface ExplainOptions {
 export interface ExplainQuery {
   /** Absent with `--who`. */
   readonly from: string | undefined;
-  readonly to: string;
+  /** Absent where the question is what `from` can reach. */
+  readonly to: string | undefined;
   readonly proto: string;
   readonly port: string | undefined;
 }
@@ -37,7 +38,8 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   }
   const [from, to, port] = (['from', 'to', 'port'] as const).map((name) => given.get(name) ?? options[name]);
   if (options.who === true && options.from !== undefined) throw usageError('--who lists every source; remove --from');
-  if (to === undefined || (from === undefined && options.who !== true)) {
+  const isReach = options.from !== undefined && options.who !== true && row.length === 0;
+  if ((to === undefined && !isReach) || (from === undefined && options.who !== true)) {
     throw usageError('give the source and the destination: `ringfence explain app-1 db-1 5432`');
   }
   return { from, to, proto: options.proto, port };
@@ -67,7 +69,7 @@ const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
 
 /** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
 export function readEndpoints(
-  { from, to }: Pick<ExplainQuery, 'from' | 'to'>,
+  { from, to }: { readonly from?: string | undefined; readonly to: string },
   devices: readonly Device[],
 ): ExplainEndpoints {
   const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, devices));

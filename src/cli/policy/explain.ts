@@ -30,6 +30,7 @@ import {
   type ExplainOptions,
 } from './explain-endpoints.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
+import { explainReach, type Admission } from './reach.ts';
 
 interface Side {
   readonly device: Device;
@@ -49,7 +50,19 @@ interface Side {
 export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
   const asked = readExplainQuery(row, options);
   const [all, groups, statuses] = await Promise.all([allDevices(session), allGroups(session), allStatuses(session)]);
-  const { from, to, devices } = readEndpoints(asked, all);
+  if (asked.to === undefined) {
+    const { to: source, devices: placed } = readEndpoints({ to: asked.from ?? '' }, all);
+    const around = { groups, statuses, fleet: fleetOf(placed), names: peerNames(placed) };
+    const isOpen = asked.port === undefined && asked.proto === 'tcp';
+    return explainReach(session, {
+      source,
+      devices: placed,
+      policyOf: (device) => knownPolicy(device, groups, around.fleet),
+      only: isOpen ? undefined : { transport: readTransport(asked, source.address.family), words: askedWords(asked) },
+      judge: (to, transport) => judge(sidesOf(source, to, transport, around)),
+    });
+  }
+  const { from, to, devices } = readEndpoints({ from: asked.from, to: asked.to }, all);
   const known: ExplainedPolicies = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
   if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
@@ -75,6 +88,15 @@ export async function explain(session: Session, row: readonly string[], options:
     table: ({ paint }) => render({ from, to, asked, passes, sides, paint }),
   });
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
+}
+
+const askedWords = ({ proto, port }: ExplainQuery): string => `${proto}${port === undefined ? '' : ` ${port}`}`;
+
+/** By which rule the far side admits it, and why that may not be in force; undefined where a side refuses. */
+function judge(sides: readonly Side[]): Admission | undefined {
+  const last = sides.at(-1);
+  if (last === undefined || sides.some(({ decision }) => decision.verdict !== 'accept')) return undefined;
+  return { why: reasonWords(last)[0] ?? '', doubts: sides.flatMap(({ doubt }) => doubt ?? []) };
 }
 
 /** What is known of the organization. */
@@ -105,11 +127,9 @@ async function explainWho(
   const admitted = devices.flatMap((device) => {
     const [own] = deviceIdentity(device).addresses;
     if (own === undefined || own.family !== to.address.family || device.id === to.device?.id) return [];
-    const sides = sidesOf({ name: deviceName(device), address: own, device, isStandIn: false }, to, transport, known);
-    const [last] = sides.slice(-1);
-    return last !== undefined && sides.every(({ decision }) => decision.verdict === 'accept')
-      ? [{ device, why: reasonWords(last)[0] ?? '', doubts: sides.flatMap(({ doubt }) => doubt ?? []) }]
-      : [];
+    const from = { name: deviceName(device), address: own, device, isStandIn: false };
+    const admission = judge(sidesOf(from, to, transport, known));
+    return admission === undefined ? [] : [{ device, ...admission }];
   });
   await session.print({
     data: admitted.map(({ device, why, doubts }) => ({
@@ -121,15 +141,20 @@ async function explainWho(
     })),
     ids: admitted.map(({ device }) => device.id),
     table: (layout) =>
-      renderTable(
-        [
-          { head: 'MAY CONNECT', text: ({ device }) => deviceName(device) },
-          { head: 'BY', text: ({ why }) => why },
-          { head: 'IN FORCE', text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`) },
-        ],
-        admitted,
-        layout,
-      ),
+      admitted.length === 0
+        ? `No device may open a ${askedWords(asked)} connection to ${printable(to.name)}.\n`
+        : renderTable(
+            [
+              { head: 'MAY CONNECT', text: ({ device }) => deviceName(device) },
+              { head: 'BY', text: ({ why }) => why },
+              {
+                head: 'IN FORCE',
+                text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`),
+              },
+            ],
+            admitted,
+            layout,
+          ),
   });
 }
 

@@ -14,6 +14,19 @@ export function readExpiry(text: string, now: number): string {
   return new Date(time).toISOString();
 }
 
+/** A moment in the past, in milliseconds: a time, a day, or 90d, 12h, 30m ago. A time without a zone is local. */
+export function readPastTime(text: string, now: number): number {
+  const span = /^(\d{1,6})([smhdw])$/.exec(text.trim());
+  if (span !== null) return now - Number(span[1]) * (units[span[2] ?? ''] ?? 0);
+  const given = text.trim();
+  // A day alone would be read as UTC.
+  const time = Date.parse(/^\d{4}-\d{2}-\d{2}$/.test(given) ? `${given}T00:00` : /^\d{4}-/.test(given) ? given : '');
+  if (!Number.isNaN(time)) return time;
+  throw usageError(
+    `\`${text}\` is not a time: give one like 2026-11-09, 2026-11-09T10:00, or 90d, 12h, 30m for that long ago`,
+  );
+}
+
 /** Without the fractions of a second that nobody reads. */
 export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d{1,9}Z$/, 'Z');
 

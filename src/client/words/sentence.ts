@@ -151,6 +151,8 @@ function groupClauses(before: GroupFields, after: GroupFields, names: Names, cal
   ];
 }
 
+const unseenGroup = 'a group that is deleted or not visible to you';
+
 const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
   list.filter((one) => !taken.includes(one));
 
@@ -160,8 +162,14 @@ function deviceClauses(
   names: Names,
   { name }: NamedSubject,
 ): readonly Clause[] {
-  const groups = (ids: readonly string[]): string =>
-    `${ids.length === 1 ? 'group' : 'groups'} ${listOf(ids.map((id) => names.groupOf(id) ?? shortId(id)))}`;
+  const groups = (ids: readonly string[]): string => {
+    const known = ids.flatMap((id) => names.groupOf(id) ?? []);
+    const unseen = ids.length - known.length;
+    return listOf([
+      ...(known.length === 0 ? [] : [`${known.length === 1 ? 'group' : 'groups'} ${listOf(known)}`]),
+      ...(unseen === 0 ? [] : [unseen === 1 ? unseenGroup : `${unseen} groups that are deleted or not visible to you`]),
+    ]);
+  };
   const words = (list: readonly string[]): string => `${list.length === 1 ? 'label' : 'labels'} ${listOf(list)}`;
   const [on, off] = [
     without(after.security_groups, before.security_groups),
@@ -215,12 +223,13 @@ export function changeSentence(
 }
 
 /** What the entry is about by its name then, else by its name now, else by its id. */
-function nameIn({ subject, subject_id, before, after }: AuditEntry, names: Names): string {
+function nameIn({ operation, subject, subject_id, before, after }: AuditEntry, names: Names): string {
   const record = before ?? after;
   const name = subject?.name ?? record?.group_name ?? record?.hostname ?? '';
   if (name !== '') return name;
   if (subject_id === undefined) return '';
-  return names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id) ?? shortId(subject_id);
+  const found = names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id);
+  return found ?? (/SecurityGroup$/.test(operation) ? 'that is deleted or not visible to you' : shortId(subject_id));
 }
 
 /** Which fields an entry may tell of, by its operation. */
@@ -275,6 +284,12 @@ export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
   const found = recordSentence(entry, names);
   if (found !== undefined) return found;
   const fields = changedFields(entry);
+  if (entry.operation === 'updateDevice' && entry.credential.kind === 'device_token')
+    return {
+      before: '',
+      subject: nameIn(entry, names),
+      after: entry.unchanged === true ? ' reported again, no change' : ` reported ${listOf(fields) || 'its state'}`,
+    };
   return {
     before: actionText(entry),
     subject: nameIn(entry, names),
