@@ -229,7 +229,7 @@ function nameIn({ operation, subject, subject_id, before, after }: AuditEntry, n
   if (name !== '') return name;
   if (subject_id === undefined) return '';
   const found = names.deviceOf(subject_id) ?? names.groupOf(subject_id) ?? names.otherOf(subject_id);
-  return found ?? (/SecurityGroup$/.test(operation) ? 'that is deleted or not visible to you' : shortId(subject_id));
+  return found ?? (operation.endsWith('SecurityGroup') ? 'that is deleted or not visible to you' : shortId(subject_id));
 }
 
 /** Which fields an entry may tell of, by its operation. */
