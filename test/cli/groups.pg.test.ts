@@ -380,6 +380,25 @@ describe('device', () => {
     expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'nope'])).toMatchObject({ code: 3 });
   });
 
+  it('has rules that live for a while: shown, listed, written to a file and read again, prolonged and revoked', async () => {
+    await done(people.owner.run(['group', 'create', 'guests', '--in', 'tcp 80']));
+    const allow = ['group', 'allow', 'guests', 'in', 'tcp', '22', 'from', '10.0.0.0/8'];
+    await done(people.owner.run([...allow, '--for', '2h']));
+    expect(await done(people.owner.run(['group', 'show', 'guests']))).toMatch(/tcp 22 from 10.0.0.0\/8 \(expires in/);
+    expect(await done(people.owner.run(['group', 'list', '--expiring']))).toMatch(/guests +in +tcp 22 .*expires in/);
+    const [row] = await json(people.owner.run(['group', 'list', '--expiring', '-o', 'json']));
+    expect(Date.parse(row.expires_at) - Date.now()).toBeGreaterThan(7_000_000);
+    const file = await done(people.owner.run(['export']));
+    expect(file).toContain(`tcp 22 from 10.0.0.0/8 until ${row.expires_at}`);
+    await done(people.owner.run([...allow, '--for', '2d']));
+    const prolonged = await json(people.owner.run(['group', 'list', '--expiring', '-o', 'json']));
+    expect(prolonged).toHaveLength(1);
+    expect(Date.parse(prolonged[0].expires_at)).toBeGreaterThan(Date.parse(row.expires_at));
+    expect(await people.owner.run([...allow, '--for', 'ever'])).toMatchObject({ code: 2 });
+    await done(people.owner.run(['group', 'revoke', 'guests', 'in', 'tcp', '22', 'from', '10.0.0.0/8']));
+    expect(await json(people.owner.run(['group', 'list', '--expiring', '-o', 'json']))).toEqual([]);
+  });
+
   it('tells what its agent reported', async () => {
     const made = await json(people.owner.run(['device', 'create', 'edge-1', '--public-key', 'k', '-o', 'json']));
     const agent = people.server.nobody.as(made.device_token);

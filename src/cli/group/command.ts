@@ -17,10 +17,15 @@ export const forceOption = (): Option => new Option('--force', 'continue even if
 
 export function addGroupCommands(program: Command): void {
   const group = addNoun(program, 'group', 'security groups: the traffic that devices let in and out');
-  addCommand(
+  addCommand<{ readonly expiring?: boolean }>(
     group,
-    { usage: 'list', summary: 'list the groups that you can see', examples: ['ringfence group list'] },
-    (run, session) => run.list(session),
+    {
+      usage: 'list',
+      summary: 'list the groups that you can see',
+      options: [new Option('--expiring', 'list the rules that expire or have expired, the earliest first')],
+      examples: ['ringfence group list', 'ringfence group list --expiring'],
+    },
+    (run, session, { options }) => run.list(session, options),
   );
   addCommand(
     group,
@@ -121,8 +126,9 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'add a rule',
       about: ruleWords,
-      options: [forceOption()],
+      options: [new Option('--for <duration>', 'how long the rule lives: 30m, 2h, 7d, or until a time'), forceOption()],
       examples: [
+        'ringfence group allow web in tcp 22 from label:admin --for 2h',
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
         'ringfence group allow db in tcp 5432 from label:app',
         'ringfence group allow db in tcp 22 from label:app+prod,device:bastion',

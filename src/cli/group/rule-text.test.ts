@@ -5,7 +5,7 @@ import { normalizeRules } from '../../policy/normalize.ts';
 import { writtenRule } from '../../policy/arbitrary.fixture.ts';
 import type { SecurityRule } from '../../policy/rule.ts';
 import { CliError } from '../terminal/exit.ts';
-import { ruleWords, sameRule } from '../../client/words/rule.ts';
+import { ruleText, ruleWords, sameRule } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 
 const rule = (ip_protocol: string, from_port = 0, to_port = from_port, ...ip_ranges: string[]) => ({
@@ -104,4 +104,28 @@ describe('words', () => {
       { numRuns: 300 },
     );
   });
+});
+
+describe('a rule that expires', () => {
+  const expires_at = '2030-01-31T12:00:00Z';
+  const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 } as const;
+
+  it('is read from a file with its exact time, as it was written there', () => {
+    expect(ruleText('inbound', { ...ssh, expires_at })).toBe(`tcp 22 from any until ${expires_at}`);
+    expect(readRuleWords('inbound', [`tcp 22 from any until ${expires_at}`])).toEqual([{ ...ssh, expires_at }]);
+    expect(readRuleWords('inbound', ['ssh', 'until', expires_at])).toEqual([{ ...ssh, expires_at }]);
+  });
+
+  it('is found by the words in which it is shown', () => {
+    const words = ruleWords('inbound', { ...ssh, expires_at });
+    expect(words).toMatch(/^tcp 22 from any \(expire[sd] .*\)$/);
+    expect(readRuleWords('inbound', words.split(' '))).toEqual([ssh]);
+  });
+
+  it.each([['tcp 22 until'], ['tcp 22 until tomorrow'], ['tcp 22 until 2030-01-31T12:00:00Z from any']])(
+    'refuses `%s`',
+    (words) => {
+      expect(() => readRuleWords('inbound', [words])).toThrow(/until|is not a time/);
+    },
+  );
 });

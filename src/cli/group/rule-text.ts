@@ -3,6 +3,8 @@ import { closestWord } from '../../node/closest-word.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
+import { isTimestamp } from '../../policy/time/timestamp.ts';
+import { readExpiry } from '../terminal/time.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
 import { preposition } from '../../client/words/rule.ts';
 import { nearPeerWord, noNames, readPeerWord, type PeerNames } from './peer-text.ts';
@@ -14,6 +16,7 @@ export interface TypedRule {
   readonly to_port: number;
   readonly ip_ranges?: readonly string[];
   readonly peers?: readonly Peer[];
+  readonly expires_at?: string;
 }
 
 const directionWords: Readonly<Record<string, Direction>> = {
@@ -35,7 +38,7 @@ const example: { readonly [D in Direction]: string } = {
 };
 
 /**
- * Reads `PROTOCOL [PORTS] [from|to FAR END]`, or a service in the place of protocol and ports. Several ports, with commas, make several
+ * Reads `PROTOCOL [PORTS] [from|to FAR END] [until TIME]`, or a service in the place of protocol and ports. Several ports, with commas, make several
  * rules, and each may be named by its service. Port numbers and
  * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
@@ -44,11 +47,14 @@ export function readRuleWords(
   words: readonly string[],
   names: PeerNames = noNames,
 ): readonly TypedRule[] {
-  const tokens = words
+  const all = words
     .join(' ')
     .trim()
     .split(/\s+/)
     .filter((token) => token !== '');
+  // `(expires in 2 h)` is what people read behind a rule, and no part of it.
+  const shown = all.findIndex((token) => /^\(expire[sd]$/i.test(token));
+  const { tokens, expiry } = readUntil(shown === -1 ? all : all.slice(0, shown));
   const [first] = tokens;
   if (first === undefined) throw usageError(`a rule starts with a protocol, for example \`${example[direction]}\``);
   const at = tokens.findIndex((token) => ['from', 'to'].includes(token.toLowerCase()));
@@ -69,7 +75,24 @@ export function readRuleWords(
     to_port,
     ...(ranges.length > 0 && { ip_ranges: ranges }),
     ...(peers.length > 0 && { peers }),
+    ...expiry,
   }));
+}
+
+/** The words before `until`, and the time after it. */
+function readUntil(all: readonly string[]): {
+  readonly tokens: readonly string[];
+  readonly expiry: Pick<TypedRule, 'expires_at'>;
+} {
+  const at = all.findIndex((token) => token.toLowerCase() === 'until');
+  if (at === -1) return { tokens: all, expiry: {} };
+  const [time, ...rest] = all.slice(at + 1);
+  if (time === undefined || rest.length > 0) {
+    throw usageError('`until` ends a rule with one time, for example `until 2030-01-31T12:00:00Z`');
+  }
+  // A time stays as it is written: the same text again is the same rule.
+  const expires_at = isTimestamp(time) ? time : readExpiry(time, Date.now());
+  return { tokens: all.slice(0, at), expiry: { expires_at } };
 }
 
 interface Ports {

@@ -13,14 +13,15 @@ import { printDryRun } from './dry-run.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
-import { ruleWords, sameRule } from '../../client/words/rule.ts';
+import { expiryWords } from '../../client/words/expiry.ts';
+import { ruleWords, sameButExpiry, sameRule } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
 import { askAboutName } from './same-name.ts';
 import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, sortByName } from '../terminal/table.ts';
-import { shortTime } from '../terminal/time.ts';
+import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
@@ -36,7 +37,59 @@ const rulesField = { inbound: 'inbound_rules', outbound: 'outbound_rules' } as c
 const rulesOf = (group: SecurityGroup, direction: Direction): readonly StoredRule[] =>
   group[rulesField[direction]] ?? [];
 
-export async function list(session: Session): Promise<void> {
+/** A rule that expires, and its group. */
+interface ExpiringRule {
+  readonly group: SecurityGroup;
+  readonly direction: Direction;
+  readonly rule: StoredRule;
+  readonly expires_at: string;
+}
+
+function withoutExpiry(rule: StoredRule): StoredRule {
+  const { expires_at: _, ...rest } = rule;
+  return rest;
+}
+
+async function listExpiring(session: Session): Promise<void> {
+  const groups = await allGroups(session);
+  const found = groups.flatMap((group) =>
+    (['inbound', 'outbound'] as const).flatMap((direction) =>
+      rulesOf(group, direction).flatMap((rule): readonly ExpiringRule[] =>
+        rule.expires_at === undefined ? [] : [{ group, direction, rule, expires_at: rule.expires_at }],
+      ),
+    ),
+  );
+  const rules = found.toSorted((a, b) => Date.parse(a.expires_at) - Date.parse(b.expires_at));
+  const rows = rules.map(({ group: { id, group_name }, direction, rule, expires_at }) => ({
+    group_id: id,
+    group_name,
+    direction,
+    rule,
+    expires_at,
+  }));
+  const names = session.isForPeople
+    ? await namesFor(
+        session,
+        rulesInWords(
+          'inbound',
+          rows.map(({ rule }) => rule),
+        ),
+      )
+    : noNames;
+  await session.printList(rows, {
+    id: 'group_id',
+    columns: () => [
+      { head: 'GROUP', text: ({ group_name }) => group_name },
+      { head: 'DIRECTION', text: ({ direction }) => (direction === 'inbound' ? 'in' : 'out') },
+      { head: 'RULE', text: ({ direction, rule }) => ruleWords(direction, withoutExpiry(rule), names) },
+      { head: 'EXPIRES', text: ({ expires_at }) => expiryWords(expires_at) },
+      { head: 'AT', text: ({ expires_at }) => shortTime(expires_at), wide: true },
+    ],
+  });
+}
+
+export async function list(session: Session, options: { readonly expiring?: boolean } = {}): Promise<void> {
+  if (options.expiring === true) return listExpiring(session);
   const [groups, nameOf] = await Promise.all([allGroups(session), userNames(session)]);
   await session.printList(groups, {
     sortBy: 'group_name',
@@ -207,6 +260,8 @@ type RuleAction = 'allow' | 'revoke';
 
 export interface RuleOptions {
   readonly force?: boolean;
+  /** How long the rule lives. */
+  readonly for?: string;
 }
 
 /** The words: a group, a direction, a rule. */
@@ -218,16 +273,17 @@ export async function changeRules(
 ): Promise<void> {
   const direction = readDirection(directionWord);
   const names = await namesFor(session, words);
-  const named =
-    way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words, names);
+  const expires_at = options.for === undefined ? undefined : readExpiry(options.for, Date.now());
+  const read = way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words, names);
+  const named = read === 'all' || expires_at === undefined ? read : read.map((rule) => ({ ...rule, expires_at }));
   if (named !== 'all' && way === 'allow') sayHostBits(session, named);
   const client = await session.client();
   const found = await findGroup(session, text);
-  const read = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id);
-  const changed = await changeSafely(found, read, async (newest) => {
+  const readAgain = (): Promise<SecurityGroup> => client.groups.get(found.org_id, found.id);
+  const changed = await changeSafely(found, readAgain, async (newest) => {
     const now = rulesOf(newest, direction);
     const after = way === 'allow' ? withRules(now, named) : withoutRules(newest, direction, now, named);
-    if (after.length === now.length) return undefined;
+    if (after === now || (way === 'revoke' && after.length === now.length)) return undefined;
     checkLimits(newest, direction, after);
     if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
@@ -252,8 +308,13 @@ function readNamed(direction: Direction, words: readonly string[], names: PeerNa
   return group[field] ?? [];
 }
 
-const withRules = (now: readonly StoredRule[], named: readonly StoredRule[] | 'all'): readonly StoredRule[] =>
-  named === 'all' ? now : [...now, ...named.filter((rule) => !now.some((known) => sameRule(known, rule)))];
+/** The same list where nothing is new. A rule that is there already, and expires at another time, is replaced. */
+function withRules(now: readonly StoredRule[], named: readonly StoredRule[] | 'all'): readonly StoredRule[] {
+  if (named === 'all') return now;
+  const fresh = named.filter((rule) => !now.some((known) => sameRule(known, rule)));
+  if (fresh.length === 0) return now;
+  return [...now.filter((known) => !fresh.some((rule) => sameButExpiry(known, rule))), ...fresh];
+}
 
 function withoutRules(
   { group_name }: SecurityGroup,
@@ -262,7 +323,7 @@ function withoutRules(
   named: readonly StoredRule[] | 'all',
 ): readonly StoredRule[] {
   if (named === 'all') return [];
-  const missing = named.filter((rule) => !now.some((known) => sameRule(known, rule)));
+  const missing = named.filter((rule) => !now.some((known) => sameButExpiry(known, rule)));
   if (missing.length > 0) {
     throw new CliError(
       'notFound',
@@ -270,7 +331,7 @@ function withoutRules(
       now.length === 0 ? ['none'] : rulesInWords(direction, now),
     );
   }
-  return now.filter((known) => !named.some((rule) => sameRule(known, rule)));
+  return now.filter((known) => !named.some((rule) => sameButExpiry(known, rule)));
 }
 
 function checkLimits(group: SecurityGroup, direction: Direction, after: readonly StoredRule[]): void {

@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
-import { peerWord, ruleWords } from '../../client/words/rule.ts';
+import { peerWord, ruleText, ruleWords } from '../../client/words/rule.ts';
 import { noNames, type PeerNames } from './peer-text.ts';
 
 export function problemLines({ problems, more }: Found<Pick<Problem, 'pointer' | 'detail'>>): readonly string[] {
@@ -28,8 +28,8 @@ export function writeGroup(group: SecurityGroup, names: PeerNames = noNames): Gr
     description: group.group_description,
     ...(guardrail !== undefined && { guardrail }),
     ...(applies_to.length > 0 && { applies_to: selectorsInWords(applies_to) }),
-    inbound: rulesInWords('inbound', group.inbound_rules, names),
-    outbound: rulesInWords('outbound', group.outbound_rules, names),
+    inbound: (group.inbound_rules ?? []).map((rule) => ruleText('inbound', rule, names)),
+    outbound: (group.outbound_rules ?? []).map((rule) => ruleText('outbound', rule, names)),
   };
 }
 

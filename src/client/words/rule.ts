@@ -27,13 +27,23 @@ export const portWords = ({ from_port, to_port }: Pick<SecurityRule, 'from_port'
 
 /** `tcp 443 from label:app, 10.0.0.0/8`: the words that the command line reads as this rule, and when it expires. */
 export function ruleWords(direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string {
+  const end = rule.expires_at === undefined ? '' : ` (${expiryWords(rule.expires_at)})`;
+  return `${fieldWords(direction, rule, names)}${end}`;
+}
+
+/** The same for a file, with the exact time at which it expires: `tcp 443 from any until 2030-01-31T12:00:00Z`. */
+export function ruleText(direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string {
+  const end = rule.expires_at === undefined ? '' : ` until ${rule.expires_at}`;
+  return `${fieldWords(direction, rule, names)}${end}`;
+}
+
+function fieldWords(direction: Direction, rule: SecurityRule, names: DeviceNaming): string {
   const { ip_ranges = [], peers = [] } = rule;
   const farEnd = [
     ...peers.map((peer) => peerWord(peer, names)),
     ...ip_ranges.map((range) => range.replace(/\s+/g, '')),
   ];
-  const end = rule.expires_at === undefined ? '' : ` (${expiryWords(rule.expires_at)})`;
-  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}${end}`;
+  return `${rule.ip_protocol}${portWords(rule)} ${preposition[direction]} ${farEnd.join(', ') || 'any'}`;
 }
 
 const plain = (text: string): string => text.replaceAll(/\s+/g, '').toLowerCase();
@@ -48,6 +58,12 @@ const ruleKey = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers = [], 
     peers.map((peer) => plain(peerKey(peer))).toSorted(),
     expires_at === undefined ? null : Date.parse(expires_at),
   ]);
+
+/** Whether the rules say the same, whenever they expire. */
+export const sameButExpiry = (a: StoredRule, b: StoredRule): boolean => {
+  const [{ expires_at: _a, ...one }, { expires_at: _b, ...other }] = [a, b];
+  return ruleKey(one) === ruleKey(other);
+};
 
 export const sameRule = (a: StoredRule, b: StoredRule): boolean => ruleKey(a) === ruleKey(b);
 

@@ -5,6 +5,7 @@ import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
 import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
+import { expiryWords } from '../../client/words/expiry.ts';
 import { services, type Service } from '../../policy/services.ts';
 import { isIcmp, protocolNames } from '../model/rule-text.ts';
 import { FarEndInput } from './far-end-input.tsx';
@@ -12,6 +13,47 @@ import { FarEndQuestion } from './far-end-question.tsx';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
+
+/** How long a rule may live, as people choose it. */
+const lifetimes = [
+  ['1 hour', 3_600_000],
+  ['8 hours', 28_800_000],
+  ['1 day', 86_400_000],
+  ['1 week', 604_800_000],
+] as const;
+
+/** When the rule expires: as it is, never, or some time from now. */
+function Expiry({
+  which,
+  rule,
+  change,
+}: {
+  readonly which: string;
+  readonly rule: DraftRule;
+  readonly change: (rule: DraftRule) => void;
+}): ReactNode {
+  const { expiresAt } = rule;
+  const choices = [
+    ...(expiresAt === undefined ? [] : [{ value: 'kept', label: expiryWords(expiresAt) }]),
+    { value: 'never', label: 'does not expire' },
+    ...lifetimes.map(([label]) => ({ value: label, label: `expires in ${label}` })),
+  ];
+  const choose = (value: string): void => {
+    const span = lifetimes.find(([label]) => label === value)?.[1];
+    if (value === 'kept') return;
+    change({ ...rule, expiresAt: span === undefined ? undefined : new Date(Date.now() + span).toISOString() });
+  };
+  return (
+    <NativeSelect
+      className="rule-expiry"
+      size="xs"
+      aria-label={`Expiry of ${which}`}
+      data={choices}
+      value={expiresAt === undefined ? 'never' : 'kept'}
+      onChange={(event) => choose(event.currentTarget.value)}
+    />
+  );
+}
 
 function Row({
   rule,
@@ -67,6 +109,7 @@ function Row({
           <TrashIcon size={16} />
         </ActionIcon>
       </span>
+      <Expiry which={which} rule={rule} change={change} />
     </li>
   );
 }

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
 import { chipsOf } from '../model/far-end.ts';
+import { expiryWords } from '../../client/words/expiry.ts';
 import { portsText, protocolName, serviceName } from '../model/rule-text.ts';
 import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
 import { Tag } from '../components/tag.tsx';
@@ -89,6 +90,9 @@ export function RuleTable({
                   </td>
                   <td>
                     <FarEnd rule={rule} />
+                    {rule.expires_at === undefined ? null : (
+                      <span className="dimmed small"> {expiryWords(rule.expires_at)}</span>
+                    )}
                   </td>
                   {withGroup ? <td className="small dimmed">{group}</td> : null}
                 </tr>

@@ -16,6 +16,8 @@ export interface DraftRule {
   readonly ports: string;
   /** Chips: addresses, labels, devices; none for any address. */
   readonly ranges: readonly string[];
+  /** RFC 3339; absent where the rule does not expire. */
+  readonly expiresAt?: string | undefined;
 }
 
 export interface Draft {
@@ -62,6 +64,7 @@ const draftRule = (rule: SecurityRule, names: DeviceNames): DraftRule => ({
   protocol: rule.ip_protocol,
   ports: portsText(rule),
   ranges: chipsOf(rule, names),
+  expiresAt: rule.expires_at,
 });
 export const blankRule = (): DraftRule => ({ key: newKey(), protocol: 'tcp', ports: '', ranges: [] });
 export const serviceRule = ({ ip_protocol, port }: Service): DraftRule =>
@@ -86,9 +89,10 @@ export function portsOf(text: string): readonly [unknown, unknown] {
   return [number(from), number(to)];
 }
 
-function ruleBody({ protocol, ports, ranges }: DraftRule, names: DeviceNames): unknown {
+function ruleBody({ protocol, ports, ranges, expiresAt }: DraftRule, names: DeviceNames): unknown {
   const [from_port, to_port] = isIcmp(protocol) ? [0, 0] : portsOf(ports);
-  return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names) };
+  const expiry = expiresAt === undefined ? {} : { expires_at: expiresAt };
+  return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names), ...expiry };
 }
 
 const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: DeviceNames): unknown => ({
