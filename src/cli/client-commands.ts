@@ -11,6 +11,7 @@ import { addKeyCommands } from './key/command.ts';
 import { addMemberCommands } from './member/command.ts';
 import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
+import { addTestCommand } from './policy-test/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
 import { addStatusCommand } from './status/command.ts';
 import { addTokenCommands } from './token/command.ts';
@@ -38,6 +39,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['webhook'], add: addWebhookCommands },
+  { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },

@@ -274,6 +274,21 @@ test('two writers that break a test only together: one of them is refused, which
   }
 });
 
+test('a simulation tells how the tests would come out, those of its body or else those of the organization', async () => {
+  const { place, admits } = await tested();
+  const change = { security_groups: [{ id: admits.id, inbound_rules: [] }] };
+  const stored = await send(place, 200, 'POST', '/simulate', change);
+  expect(stored.tests).toMatchObject([{ name: 'web reaches db', state: 'failing', failure: { reason: 'no-rule' } }]);
+  const own = await send(place, 200, 'POST', '/simulate', {
+    ...change,
+    policy_tests: [allow('shut', { expect: 'refuse' })],
+  });
+  expect(own.tests).toMatchObject([{ name: 'shut', state: 'passing' }]);
+  const wrong = await send(place, 422, 'POST', '/simulate', { ...change, policy_tests: [allow('a', { port: 0 })] });
+  expect(wrong.errors).toMatchObject([{ pointer: '/policy_tests/0/port' }]);
+  expect(await states(place)).toEqual(['passing']);
+});
+
 test('a burst of writes has each its own outcome', async () => {
   const { place, source } = await tested();
   const devices = await Promise.all(

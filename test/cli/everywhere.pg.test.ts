@@ -89,6 +89,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device status', shows: /never seen|never_seen/, data: true },
+  { path: 'test', shows: /no policy tests|\[\]/i, data: true },
   { path: 'status', shows: /in force on|in_force/, data: true },
   { path: 'nft', args: [`host-${tag}`], shows: /table inet service/ },
   {

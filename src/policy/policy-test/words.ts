@@ -22,6 +22,10 @@ function endInWords(end: TestEnd): string {
   return 'address' in end ? end.address : 'all devices';
 }
 
+/** A test in one line, such as `label:web → label:db tcp/5432 must be allowed`. */
+export const testInWords = (test: Omit<PolicyTest, 'name'>): string =>
+  `${endInWords(test.from)} → ${endInWords(test.to)} ${serviceInWords(test)} must be ${test.expect === 'allow' ? 'allowed' : 'refused'}`;
+
 /** A rule in one line, such as `tcp 5432 from label:web`. */
 function ruleInWords(
   direction: Direction,
