@@ -129,6 +129,19 @@ describe('apply', () => {
     const input = 'groups: [{name: web}]';
     await done(people.owner.run(['apply', '--yes', '-f', '-'], { input }));
     expect(await done(people.owner.run(['group', 'list']))).toContain('old');
+    const compared = await people.owner.run(['diff', '-f', '-'], { input });
+    expect(compared.stderr).toMatch(
+      /^\d groups? (is|are) not in these files and stays?: .*\. With --prune, apply deletes (it|them)\.$/m,
+    );
+    expect((await people.owner.run(['diff', '-f', '-', '--prune'], { input })).stderr).not.toContain(
+      'not in these files',
+    );
+    const wrong = await people.owner.run(['diff', '-f', '-'], {
+      input: 'groups:\n  - name: 7\n    inbound: nothing\n',
+    });
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toContain('stdin:2: name must be a string, got 7.');
+    expect(wrong.stderr).not.toMatch(/group_name|inbound_rules/);
     const refused = await people.owner.run(['apply', '-f', '-', '--prune'], { input });
     expect(refused).toMatchObject({ code: 2 });
     expect(refused.stderr).toContain('Apply this change? Groups to delete: old. There is no terminal to answer on');

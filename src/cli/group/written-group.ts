@@ -132,8 +132,16 @@ const stepsOf = (pointer: string): readonly string[] =>
         .split('/')
         .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
 
+/** The validation calls fields by their names on the wire; a person looks for the names in the file. */
+const inFileWords = (detail: string, names: ReadonlyMap<string, string>): string =>
+  detail.replaceAll(/\b(group_name|group_description|inbound_rules|outbound_rules)\b/g, (wire) => {
+    const short = Object.keys(wireNames).find((name) => wireNames[name] === wire);
+    return names.get(wire) ?? short ?? wire;
+  });
+
 /** What the validation says of the body, told of the file. */
-function toWritten(pointer: string, detail: string, { names, entries }: Body): WrittenProblem {
+function toWritten(pointer: string, told: string, { names, entries }: Body): WrittenProblem {
+  const detail = inFileWords(told, names);
   const [field = '', index = '', ...rest] = stepsOf(pointer);
   const entry = index === '' ? undefined : entries.get(field)?.[Number(index)];
   if (entry === undefined) return { path: field === '' ? [] : [names.get(field) ?? field], detail };

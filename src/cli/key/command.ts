@@ -29,7 +29,10 @@ export function addKeyCommands(program: Command): void {
       summary: 'create an enrollment key; its secret is shown only once',
       options: [
         new Option('--uses <number>', 'how many devices the key can register').default('1'),
-        new Option('--expires <time>', 'expiry time: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now'),
+        new Option(
+          '--expires <time>',
+          'expiry time: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now (default: 24 hours from now)',
+        ),
         repeated('--group <name|id>', 'a group for every device that registers with the key'),
         repeated('--label <label>', 'a label for every device that registers with the key (owners only)'),
       ],

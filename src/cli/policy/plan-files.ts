@@ -1,5 +1,6 @@
 /** Owns the plan that policy files make: what would change on the server, and how it is reported. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import { printable } from '../../node/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
@@ -24,6 +25,8 @@ export interface FileOptions {
 
 export interface FilePlan {
   readonly steps: readonly Step[];
+  /** Groups that only `--prune` would delete: no file names them. */
+  readonly unlisted: readonly string[];
   /** Labels that the files name and that no device has, also not by these files. */
   readonly doubts: readonly Doubt[];
   /** Names by which steps choose a device that is not the one which was called so before. */
@@ -64,7 +67,12 @@ export async function planFiles(
     desired.devices.length > 0 || desired.groups.length > 0 ? allDevices(session) : [],
     client.whoAmI(),
   ]);
-  const steps = planPolicy(desired, { groups, devices, me: me.id }, { prune: prune === true });
+  const actual = { groups, devices, me: me.id };
+  const steps = planPolicy(desired, actual, { prune: prune === true });
+  const unlisted =
+    prune === true
+      ? []
+      : planPolicy(desired, actual, { prune: true }).flatMap(({ action, name }) => (action === 'delete' ? [name] : []));
   const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
   const doubts = unknownLabels(
     labelsIn(
@@ -76,7 +84,16 @@ export async function planFiles(
     ),
     labels,
   );
-  return { steps, doubts, moved: await movedNames(session, steps, { devices, named }) };
+  return { steps, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
+}
+
+/** Says what `--prune` would do, where it was not given. */
+export function sayUnlisted(session: Session, names: readonly string[]): void {
+  if (names.length === 0) return;
+  const what = names.length === 1 ? '1 group is' : `${names.length} groups are`;
+  session.say(
+    `${what} not in these files and ${names.length === 1 ? 'stays' : 'stay'}: ${printable(names.join(', '))}. With --prune, apply deletes ${names.length === 1 ? 'it' : 'them'}.`,
+  );
 }
 
 /** Whether the steps were taken, or only planned. */
