@@ -7,6 +7,9 @@ import type { Member, Organization } from './organization.ts';
 import { id, Revision, strict, Timestamp, type Wire } from './scalar.ts';
 import { CredentialKind } from './user.ts';
 
+/** `server`: no request asked for it, such as the end of a trial whose time is over. */
+const AuditCredentialKind = Type.Enum([...CredentialKind.enum, 'server']);
+
 /** Any fields of any record that an audit tells of. */
 export type AuditFields = Partial<
   Omit<SecurityGroup, 'id'> &
@@ -40,7 +43,7 @@ export const AuditEntry = Type.Object(
     username: Type.String(),
     credential: Type.Object(
       {
-        kind: CredentialKind,
+        kind: AuditCredentialKind,
         id: Type.Optional(Type.String({ format: 'uuid', description: 'Which one; absent for a token of a provider.' })),
       },
       strict,

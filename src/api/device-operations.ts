@@ -27,7 +27,7 @@ export const deviceRows = {
     bodyReader: 'handler',
     answer: RegisteredDevice,
     etag: true,
-    fails: ['public_key_taken', 'limit_reached', 'policy_test_failed'],
+    fails: ['public_key_taken', 'limit_reached', 'policy_test_failed', 'trial_pending'],
   },
   listDevicesInOrganization: {
     effect: 'read',
@@ -56,7 +56,7 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['public_key_taken', 'newer_record', 'would_open', 'policy_test_failed'],
+    fails: ['public_key_taken', 'newer_record', 'would_open', 'policy_test_failed', 'trial_pending'],
   },
   deleteDevice: {
     effect: 'write',
@@ -141,7 +141,7 @@ export const deviceRows = {
     body: AddEnrollmentKey,
     bodyOptional: true,
     answer: IssuedEnrollmentKey,
-    fails: ['limit_reached'],
+    fails: ['limit_reached', 'trial_pending'],
   },
   listEnrollmentKeys: {
     effect: 'read',

@@ -4,6 +4,7 @@ import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts
 import { InForceWord } from './enforcement/convergence.ts';
 import { Isolation } from './isolation.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
+import { Selector } from './group.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
 import {
   Digest,
@@ -19,6 +20,7 @@ import {
   Timestamp,
   type Wire,
 } from './scalar.ts';
+import { recordTrial } from './trial/record-trial.ts';
 
 /** What an agent learns about where its device can be reached; a device token may change these on its own device and nothing else. */
 const endpoint = {
@@ -58,6 +60,7 @@ export const Device = Type.Object(
       }),
     ),
     isolated: Type.Optional(Isolation),
+    trial: recordTrial(Selector, Type.Object({ security_groups: Type.Array(id<GroupId>('A group.')) }, strict)),
     revision: Revision,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -66,11 +69,11 @@ export const Device = Type.Object(
 );
 export type Device = Wire<typeof Device>;
 
-const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated } = Device.properties;
+const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated, trial } = Device.properties;
 
 /** What a device is and which groups it has: the view `identity` of a watched device, with the revision of its last such change. */
 export const DeviceIdentity = Type.Object(
-  { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated, revision: Revision },
+  { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated, trial, revision: Revision },
   { ...strict, $id: 'DeviceIdentity', title: 'DeviceIdentity' },
 );
 export type DeviceIdentity = Wire<typeof DeviceIdentity>;

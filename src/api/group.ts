@@ -12,6 +12,7 @@ import {
 } from '../policy/rule.ts';
 import { limits } from './limits.ts';
 import { givenId, id, Label, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
+import { recordTrial } from './trial/record-trial.ts';
 
 const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description });
 const ranges = Type.Optional(
@@ -124,6 +125,24 @@ const guardrail = Type.Enum([...guardrailKinds], {
     'Only on a guardrail: `forbid` refuses what its rules match, `require` admits it, on the devices of `applies_to` and whatever other groups say. Never changed.',
 });
 
+/** The fields that the end of a trial brings back. */
+const groupBefore = Type.Union(
+  [
+    Type.Null(),
+    Type.Object(
+      {
+        group_name: Type.String(),
+        group_description: Type.String(),
+        inbound_rules: Type.Array(NormalizedRule),
+        outbound_rules: Type.Array(NormalizedRule),
+        applies_to: Type.Array(Selector),
+      },
+      strict,
+    ),
+  ],
+  { description: 'The group as it was; null where it did not exist.' },
+);
+
 export const SecurityGroup = Type.Object(
   {
     id: id<GroupId>('The group.'),
@@ -142,6 +161,7 @@ export const SecurityGroup = Type.Object(
     guardrail: Type.Optional(guardrail),
     inbound_rules: storedRules('Inbound'),
     outbound_rules: storedRules('Outbound'),
+    trial: recordTrial(Selector, groupBefore),
     revision: Revision,
     created_at: Timestamp,
     updated_at: Timestamp,

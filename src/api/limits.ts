@@ -32,6 +32,10 @@ export const limits = {
   deviceAddresses: 16,
   selectorLabels: labelLimits.perSelector,
   ...namingLimits,
+  /** Characters of a scope, as a text. */
+  scopeText: 4_096,
+  /** Seconds until a change on trial must be confirmed. */
+  trialSeconds: { least: 10, most: 86_400 },
   rulesPerDirection: defaultLimits.rulesPerDirection,
   rangesPerGroup: defaultLimits.rangesPerGroup,
   enrollmentUses: 100_000,

@@ -77,9 +77,27 @@ const skipTests = {
 };
 export const SkipTestsQuery = Type.Object(skipTests, strict);
 
+const trial = {
+  confirm_within: Type.Optional(
+    Type.Integer({
+      minimum: limits.trialSeconds.least,
+      maximum: limits.trialSeconds.most,
+      description: 'Try the change: it is taken back after so many seconds unless somebody confirms it.',
+    }),
+  ),
+  scope: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: limits.scopeText,
+      description: 'With `confirm_within`: only these devices try it, such as `label:canary,label:edge+prod`.',
+    }),
+  ),
+};
+
 export const WriteGroupQuery = Type.Object(
   {
     ...skipTests,
+    ...trial,
     force: Type.Optional(
       Type.Boolean({ description: 'Continue even if a `forbid` guardrail blocks a whole direction.' }),
     ),
@@ -95,7 +113,7 @@ const detach = Type.Optional(
 
 export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, detach }, strict);
 
-export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach }, strict);
+export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trial }, strict);
 
 export const DeleteGroupQuery = Type.Object(
   {

@@ -29,6 +29,7 @@ import { AddToken, AddUser, IssuedToken, RemovedUser, Token, User, WhoAmI } from
 import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
 import { policyTestRows } from './policy-tests/operations.ts';
+import { trialRows } from './trial/operations.ts';
 
 const createGroup = {
   query: WriteGroupQuery,
@@ -49,14 +50,14 @@ const updateGroup = {
   answer: WrittenGroup,
   etag: true,
   conditional: true,
-  fails: ['newer_record', 'would_open', 'policy_test_failed'],
+  fails: ['newer_record', 'would_open', 'policy_test_failed', 'trial_pending'],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,
   answer: SecurityGroup,
   etag: true,
   conditional: true,
-  fails: ['group_in_use', 'policy_test_failed'],
+  fails: ['group_in_use', 'policy_test_failed', 'trial_pending'],
 } as const;
 
 export const rows = {
@@ -248,6 +249,8 @@ export const rows = {
   ...historyRows,
 
   ...policyTestRows,
+
+  ...trialRows,
 
   ...webhookRows,
   ...changeRows,

@@ -70,6 +70,12 @@ export const paths = {
   listPolicyTests: ['GET', '/api/organizations/{org_id}/policy_tests', 'list'],
   replacePolicyTests: ['PUT', '/api/organizations/{org_id}/policy_tests', 'list'],
 
+  listTrials: ['GET', '/api/organizations/{org_id}/trials', 'list'],
+  readTrial: ['GET', '/api/organizations/{org_id}/trials/{trial_id}', 'record'],
+  widenTrial: ['PATCH', '/api/organizations/{org_id}/trials/{trial_id}', 'record'],
+  confirmTrial: ['POST', '/api/organizations/{org_id}/trials/{trial_id}/confirm', 'record'],
+  revertTrial: ['POST', '/api/organizations/{org_id}/trials/{trial_id}/revert', 'record'],
+
   createWebhook: ['POST', '/api/organizations/{org_id}/webhooks', 'created'],
   listWebhooks: ['GET', '/api/organizations/{org_id}/webhooks', 'list'],
   readWebhook: ['GET', '/api/organizations/{org_id}/webhooks/{webhook_id}', 'record'],

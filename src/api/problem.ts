@@ -54,6 +54,9 @@ export const ProblemBody = Type.Object(
     more_tests: Type.Optional(
       Type.Integer({ minimum: 1, description: 'How many more tests would fail than `tests` tells.' }),
     ),
+    trial_id: Type.Optional(
+      Type.String({ format: 'uuid', description: 'The trial that must end first; on 409 `trial_pending`.' }),
+    ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {
         description: 'The enrollment keys in the way; on 409 `group_in_use`.',

@@ -166,9 +166,10 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
 
 function walk(schema: Schema, value: unknown, pointer: string, report: Report): void {
   if (schema.anyOf !== undefined) {
-    // The only alternatives in our requests are null and one other form.
-    const other = schema.anyOf.find((option) => option.type !== 'null');
-    if (value !== null && other !== undefined) walk(other, value, pointer, report);
+    // The alternatives in our requests are null and other forms, each of another type.
+    const forms = schema.anyOf.filter((option) => option.type !== 'null');
+    const form = forms.find(({ type }) => type === (Array.isArray(value) ? 'array' : typeof value)) ?? forms[0];
+    if (value !== null && form !== undefined) walk(form, value, pointer, report);
     return undefined;
   }
   if (value === null) return report(pointer, 'null_not_allowed', () => `${nameOf(pointer)} must not be null.`);

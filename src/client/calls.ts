@@ -55,6 +55,7 @@ interface PathArguments {
   readonly token_id: [token_id: string];
   readonly webhook_id: [webhook_id: string];
   readonly change_id: [change_id: string];
+  readonly trial_id: [trial_id: string];
 }
 type ArgumentsIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? [...PathArguments[Name & keyof PathArguments], ...ArgumentsIn<Rest>]

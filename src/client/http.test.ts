@@ -84,6 +84,14 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.policyTests.replace(org, [], { skip_tests: true, ifMatch: 3 }),
     { org_id: org, body: [], query: 'skip_tests=true', ifMatch: '"3"' },
   ],
+  listTrials: [(c) => c.trials.list(org), { org_id: org }],
+  readTrial: [(c) => c.trials.get(org, id), { org_id: org, trial_id: id }],
+  widenTrial: [
+    (c) => c.trials.widen(org, id, { scope: 'label:edge' }),
+    { org_id: org, trial_id: id, body: { scope: 'label:edge' } },
+  ],
+  confirmTrial: [(c) => c.trials.confirm(org, id), { org_id: org, trial_id: id }],
+  revertTrial: [(c) => c.trials.revert(org, id), { org_id: org, trial_id: id }],
   createWebhook: [
     (c) => c.webhooks.create(org, { url: 'https://x', events: ['device.failed'] }),
     { org_id: org, body: { url: 'https://x', events: ['device.failed'] } },

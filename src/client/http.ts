@@ -227,6 +227,16 @@ export class Client {
   /** What must be allowed or refused, and whether it is. */
   readonly policyTests = { list: this.#call('listPolicyTests'), replace: this.#send('replacePolicyTests') };
 
+  /** Changes that end by themselves unless somebody confirms them. */
+  readonly trials = {
+    ...this.#pages('listTrials'),
+    get: this.#call('readTrial'),
+    /** More devices try the change. */
+    widen: this.#send('widenTrial'),
+    confirm: this.#call('confirmTrial'),
+    revert: this.#call('revertTrial'),
+  };
+
   /** Where alerts go: for owners. */
   readonly webhooks = {
     create: this.#send('createWebhook'),

@@ -2,7 +2,8 @@
 import { matchesAny } from './fleet/selector.ts';
 import type { GroupId } from './ids.ts';
 import type { PolicyIsolation } from './isolation/policy-isolation.ts';
-import type { PolicyGroup } from './rule.ts';
+import type { ListBefore, PolicyGroup, Trial } from './rule.ts';
+import { deviceFor, isTried, stateFor } from './trial/trial.ts';
 
 /**
  * The groups in force on a device. Their rules are read as one merged set: traffic is admitted that any rule of any
@@ -16,6 +17,14 @@ export interface EffectivePolicy {
   readonly guardrails?: Guardrails;
   /** Absent where no isolated device concerns this one. `policyAt` turns it into groups and guardrails. */
   readonly isolation?: PolicyIsolation;
+  /** What takes its place by time alone: the change that is being tried ends. */
+  readonly next?: NextPolicy;
+}
+
+/** A policy that takes the place of another at a moment, in milliseconds since 1970 by the server's clock. */
+export interface NextPolicy {
+  readonly at: number;
+  readonly policy: EffectivePolicy;
 }
 
 /**
@@ -37,6 +46,8 @@ export interface EffectiveInput {
   readonly list: readonly GroupId[];
   readonly find: (id: GroupId) => PolicyGroup | undefined;
   readonly defaultGroup: PolicyGroup | undefined;
+  /** The change of the list that is being tried. */
+  readonly trial?: Trial<ListBefore> | undefined;
   /** What the device carries. */
   readonly labels?: readonly string[];
   /** The groups of the organization that may apply by label, guardrails among them; others do no harm. */
@@ -54,23 +65,62 @@ function guardrailsOf(applying: readonly PolicyGroup[]): { readonly guardrails?:
   return guardrails.forbid.length + guardrails.require.length === 0 ? {} : { guardrails };
 }
 
-/** The policy of a device, or what is missing to know it. An enforcer keeps its old rules while something is missing. */
-export function effectivePolicy(input: EffectiveInput): EffectivePolicy | MissingGroups {
-  const { list, find, defaultGroup, labels = [], byLabel = [], isolation } = input;
-  const applying = [...byLabel].filter(({ appliesTo }) => matchesAny(appliesTo, labels)).toSorted(byId);
+/** As the records say at one moment. */
+function policyWhen(input: EffectiveInput, when?: number): EffectivePolicy | MissingGroups {
+  const { labels = [], byLabel = [] } = input;
+  const own = (group: PolicyGroup | undefined): PolicyGroup | undefined => group && stateFor(group, labels, when);
+  const list = listAt(input, when);
+  const applying = [...byLabel]
+    .flatMap((group) => own(group) ?? [])
+    .filter(({ appliesTo }) => matchesAny(appliesTo, labels))
+    .toSorted(byId);
+  const { isolation } = input;
   const above = { ...guardrailsOf(applying), ...(isolation && { isolation }) };
   const listed = new Set(list);
   const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !listed.has(id));
   if (list.length + further.length === 0) {
+    const defaultGroup = own(input.defaultGroup);
     if (defaultGroup === undefined) return { missing: 'default' };
     return { source: 'default', groups: [defaultGroup], ...above };
   }
   const groups: PolicyGroup[] = [];
   const missing: GroupId[] = [];
   for (const id of listed) {
-    const group = find(id);
+    const group = own(input.find(id));
     if (group === undefined) missing.push(id);
     else groups.push(group);
   }
   return missing.length > 0 ? { missing } : { source: 'list', groups: [...groups, ...further], ...above };
+}
+
+function listAt({ list, labels = [], trial }: EffectiveInput, when?: number): readonly GroupId[] {
+  return deviceFor({ security_groups: list, labels, ...(trial && { trial }) }, when).security_groups;
+}
+
+/** The moments, ascending, at which trials end that the device takes part in. */
+function endsOf(input: EffectiveInput): readonly number[] {
+  const { labels = [], byLabel = [], defaultGroup, trial } = input;
+  const listed = [...listAt(input), ...(trial?.before?.security_groups ?? [])].map((id) => input.find(id));
+  const trials = [trial, ...[...byLabel, defaultGroup, ...listed].map((group) => group?.trial)];
+  const ends = trials.flatMap((one) => (one !== undefined && isTried(one, labels) ? [Date.parse(one.ends_at)] : []));
+  return [...new Set(ends)].toSorted((a, b) => a - b);
+}
+
+/**
+ * The policy of a device, or what is missing to know it. An enforcer keeps its old rules while something is missing. Where the device takes part in
+ * trials, what follows at the end of each belongs to the policy: it is known with the policy or not at all.
+ */
+export function effectivePolicy(given: EffectiveInput): EffectivePolicy | MissingGroups {
+  // Looked at once for each moment.
+  const input = { ...given, byLabel: [...(given.byLabel ?? [])] };
+  const policy = policyWhen(input);
+  if ('missing' in policy) return policy;
+  const ends = endsOf(input);
+  let next: NextPolicy | undefined;
+  for (const at of ends.toReversed()) {
+    const after = policyWhen(input, at);
+    if ('missing' in after) return after;
+    next = { at, policy: next === undefined ? after : { ...after, next } };
+  }
+  return next === undefined ? policy : { ...policy, next };
 }

@@ -11,6 +11,7 @@ export type TokenId = Id<'TokenId'>;
 export type EnrollmentKeyId = Id<'EnrollmentKeyId'>;
 export type WebhookId = Id<'WebhookId'>;
 export type ChangeSetId = Id<'ChangeSetId'>;
+export type TrialId = Id<'TrialId'>;
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -40,3 +41,4 @@ export const parseTokenId = idParser<TokenId>('a token id');
 export const parseEnrollmentKeyId = idParser<EnrollmentKeyId>('an enrollment key id');
 export const parseWebhookId = idParser<WebhookId>('a webhook id');
 export const parseChangeSetId = idParser<ChangeSetId>('a change set id');
+export const parseTrialId = idParser<TrialId>('a trial id');

@@ -51,6 +51,17 @@ export interface StoredRule extends SecurityRule {
 export const guardrailKinds = ['forbid', 'require'] as const;
 export type GuardrailKind = (typeof guardrailKinds)[number];
 
+/** A change that ends by itself at `ends_at` unless somebody confirms it. */
+export interface Trial<Before> {
+  readonly id: string;
+  /** RFC 3339. */
+  readonly ends_at: string;
+  /** The devices that try the change; absent: all of them. */
+  readonly scope?: readonly Selector[];
+  /** The fields as they were; null where the record did not exist. */
+  readonly before: Before | null;
+}
+
 /** What the policy core needs of a group. Wire records are wider and fit here through `groupFromRecord`. */
 export interface PolicyGroup {
   readonly id: GroupId;
@@ -60,7 +71,17 @@ export interface PolicyGroup {
   /** Devices that have the group without naming it in their list. */
   readonly appliesTo?: readonly Selector[];
   readonly guardrail?: GuardrailKind;
+  /** The change of the group that is being tried, and what it was before. */
+  readonly trial?: Trial<GroupBefore>;
 }
+
+/** The list of a device before a trial. */
+export interface ListBefore {
+  readonly security_groups: readonly GroupId[];
+}
+
+/** What a trial of a group may have changed. */
+export type GroupBefore = Required<Pick<PolicyGroup, 'name' | 'inbound' | 'outbound' | 'appliesTo'>>;
 
 const any = (ip_protocol: StoredProtocol): StoredRule => ({
   ip_protocol,

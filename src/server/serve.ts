@@ -43,6 +43,7 @@ import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLim
 import { Preview } from './preview/preview.ts';
 import { processSlices } from './scheduling/time-slices.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
+import { TrialService } from './trials/service.ts';
 import { startWatch } from './watch/service.ts';
 import { mostDeliveries, startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
@@ -232,6 +233,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('changes were', store.log.compact());
       forget('states were', store.history.forget());
       forget('change sets were', store.changeSets.forget());
+      forget('trials were', store.trials.forget());
       forget('deliveries were', store.webhooks.forget(webhookSettings.keepMs));
       forget('audit entries were', store.audit.forget());
       forget('sessions were', store.sessions.forget());
@@ -245,6 +247,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     cleanup.push(() => clearInterval(lifting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
+    const trials = new TrialService({ trials: store.trials, clock, onWarning });
+    cleanup.push(() => trials.close());
     const health = new Health(databaseChecks(store, around.databaseDirectory ?? ownDirectory(config)));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };

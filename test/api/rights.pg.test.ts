@@ -135,6 +135,17 @@ const webhook =
     return { params: { webhook_id: id }, ...more };
   };
 
+/** Of a group that whoever asks may change: the member's own, or the organization's. */
+const aTrial =
+  (more: Omit<Target, 'params'> = {}): Scenario =>
+  async (_kind, role) => {
+    const [api, base] =
+      role === 'member' ? [place.member.api, `/api/user/${place.org}`] : [place.owner.api, place.base];
+    const path = `${base}/security_groups?confirm_within=3600`;
+    const { trial } = await api.expect(201, 'POST', path, { group_name: unique() });
+    return { params: { trial_id: trial.id }, ...more };
+  };
+
 const scenarios: { readonly [Id in OperationId]: Scenario } = {
   whoAmI: () => ({}),
   createUser: () => ({ body: { username: unique() } }),
@@ -225,6 +236,11 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   deleteUserSecurityGroup: userScopedGroup({ query: '?detach=true' }),
   listPolicyTests: () => ({}),
   replacePolicyTests: () => ({ body: [] }),
+  listTrials: () => ({}),
+  readTrial: aTrial(),
+  widenTrial: aTrial({ body: { scope: null } }),
+  confirmTrial: aTrial(),
+  revertTrial: aTrial(),
   createWebhook: () => ({ body: { url: 'https://hooks.example.com/', events: ['device.failed'] } }),
   listWebhooks: () => ({}),
   readWebhook: webhook(),

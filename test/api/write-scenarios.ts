@@ -79,6 +79,20 @@ const policyTest = () => ({
   protocol: 'icmp',
   expect: 'refuse',
 });
+/** Of a group of the organization; for a member one that the member started, whose device is deleted since, so that the member owns nothing. */
+const onTrial =
+  (rest: Rest): Scenario =>
+  async ({ role, actor, keeper, base }) => {
+    const { id, trial } = await keeper.api.expect(201, 'POST', `${base}/security_groups?confirm_within=3600`, {
+      group_name: unique(),
+    });
+    if (role !== 'member') return { params: { trial_id: trial.id }, ...rest };
+    await keeper.api.expect(200, 'POST', `${base}/trials/${trial.id}/confirm`);
+    const device = `${base}/devices/${await newId(actor.api, `${base}/devices`, { public_key: unique() })}`;
+    const tried = await actor.api.expect(200, 'PATCH', `${device}?confirm_within=3600`, { security_groups: [id] });
+    await actor.api.expect(200, 'DELETE', device);
+    return { params: { trial_id: tried.trial.id }, ...rest };
+  };
 const webhookBody = { url: 'https://hooks.example.com/', events: ['device.failed'] };
 const onWebhook =
   (rest: Rest): Scenario =>
@@ -139,6 +153,9 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
     return { params: { change_id } };
   },
   replacePolicyTests: () => ({ body: [policyTest()] }),
+  widenTrial: onTrial({ body: { scope: null } }),
+  confirmTrial: onTrial({}),
+  revertTrial: onTrial({}),
   createWebhook: () => ({ body: webhookBody }),
   updateWebhook: onWebhook({ body: { name: 'another' } }),
   deleteWebhook: onWebhook({}),

@@ -26,6 +26,12 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'what a change would mean before it is written; it knows no route',
   },
+  'server/trials': {
+    may: ['server/store/contract'],
+    npm: [],
+    node: true,
+    why: 'ends in time what nobody has confirmed; it knows no route',
+  },
   'server/webhooks': {
     may: ['server/limits', 'server/scheduling', 'node', 'server/store/contract', 'server/convergence', 'api', 'policy'],
     npm: ['prom-client'],

@@ -86,6 +86,20 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'the tests of an organization, and the check of every write against them',
   },
+  'server/store/trials': {
+    may: [
+      'server/store/groups',
+      'server/store/devices',
+      'server/store/write',
+      'server/store/schema',
+      'server/store/postgres',
+      'server/store/contract',
+      'policy',
+    ],
+    npm: [],
+    node: true,
+    why: 'changes that end by themselves: each end writes the groups and devices once more',
+  },
   'server/store/webhooks': {
     may: [
       'server/store/write',
@@ -102,6 +116,7 @@ export const storeRooms: Rooms = {
   'server/store/accounts': {
     may: [
       'server/scheduling',
+      'server/store/trials',
       'server/store/groups',
       'server/store/devices',
       'server/store/write',
@@ -118,6 +133,7 @@ export const storeRooms: Rooms = {
     may: [
       'server/store/accounts',
       'server/store/changes',
+      'server/store/trials',
       'server/store/webhooks',
       'server/store/policy-tests',
       'server/store/groups',

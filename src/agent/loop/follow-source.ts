@@ -39,7 +39,8 @@ function desire(state: LoopState, desired: DesiredPolicy): void {
   if (inForce?.desired.canonical === desired.canonical) state.inForce = { ...inForce, desired };
 }
 
-/** Takes in what time does to the policy, whether or not the server can be reached: rules that have expired match nothing any more. */
+/** Takes in what time does to the policy, whether or not the server can be reached: rules that have expired match nothing any more, and a change that nobody
+ * confirmed is undone. */
 export function followTime({ state, time, options: { log } }: Pick<Loop, 'state' | 'options' | 'time'>): void {
   const { desired: old } = state;
   const now = time.now();
@@ -48,7 +49,10 @@ export function followTime({ state, time, options: { log } }: Pick<Loop, 'state'
   const { origin, policy, own, revision } = old;
   const desired = desiredPolicyAt(origin, policy, { at: now, revision });
   const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
-  log('info', 'a rule has expired or an isolation is over', { at: new Date(old.changesAt).toISOString() });
+  const ended = policy.next !== undefined && policy.next.at <= now;
+  log('info', ended ? 'a change that was being tried has ended' : 'a rule has expired or an isolation is over', {
+    at: new Date(old.changesAt).toISOString(),
+  });
   desire(state, { ...desired, canonical, ...(own !== undefined && { own }) });
 }
 

@@ -74,7 +74,8 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   if (kernel !== undefined) await readCounters(loop);
   const unwritable = await folder?.whyUnwritable();
   // The clock may have been set back since: what had expired by then stays so.
-  for (const stored of [lastGood, intent]) if (stored.kind === 'found') time.notBefore(stored.record.at ?? 0);
+  for (const stored of [lastGood, intent])
+    if (stored.kind === 'found') time.notBefore(earliestNow(stored.record, options.clock.now()));
   const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy, now: time.now() });
   const { desired, record, lost, notes } = start;
   state.desired = desired;
@@ -90,6 +91,17 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   state.started = true;
   for (const note of notes) log('warn', note);
   if (lost !== undefined) log('error', lost.message, { code: lost.code });
+}
+
+/**
+ * The time is no earlier than this. A clock that shows less than when the policy was saved was set back, and nobody can tell for how long a change
+ * that is being tried still has: then it has ended.
+ */
+function earliestNow({ policy, at = 0 }: LastGoodPolicy, clock: number): number {
+  if (clock >= at) return at;
+  let end = at;
+  for (let { next } = policy; next !== undefined; { next } = next.policy) end = Math.max(end, next.at);
+  return end;
 }
 
 /** Whether time has changed the policy since it was saved. */

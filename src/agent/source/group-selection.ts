@@ -3,21 +3,26 @@ import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
-import { readApplication } from './read-group.ts';
+import { readApplication, selectorsOf } from './read-group.ts';
 
 /** What a device says about its groups. */
-export type GroupsOfDevice = Pick<DeviceIdentity, 'security_groups' | 'labels'>;
+export type GroupsOfDevice = Pick<DeviceIdentity, 'security_groups' | 'labels' | 'trial'>;
 
 /** Whether the group may be part of this device's policy, by what device and group say now. */
 function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): boolean {
-  if (group.is_default === true || (device?.security_groups ?? []).includes(group.id)) return true;
+  const lists = [...(device?.security_groups ?? []), ...(device?.trial?.before.security_groups ?? [])];
+  if (group.is_default === true || lists.includes(group.id)) return true;
   const application = readApplication(group);
-  return application instanceof NotUnderstood || matchesAny(application.appliesTo, device?.labels ?? []);
+  return application instanceof NotUnderstood || matchesAny(selectorsOf(application), device?.labels ?? []);
 }
 
 /** What a group takes in memory, roughly, in ranges. */
-export function sizeOf({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): number {
-  return [...inbound_rules, ...outbound_rules].reduce((sum, { ip_ranges }) => sum + 1 + (ip_ranges?.length ?? 0), 1);
+export function sizeOf({ inbound_rules = [], outbound_rules = [], trial }: SecurityGroup): number {
+  const before = trial?.before ? [...trial.before.inbound_rules, ...trial.before.outbound_rules] : [];
+  return [...inbound_rules, ...outbound_rules, ...before].reduce(
+    (sum, { ip_ranges }) => sum + 1 + (ip_ranges?.length ?? 0),
+    1,
+  );
 }
 
 /** Ranges that groups which do not concern the device may take together: some ten megabytes. */

@@ -8,7 +8,9 @@ import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
+import { Problems } from '../../policy/problem.ts';
+import type { ListBefore, PolicyGroup, Trial } from '../../policy/rule.ts';
+import { readListTrial } from '../../policy/trial/read-trial.ts';
 import { DroppedGroups } from './dropped-groups.ts';
 import { GroupSelection } from './group-selection.ts';
 import { KnownGroups, outlineOf } from './known-groups.ts';
@@ -207,8 +209,9 @@ export class InformerSource implements PolicySource {
     const { security_groups = [], labels = [] } = device;
     const records = this.#informer.view('security-groups');
     const list = security_groups.map(parseGroupId);
+    const trial = readDeviceTrial(device);
     const applying = this.#groups.applyingTo(labels);
-    const wanted = [...list, ...applying.map(({ id }) => id)];
+    const wanted = [...list, ...(trial?.before?.security_groups ?? []), ...applying.map(({ id }) => id)];
     const dropped = wanted.filter((id) => !this.#groups.isWhole(records.get(id)));
     this.#dropped.need(dropped);
     const find = (id: GroupId): PolicyGroup | undefined => {
@@ -219,9 +222,11 @@ export class InformerSource implements PolicySource {
     const missing = byLabel.filter((group) => typeof group === 'string');
     if (missing.length > 0) return { missing };
     // The default group is looked at only where it applies: trouble with it is none of the others' business.
-    const replaced = list.length > 0 || applying.some(({ guardrail }) => !guardrail);
+    const replaced =
+      trial === undefined && (list.length > 0 || applying.some(({ replacesDefault }) => replacesDefault));
     const policy = effectivePolicy({
       list,
+      trial,
       find,
       defaultGroup: replaced ? undefined : this.#groups.read(this.#groups.defaultGroup),
       labels,
@@ -232,4 +237,13 @@ export class InformerSource implements PolicySource {
     this.#effective = 'missing' in policy || dropped.length > 0 ? undefined : { device, policy };
     return policy;
   }
+}
+
+/** Of the device's own record: a trial that is not understood may mean another list. */
+function readDeviceTrial(device: DeviceIdentity): Trial<ListBefore> | undefined {
+  const problems = new Problems();
+  const trial = readListTrial(device.trial, problems);
+  const [problem] = problems.problems;
+  if (problem !== undefined) throw new NotUnderstood(device.id, `${problem.pointer}: ${problem.detail}`);
+  return trial;
 }

@@ -5,7 +5,7 @@ import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { readApplication, understood, withoutRules, type Application } from './read-group.ts';
+import { readApplication, selectorsOf, understood, withoutRules, type Application } from './read-group.ts';
 
 /** A group whose rules were dropped: what is left tells to whom it applies. */
 const outlines = new WeakSet<SecurityGroup>();
@@ -13,7 +13,7 @@ const outlines = new WeakSet<SecurityGroup>();
 /** The group without its rules, where it may come to apply to this device by label; nothing otherwise. */
 export function outlineOf(group: SecurityGroup): SecurityGroup | undefined {
   const application = readApplication(group);
-  if (application instanceof NotUnderstood || (application.appliesTo ?? []).length === 0) return undefined;
+  if (application instanceof NotUnderstood || selectorsOf(application).length === 0) return undefined;
   const outline = withoutRules(group);
   outlines.add(outline);
   return outline;
@@ -36,7 +36,7 @@ export class KnownGroups {
     if (change.new.is_default === true) this.#default = change.new;
     const application = readApplication(change.new);
     if (application instanceof NotUnderstood) this.#unclear.set(change.id, application);
-    else if ((application.appliesTo ?? []).length > 0) this.#applying.set(change.id, application);
+    else if (selectorsOf(application).length > 0) this.#applying.set(change.id, application);
   }
 
   get defaultGroup(): SecurityGroup | undefined {
@@ -49,10 +49,12 @@ export class KnownGroups {
     return first;
   }
 
-  /** The groups that apply to a device with these labels, guardrails among them. */
-  applyingTo(labels: readonly string[]): readonly { readonly id: GroupId; readonly guardrail: boolean }[] {
-    return [...this.#applying].flatMap(([id, { appliesTo, guardrail }]) =>
-      matchesAny(appliesTo, labels) ? [{ id, guardrail: guardrail !== undefined }] : [],
+  /** The groups that apply to a device with these labels, with a change that is being tried or without it; guardrails among them. */
+  applyingTo(labels: readonly string[]): readonly { readonly id: GroupId; readonly replacesDefault: boolean }[] {
+    return [...this.#applying].flatMap(([id, application]) =>
+      matchesAny(selectorsOf(application), labels)
+        ? [{ id, replacesDefault: application.guardrail === undefined && application.trial === undefined }]
+        : [],
     );
   }
 

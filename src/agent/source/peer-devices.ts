@@ -2,7 +2,7 @@
 import type { DeviceIdentity as IdentityRecord } from '../../api/device.ts';
 import type { Change } from '../../client/cache.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';
-import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { EffectivePolicy, NextPolicy } from '../../policy/effective.ts';
 import { Fleet, type PeerChange } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity, type DeviceIdentity } from '../../policy/fleet/identity.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
@@ -24,10 +24,14 @@ export function identityOf(record: IdentityRecord): IdentityRecord {
 const sameGroups = (a: readonly PolicyGroup[] = [], b: readonly PolicyGroup[] = []): boolean =>
   a.length === b.length && a.every((group, i) => group === b[i]);
 
+const sameNext = (a: NextPolicy | undefined, b: NextPolicy | undefined): boolean =>
+  a === undefined || b === undefined ? a === b : a.at === b.at && madeOfSameGroups(a.policy, b.policy);
+
 /** Whether both are made of the same groups, object by object. */
 export const madeOfSameGroups = (a: EffectivePolicy, b: EffectivePolicy): boolean =>
   a.source === b.source &&
   a.isolation === b.isolation &&
+  sameNext(a.next, b.next) &&
   sameGroups(a.groups, b.groups) &&
   sameGroups(a.guardrails?.forbid, b.guardrails?.forbid) &&
   sameGroups(a.guardrails?.require, b.guardrails?.require);

@@ -2,17 +2,25 @@
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
+import type { PolicyGroup, Selector } from '../../policy/rule.ts';
 
 /** To whom a group applies besides those that name it, and how. */
-export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail'>;
+export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail' | 'trial'>;
+
+/** The devices that the group applies to by label, with the change that is being tried or without it. */
+export const selectorsOf = ({ appliesTo = [], trial }: Application): readonly Selector[] => [
+  ...appliesTo,
+  ...(trial?.before?.appliesTo ?? []),
+];
 
 const read = new WeakMap<SecurityGroup, Application | NotUnderstood>();
 
 /** The record without its rules. */
 export function withoutRules(record: SecurityGroup): SecurityGroup {
   const { inbound_rules: _in, outbound_rules: _out, ...outline } = record;
-  return outline;
+  const before = record.trial?.before;
+  if (record.trial === undefined || before === undefined || before === null) return outline;
+  return { ...outline, trial: { ...record.trial, before: { ...before, inbound_rules: [], outbound_rules: [] } } };
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
 import { sha256Hex } from '#sha256';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
-import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { EffectivePolicy, NextPolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { Limits } from '../../policy/limits.ts';
 import { readIsolation, writeIsolation } from './saved-isolation.ts';
@@ -26,14 +26,22 @@ export interface LastGoodPolicy {
 /**
  * Policies that say all in ranges are written as they always were. One with guardrails, or with rules that name devices or expire, has a
  * format of its own, and so has one with isolated devices: an agent that does not know these refuses it, and never reads the rest without them.
+ * So has one that another follows by time alone, because a change is being tried.
  */
 const plainFormat = 1;
 const namesFormat = 2;
 const isolationFormat = 3;
-const formats: ReadonlySet<unknown> = new Set([plainFormat, namesFormat, isolationFormat]);
+const trialFormat = 4;
+const formats: ReadonlySet<unknown> = new Set([plainFormat, namesFormat, isolationFormat, trialFormat]);
 
 const formatOf = (policy: EffectivePolicy): number =>
-  policy.isolation !== undefined ? isolationFormat : isPlain(policy) ? plainFormat : namesFormat;
+  policy.next !== undefined
+    ? trialFormat
+    : policy.isolation !== undefined
+      ? isolationFormat
+      : isPlain(policy)
+        ? plainFormat
+        : namesFormat;
 
 /** The server's own limits may be wider than the usual ones; what it gave us was within them. */
 const noLimits: Limits = {
@@ -90,17 +98,20 @@ export function policyFingerprint(policy: EffectivePolicy): string {
   return fingerprint;
 }
 
+const writePolicy = ({ source, groups, guardrails, isolation, next }: EffectivePolicy): object => ({
+  source,
+  groups: groups.map(writeGroup),
+  ...(guardrails && { guardrails: writeGuardrails(guardrails) }),
+  ...(isolation && { isolation: writeIsolation(isolation) }),
+  ...(next && { next: { at: next.at, policy: writePolicy(next.policy) } }),
+});
+
 /** Two lines: the checksum of the second, and the policy itself. */
 export function printLastGoodPolicy({ policy, ...rest }: LastGoodPolicy): string {
-  const { source, guardrails, isolation } = policy;
-  const groups = policy.groups.map(writeGroup);
   const content = JSON.stringify({
     format: formatOf(policy),
     ...rest,
-    source,
-    groups,
-    ...(guardrails && { guardrails: writeGuardrails(guardrails) }),
-    ...(isolation && { isolation: writeIsolation(isolation) }),
+    ...writePolicy(policy),
   });
   return `sha256 ${sha256Hex(content)}\n${content}\n`;
 }
@@ -120,22 +131,34 @@ export function parseLastGoodPolicy(text: string): LastGoodPolicy {
 }
 
 function readRecord(value: JsonObject): LastGoodPolicy {
-  const [source, revision, at] = [field(value, 'source'), field(value, 'revision'), field(value, 'at')];
-  if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it has no groups');
+  const [revision, at] = [field(value, 'revision'), field(value, 'at')];
   if (typeof revision !== 'number') throw new UnusablePolicy('it has no revision');
-  const [guardrails, isolation] = [field(value, 'guardrails'), field(value, 'isolation')];
   return {
-    policy: {
-      source,
-      groups: readGroups(field(value, 'groups')),
-      ...(guardrails !== undefined && { guardrails: readGuardrails(guardrails) }),
-      ...(isolation !== undefined && { isolation: readIsolation(isolation) }),
-    },
+    policy: readPolicy(value),
     revision,
     interface: parseInterfaceName(field(value, 'interface')),
     neighbourDiscovery: field(value, 'neighbourDiscovery') === true,
     ...(typeof at === 'number' && { at }),
   };
+}
+
+function readPolicy(value: JsonObject): EffectivePolicy {
+  const [source, guardrails] = [field(value, 'source'), field(value, 'guardrails')];
+  const [isolation, next] = [field(value, 'isolation'), field(value, 'next')];
+  if (source !== 'default' && source !== 'list') throw new UnusablePolicy('it has no groups');
+  return {
+    source,
+    groups: readGroups(field(value, 'groups')),
+    ...(guardrails !== undefined && { guardrails: readGuardrails(guardrails) }),
+    ...(isolation !== undefined && { isolation: readIsolation(isolation) }),
+    ...(next !== undefined && { next: readNext(next) }),
+  };
+}
+
+function readNext(value: unknown): NextPolicy {
+  const [at, policy] = isObject(value) ? [field(value, 'at'), field(value, 'policy')] : [];
+  if (typeof at !== 'number' || !isObject(policy)) throw new UnusablePolicy('it does not say what follows it');
+  return { at, policy: readPolicy(policy) };
 }
 
 function readGuardrails(value: unknown): NonNullable<EffectivePolicy['guardrails']> {

@@ -43,6 +43,7 @@ export const historyRows = {
       'conflict',
       'newer_record',
       'would_open',
+      'trial_pending',
       'phase_limit',
       'limit_reached',
       'policy_test_failed',

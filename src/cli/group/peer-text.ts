@@ -1,12 +1,12 @@
 /** Owns devices as rules name them, in words: `label:app+prod`, `device:web-1`, `all-devices`; read and written. */
 import type { Device } from '../../api/device.ts';
+import { parseSelectorWord } from '../../policy/fleet/selector-text.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
 import { closestWord } from '../../node/closest-word.ts';
 import { isPrintable } from '../../node/printable.ts';
 import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { readLabel } from '../terminal/label.ts';
 
 /** Devices by the names that people give them. */
 export interface PeerNames {
@@ -50,11 +50,9 @@ export const namesFor = async (session: Session, texts: readonly unknown[]): Pro
 
 /** Devices by what they are; undefined where the text is no such word. */
 function readSelectorWord(text: string): Selector | undefined {
-  if (/^all[-_]devices$/i.test(text)) return { all_devices: true };
-  const labels = /^labels?:(.*)$/is.exec(text)?.[1];
-  if (labels === undefined) return undefined;
-  const words = labels.split('+').map((label) => label.trim());
-  return { labels: [...new Set(words.map(readLabel))].toSorted() };
+  const selector = parseSelectorWord(text);
+  if (selector !== undefined && 'fault' in selector) throw usageError(selector.fault);
+  return selector;
 }
 
 /** Devices as the far end of a rule; undefined where the text names none. */

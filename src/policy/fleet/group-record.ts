@@ -2,7 +2,8 @@
 import { isUuid, parseGroupId } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
 import { Problems } from '../problem.ts';
-import { guardrailKinds, type PolicyGroup, type StoredRule } from '../rule.ts';
+import { guardrailKinds, type GroupBefore, type PolicyGroup, type StoredRule } from '../rule.ts';
+import { readTrial } from '../trial/read-trial.ts';
 import { readRules, refuseUnknownFields } from '../validate.ts';
 import { NotUnderstood } from './not-understood.ts';
 import { readSelectors } from './read-peers.ts';
@@ -25,7 +26,11 @@ const recordFields = [
   'revision',
   'created_at',
   'updated_at',
+  'trial',
 ];
+
+/** The fields of a group that a trial may have changed. */
+const beforeFields = ['group_name', 'group_description', 'inbound_rules', 'outbound_rules', 'applies_to'];
 
 /** The server's own limits may be wider than ours; what it gave us was within them. */
 const anyNumber = Number.POSITIVE_INFINITY;
@@ -39,8 +44,20 @@ const noLimits = {
 };
 
 /** The rules of one direction, in whole or not at all. */
-const rulesAt = (record: JsonObject, name: string, problems: Problems): readonly StoredRule[] =>
-  readRules(field(record, name) ?? [], `/${name}`, problems, noLimits);
+const rulesAt = (record: JsonObject, name: string, problems: Problems, pointer = ''): readonly StoredRule[] =>
+  readRules(field(record, name) ?? [], `${pointer}/${name}`, problems, noLimits);
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+function readBefore(before: JsonObject, pointer: string, problems: Problems): GroupBefore {
+  refuseUnknownFields(before, beforeFields, pointer, problems);
+  return {
+    name: textOf(field(before, 'group_name')),
+    inbound: rulesAt(before, 'inbound_rules', problems, pointer),
+    outbound: rulesAt(before, 'outbound_rules', problems, pointer),
+    appliesTo: readSelectors(field(before, 'applies_to') ?? [], `${pointer}/applies_to`, problems, anyNumber),
+  };
+}
 
 /** The group that the record tells of. Throws `NotUnderstood`, whatever the value. */
 export function readGroupRecord(record: unknown): PolicyGroup {
@@ -58,15 +75,19 @@ export function readGroupRecord(record: unknown): PolicyGroup {
   if (given.guardrail !== undefined && guardrail === undefined) {
     problems.add('/guardrail', 'not_one_of', () => 'this kind of guardrail is unknown.');
   }
+  const trial = readTrial(field(record, 'trial'), '/trial', problems, (before, pointer) =>
+    readBefore(before, pointer, problems),
+  );
   if (!isUuid(id)) problems.add('/id', 'not_an_id', () => 'it has no id.');
   const [problem] = problems.problems;
   if (problem !== undefined) throw new NotUnderstood(named, `${problem.pointer}: ${problem.detail}`);
   return {
     id: parseGroupId(id),
-    name: typeof name === 'string' ? name : '',
+    name: textOf(name),
     inbound,
     outbound,
     ...(appliesTo && { appliesTo }),
     ...(guardrail && { guardrail }),
+    ...(trial && { trial }),
   };
 }

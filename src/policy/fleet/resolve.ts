@@ -33,12 +33,13 @@ export function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup
 export function resolvePolicy(policy: EffectivePolicy, fleet: Membership): EffectivePolicy {
   const resolve = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
     groups.map((group) => resolveGroup(group, fleet));
-  const { guardrails, isolation } = policy;
+  const { guardrails, isolation, next } = policy;
   return {
     ...policy,
     groups: resolve(policy.groups),
     ...(guardrails && { guardrails: { forbid: resolve(guardrails.forbid), require: resolve(guardrails.require) } }),
     ...(isolation && { isolation: resolveIsolation(isolation, fleet) }),
+    ...(next && { next: { at: next.at, policy: resolvePolicy(next.policy, fleet) } }),
   };
 }
 
@@ -49,9 +50,10 @@ export const resolveIsolation = (isolation: PolicyIsolation, fleet: Membership):
     : { ...isolation, own: { ...isolation.own, members: membersOf(isolation.own.allow, fleet) } };
 
 /** Every peer that the policy names, each once: whose devices an enforcer must follow. */
-export function peersOf({ groups, guardrails, isolation }: EffectivePolicy): readonly Peer[] {
+export function peersOf({ groups, guardrails, isolation, next }: EffectivePolicy): readonly Peer[] {
   const peers = new Map<string, Peer>();
   for (const peer of isolation?.own?.allow ?? []) peers.set(peerKey(peer), peer);
+  for (const peer of next === undefined ? [] : peersOf(next.policy)) peers.set(peerKey(peer), peer);
   for (const { inbound, outbound } of [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])]) {
     for (const rule of [...inbound, ...outbound]) {
       for (const peer of rule.peers ?? []) peers.set(peerKey(peer), peer);

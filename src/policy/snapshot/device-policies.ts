@@ -7,6 +7,7 @@ import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
+import { deviceFor } from '../trial/trial.ts';
 import { SnapshotFleet } from './snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
 
@@ -21,6 +22,19 @@ interface ResolvedGroup {
 
 /** Of each group the last resolution: it holds for every snapshot in which its peers are the same objects. */
 const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
+
+/** The list that counts for the device. */
+const listOf = ({ list, trial, identity: { labels } }: SnapshotDevice): readonly GroupId[] =>
+  deviceFor({ security_groups: list, labels, ...(trial && { trial }) }).security_groups;
+
+/** Tells one state of a group from another: devices in and outside the scope of a trial have different ones. */
+const serials = new WeakMap<PolicyGroup, number>();
+let lastSerial = 0;
+function serialOf(group: PolicyGroup): number {
+  let serial = serials.get(group);
+  if (serial === undefined) serials.set(group, (serial = lastSerial += 1));
+  return serial;
+}
 
 const peersOf = ({ inbound, outbound }: PolicyGroup): readonly Peer[] =>
   [...inbound, ...outbound].flatMap(({ peers = [] }) => peers);
@@ -56,7 +70,7 @@ export class DevicePolicies {
   ofDevice(device: SnapshotDevice): DevicePolicy {
     let cohort = this.#cohorts.get(device);
     if (cohort === undefined) {
-      cohort = `${device.list.join(' ')}|${device.identity.labels.join(' ')}`;
+      cohort = `${listOf(device).join(' ')}|${device.identity.labels.join(' ')}`;
       this.#cohorts.set(device, cohort);
     }
     this.#isolated ??= [...this.#snapshot.devices.values()].flatMap(({ identity }) =>
@@ -76,11 +90,12 @@ export class DevicePolicies {
     return { ...policy, isolation: resolveIsolation(isolation, this.fleet) };
   }
 
-  #work({ list, identity: { labels } }: SnapshotDevice): DevicePolicy {
+  #work(device: SnapshotDevice): DevicePolicy {
+    const { labels } = device.identity;
     const { groups, defaultGroup } = this.#snapshot;
     const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
     const policy = effectivePolicy({
-      list,
+      list: listOf(device),
       labels,
       find,
       defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),
@@ -88,13 +103,15 @@ export class DevicePolicies {
     });
     if ('missing' in policy) return policy;
     const { forbid = [], require = [] } = policy.guardrails ?? {};
-    const key = [policy.source, ...[policy.groups, forbid, require].map((some) => some.map(({ id }) => id).join(' '))];
+    const key = [policy.source, ...[policy.groups, forbid, require].map((some) => some.map(serialOf).join(' '))];
     const known = this.#byGroups.get(key.join('|'));
     if (known !== undefined) return known;
     const resolve = (some: readonly PolicyGroup[]): readonly PolicyGroup[] => some.map((group) => this.#resolve(group));
+    // What follows when a trial ends is none of this moment.
+    const { next: _next, ...now } = policy;
     const { policy: resolved } = policyAt(
       {
-        ...policy,
+        ...now,
         groups: resolve(policy.groups),
         ...(policy.guardrails && { guardrails: { forbid: resolve(forbid), require: resolve(require) } }),
       },
@@ -114,7 +131,7 @@ export class DevicePolicies {
     const everywhere: PolicyGroup[] = [];
     const labels = new Map<string, PolicyGroup[]>();
     for (const { group } of this.#snapshot.groups.values()) {
-      for (const selector of group.appliesTo ?? []) {
+      for (const selector of [...(group.appliesTo ?? []), ...(group.trial?.before?.appliesTo ?? [])]) {
         const first = 'labels' in selector ? selector.labels[0] : undefined;
         if (first === undefined) everywhere.push(group);
         else labels.set(first, [...(labels.get(first) ?? []), group]);

@@ -2,20 +2,27 @@
 import { deviceIdentity, type IdentityRecord } from '../fleet/identity.ts';
 import { readGroupRecord } from '../fleet/group-record.ts';
 import { parseDeviceId, parseGroupId } from '../ids.ts';
+import { Problems } from '../problem.ts';
+import { readListTrial } from '../trial/read-trial.ts';
 import type { SnapshotChange, SnapshotDevice, SnapshotGroup } from './snapshot.ts';
 
 /** A device's record, as far as a snapshot needs it. */
 export interface DevicePolicyFields extends IdentityRecord {
   readonly hostname?: string;
   readonly security_groups?: readonly string[];
+  readonly trial?: unknown;
 }
 
-const snapshotDevice = (record: DevicePolicyFields): SnapshotDevice => ({
-  id: parseDeviceId(record.id),
-  hostname: record.hostname ?? '',
-  list: (record.security_groups ?? []).map(parseGroupId),
-  identity: deviceIdentity(record),
-});
+function snapshotDevice(record: DevicePolicyFields): SnapshotDevice {
+  const trial = readListTrial(record.trial, new Problems());
+  return {
+    id: parseDeviceId(record.id),
+    hostname: record.hostname ?? '',
+    list: (record.security_groups ?? []).map(parseGroupId),
+    ...(trial && { trial }),
+    identity: deviceIdentity(record),
+  };
+}
 
 /** A group's record; what it says of its owner is read here, everything else by `readGroupRecord`. */
 interface OwnedRecord {

@@ -8,7 +8,7 @@
  */
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import type { DeviceId, GroupId } from '../ids.ts';
-import type { PolicyGroup } from '../rule.ts';
+import type { ListBefore, PolicyGroup, Trial } from '../rule.ts';
 import { LayeredMap } from './layered-map.ts';
 
 /** A device, as far as it decides verdicts and as people call it. */
@@ -17,6 +17,8 @@ export interface SnapshotDevice {
   readonly hostname: string;
   /** The device's own list of groups. */
   readonly list: readonly GroupId[];
+  /** The change of the list that is being tried. */
+  readonly trial?: Trial<ListBefore> | undefined;
   readonly identity: DeviceIdentity;
 }
 

@@ -1,4 +1,4 @@
-/** Owns what time alone does to a policy: which of its rules and isolations are over at a moment, and when the next one is. */
+/** Owns what time alone does to a policy: which of its rules, isolations and trials are over at a moment, and when the next one is. */
 import type { EffectivePolicy } from '../effective.ts';
 import { isolationAt } from '../isolation/isolation.ts';
 import type { PolicyGroup, StoredRule } from '../rule.ts';
@@ -79,7 +79,9 @@ function groupAt(group: PolicyGroup, now: number): GroupSpan {
  *     const { policy, changesAt } = policyAt(effective, Date.now());
  */
 export function policyAt(policy: EffectivePolicy, now: number): PolicyAtMoment {
-  let changesAt = Number.POSITIVE_INFINITY;
+  const { next } = policy;
+  if (next !== undefined && now >= next.at) return policyAt(next.policy, now);
+  let changesAt = next?.at ?? Number.POSITIVE_INFINITY;
   let isSame = true;
   const at = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
     groups.map((group) => {

@@ -6,7 +6,7 @@ import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
-import { contentHash } from './group-content.ts';
+import { stateWithHash } from './group-content.ts';
 
 /** A record, and the hash that its rules must have. */
 export interface DigestGroup {
@@ -26,9 +26,9 @@ export interface WantedPolicy {
 export function digestOf({ groups: wanted, isolation, at }: WantedPolicy, fleet: Membership): string | undefined {
   const all: PolicyGroup[] = [];
   for (const { json, hash } of wanted) {
-    const record = JSON.parse(json) as object;
-    if (contentHash(record) !== hash) return undefined;
-    all.push(readGroupRecord(record));
+    const state = stateWithHash(JSON.parse(json) as object, hash);
+    if (state === undefined) return undefined;
+    all.push(readGroupRecord(state));
   }
   const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
     all.filter(({ guardrail }) => guardrail === kind);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
-import type { GuardrailKind, Peer, Selector, StoredRule } from '../../policy/rule.ts';
+import type { GuardrailKind, Peer, Selector, StoredRule, Trial } from '../../policy/rule.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 
 export interface GroupContent {
@@ -21,7 +21,12 @@ export interface GroupContent {
   readonly peers: ReadonlyMap<string, Peer>;
   /** When its rules expire, in milliseconds since the epoch, ascending. */
   readonly moments: readonly number[];
+  /** The change that is being tried. */
+  readonly trial?: Trial<ContentBefore>;
 }
+
+/** What a trial may have changed. */
+type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'peers' | 'moments'>;
 
 type GroupFields = Readonly<Record<string, unknown>>;
 
@@ -38,21 +43,47 @@ const listAt = (record: GroupFields, name: string): readonly unknown[] => {
   return Array.isArray(value) ? value : [];
 };
 
-/** The record is the server's own: it was judged when it was written. */
-export function groupContent(id: GroupId, record: GroupFields, revision: number, old?: GroupContent): GroupContent {
-  const hash = contentHash(record);
-  const rules = [...listAt(record, 'inbound_rules'), ...listAt(record, 'outbound_rules')];
+/** Rules and selectors of a record, or of its state before a trial. */
+function contentOf(fields: GroupFields, changedAt: (hash: string) => number): ContentBefore {
+  const hash = contentHash(fields);
+  const rules = [...listAt(fields, 'inbound_rules'), ...listAt(fields, 'outbound_rules')];
   const peers = rules.flatMap((rule) => (isObject(rule) ? (listAt(rule, 'peers') as readonly Peer[]) : []));
-  const { guardrail } = record;
   return {
-    id,
     hash,
-    changedAt: old?.hash === hash ? old.changedAt : revision,
-    revision,
-    isDefault: record['is_default'] === true,
-    guardrail: guardrail === 'forbid' || guardrail === 'require' ? guardrail : undefined,
-    appliesTo: listAt(record, 'applies_to') as readonly Selector[],
+    changedAt: changedAt(hash),
+    appliesTo: listAt(fields, 'applies_to') as readonly Selector[],
     peers: new Map(peers.map((peer) => [peerKey(peer), peer])),
     moments: expiryMoments(rules as readonly Partial<StoredRule>[]),
   };
+}
+
+/** The record is the server's own: it was judged when it was written. */
+export function groupContent(id: GroupId, record: GroupFields, revision: number, old?: GroupContent): GroupContent {
+  const known = [old, old?.trial?.before];
+  const changedAt = (hash: string): number => known.find((state) => state?.hash === hash)?.changedAt ?? revision;
+  const { guardrail, trial } = record as GroupFields & { readonly trial?: Trial<GroupFields> };
+  return {
+    id,
+    ...contentOf(record, changedAt),
+    revision,
+    isDefault: record['is_default'] === true,
+    guardrail: guardrail === 'forbid' || guardrail === 'require' ? guardrail : undefined,
+    ...(trial && { trial: { ...trial, before: trial.before && contentOf(trial.before, changedAt) } }),
+  };
+}
+
+/** Whom the rules name, also those before a trial. */
+export const namedBy = (group: GroupContent | undefined): ReadonlyMap<string, Peer> =>
+  new Map([...(group?.trial?.before?.peers ?? []), ...(group?.peers ?? [])]);
+
+/** Equal where the same devices have the same state of the group. */
+export const applicationOf = (group: GroupContent | undefined): string =>
+  JSON.stringify([group?.appliesTo ?? [], group?.trial && [group.trial.scope, group.trial.before?.appliesTo ?? null]]);
+
+/** The state of a record whose rules have this hash: the one on trial, or the one before. */
+export function stateWithHash(record: object, hash: string): object | undefined {
+  const { trial, ...state } = record as GroupFields & { readonly trial?: Trial<GroupFields> };
+  if (contentHash(state) === hash) return state;
+  const before = trial?.before && { ...state, ...trial.before };
+  return before && contentHash(before) === hash ? before : undefined;
 }

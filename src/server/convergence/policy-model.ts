@@ -6,10 +6,11 @@ import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
+import { deviceFor, stateFor, type OnTrial } from '../../policy/trial/trial.ts';
 import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import { groupContent, type GroupContent } from './group-content.ts';
+import { applicationOf, groupContent, namedBy, type GroupContent } from './group-content.ts';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
 import type { TimedPolicy } from './phases.ts';
 import type { PolicyChange } from './verdict.ts';
@@ -54,6 +55,11 @@ export interface CohortPolicy extends TimedPolicy {
   /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
 }
+
+type DeviceOnTrial = OnTrial & {
+  readonly labels?: readonly string[];
+  readonly security_groups?: unknown;
+};
 
 const listOf = (value: unknown): readonly GroupId[] => (Array.isArray(value) ? value.map(parseGroupId) : []);
 
@@ -160,12 +166,15 @@ export class PolicyModel {
   }
 
   #select({ list, identity }: ModelDevice): Effect | undefined {
+    const own = (group: GroupContent | undefined): GroupContent | undefined =>
+      group && stateFor(group, identity.labels);
     const applying = [...this.#byLabel.values()]
+      .flatMap((group) => own(group) ?? [])
       .filter(({ appliesTo }) => matchesAny(appliesTo, identity.labels))
       .toSorted(byId);
     const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !list.includes(id));
     const ids = list.length + further.length > 0 ? list : this.#default === undefined ? [] : [this.#default];
-    const listed = ids.map((id) => this.#groups.get(id));
+    const listed = ids.map((id) => own(this.#groups.get(id)));
     const guardrails = applying.filter(({ guardrail }) => guardrail !== undefined);
     const all = [...listed, ...further, ...guardrails];
     return all.every((group) => group !== undefined) ? all : undefined;
@@ -190,7 +199,7 @@ export class PolicyModel {
       return;
     }
     const record = parsed(json);
-    const list = listOf(record['security_groups']);
+    const list = listOf(deviceFor(record as DeviceOnTrial)['security_groups']);
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const cohort = JSON.stringify([list, identity.labels]);
@@ -224,7 +233,7 @@ export class PolicyModel {
     const old = this.#groups.get(id);
     if (old !== undefined && old.revision >= revision) return;
     const group = type === 'delete' ? undefined : groupContent(id, parsed(json), revision, old);
-    const otherwise = JSON.stringify(old?.appliesTo ?? []) !== JSON.stringify(group?.appliesTo ?? []);
+    const otherwise = applicationOf(old) !== applicationOf(group);
     const isOther = group?.isDefault === true && this.#default !== id;
     this.#put(id, group);
     if (!this.#loaded) return;
@@ -235,7 +244,7 @@ export class PolicyModel {
 
   #put(id: GroupId, group: GroupContent | undefined): void {
     this.#policies.clear();
-    this.#name(id, group?.peers ?? new Map());
+    this.#name(id, namedBy(group));
     if (group === undefined) {
       this.#groups.delete(id);
       this.#byLabel.delete(id);
@@ -243,14 +252,14 @@ export class PolicyModel {
       return;
     }
     this.#groups.set(id, group);
-    if (group.appliesTo.length > 0) this.#byLabel.set(id, group);
+    if (group.appliesTo.length + (group.trial?.before?.appliesTo.length ?? 0) > 0) this.#byLabel.set(id, group);
     else this.#byLabel.delete(id);
     if (group.isDefault) this.#default = id;
   }
 
   /** The group names these peers from now on. */
   #name(id: GroupId, peers: GroupContent['peers']): void {
-    for (const [key, peer] of this.#groups.get(id)?.peers ?? []) {
+    for (const [key, peer] of namedBy(this.#groups.get(id))) {
       const groups = this.#named.get(key)?.groups;
       groups?.delete(id);
       if (groups === undefined || groups.size > 0) continue;
@@ -323,7 +332,9 @@ export class PolicyModel {
 
   #keyOf(effect: Effect | undefined, isolation: PolicyIsolation | undefined, isolationText: string): string {
     if (effect === undefined) return '?';
-    const groups = effect.map(({ id, changedAt, guardrail }) => `${id}@${changedAt}${guardrail ?? ''}`);
+    const groups = effect.map(
+      ({ id, changedAt, hash, guardrail }) => `${id}@${changedAt}${hash.slice(0, 8)}${guardrail ?? ''}`,
+    );
     const peers = new Set(effect.flatMap((group) => [...group.peers.keys()]));
     const own = isolation?.own === undefined ? [] : [`allowed@${this.#allowedChangedAt}`];
     return [

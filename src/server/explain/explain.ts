@@ -15,8 +15,8 @@ import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, Peer, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../store/contract/errors.ts';
 import type { Groups } from '../store/contract/groups.ts';
-import type { Convergence, EnforcementStatus, Survey, SurveyedDevice } from '../convergence/contract.ts';
-import { contentHash } from '../convergence/group-content.ts';
+import type { Convergence, EnforcementStatus, GroupInEffect, Survey, SurveyedDevice } from '../convergence/contract.ts';
+import { stateWithHash } from '../convergence/group-content.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
 export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly address: Address };
@@ -105,20 +105,27 @@ type Policies = ReadonlyMap<DeviceId, EffectivePolicy>;
 /** Records that are read at a time: each may be large. */
 const mostRead = 4;
 
-/** The groups by their ids, each read once; undefined when one is another than the survey says. */
+/** Tells apart the states of a group that two devices have while a change of it is being tried. */
+const stateKey = ({ id, hash }: GroupInEffect): string => `${id} ${hash}`;
+
+/** The groups by their states, each read once; undefined when one is another than the survey says. */
 async function readGroups(
   org: OrganizationId,
-  wanted: ReadonlyMap<GroupId, string>,
+  wanted: ReadonlyMap<string, GroupInEffect>,
   groups: Pick<Groups, 'find'>,
-): Promise<ReadonlyMap<GroupId, PolicyGroup> | undefined> {
-  const read = new Map<GroupId, PolicyGroup>();
-  const ids = [...wanted.keys()];
+): Promise<ReadonlyMap<string, PolicyGroup> | undefined> {
+  const read = new Map<string, PolicyGroup>();
+  const states = [...wanted.values()];
+  const ids = [...new Set(states.map(({ id }) => id))];
   for (let from = 0; from < ids.length; from += mostRead) {
     for (const { record } of await groups.find(org, ids.slice(from, from + mostRead))) {
-      // A large one takes some milliseconds: whoever else is served goes in between.
-      await nextTurn();
-      if (contentHash(record) !== wanted.get(record.id)) return undefined;
-      read.set(record.id, readGroupRecord(record));
+      for (const one of states.filter(({ id }) => id === record.id)) {
+        // A large one takes some milliseconds: whoever else is served goes in between.
+        await nextTurn();
+        const state = stateWithHash(record, one.hash);
+        if (state === undefined) return undefined;
+        read.set(stateKey(one), readGroupRecord(state));
+      }
     }
   }
   return read.size === wanted.size ? read : undefined;
@@ -131,12 +138,12 @@ async function readPolicies(
   { groups, now }: Pick<ExplainOptions, 'groups' | 'now'>,
 ): Promise<Policies | undefined> {
   const effects = devices.map((device) => [device, survey.groupsOn(device)] as const);
-  const wanted = new Map(effects.flatMap(([, effect = []]) => effect.map(({ id, hash }) => [id, hash] as const)));
+  const wanted = new Map(effects.flatMap(([, effect = []]) => effect.map((one) => [stateKey(one), one] as const)));
   const read = await readGroups(org, wanted, groups);
   const policies = new Map<DeviceId, EffectivePolicy>();
   for (const [device, effect] of effects) {
     if (effect === undefined || read === undefined) return undefined;
-    const all = effect.flatMap(({ id }) => read.get(id) ?? []);
+    const all = effect.flatMap((one) => read.get(stateKey(one)) ?? []);
     const of = (kind: PolicyGroup['guardrail']): readonly PolicyGroup[] =>
       all.filter(({ guardrail }) => guardrail === kind);
     const guardrails = { forbid: of('forbid'), require: of('require') };

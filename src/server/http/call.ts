@@ -7,6 +7,7 @@ import type {
   GroupId,
   OrganizationId,
   TokenId,
+  TrialId,
   UserId,
   WebhookId,
 } from '../../policy/ids.ts';
@@ -34,6 +35,7 @@ export interface PathVariables {
   readonly key_id: EnrollmentKeyId;
   readonly webhook_id: WebhookId;
   readonly change_id: ChangeSetId;
+  readonly trial_id: TrialId;
 }
 
 /** The variables of an operation's path. */

@@ -12,6 +12,9 @@ import {
   counted,
   groupProblem,
   testFailedSentence,
+  notWider,
+  trialEnds,
+  trialPending,
 } from './store-problems.ts';
 
 interface Extras {
@@ -27,6 +30,7 @@ interface Extras {
   readonly tests?: readonly PolicyTestResult[];
   /** How many tests there are besides those in `tests`. */
   readonly moreTests?: number;
+  readonly trial?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
 }
@@ -81,6 +85,7 @@ const things = {
   enrollment_key: 'enrollment key',
   webhook: 'webhook',
   change_set: 'change set',
+  trial: 'trial',
 } as const;
 
 export const notFound = (what: keyof typeof things): HttpError =>
@@ -246,6 +251,12 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       const detail = `With these rules, ${named} would have more than ${problem.limit} address ranges over all groups.`;
       return invalid([{ pointer: '', code: 'too_many_ranges', detail }], 0, listDevices(problem.devices));
     }
+    case 'trial_pending':
+      return new HttpError('trial_pending', trialPending, { trial: problem.trial });
+    case 'trial_over':
+      return new HttpError('trial_over', `The trial is over: ${trialEnds[problem.state]}.`);
+    case 'not_wider':
+      return invalid([notWider]);
     case 'enrollment_key_spent':
       return new HttpError('unauthenticated', 'The enrollment key has expired or is used up.', challenge);
     case 'invalid_text':
@@ -361,6 +372,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     moreDevices = 0,
     enrollment_keys,
     records,
+    trial,
     tests,
     moreTests = 0,
   } = error.extras;
@@ -376,6 +388,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     ...(more === 0 ? {} : { more_errors: more }),
     ...(devices === undefined ? {} : { devices }),
     ...(moreDevices === 0 ? {} : { more_devices: moreDevices }),
+    ...(trial === undefined ? {} : { trial_id: trial }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
     ...(records === undefined ? {} : { records }),
     ...(tests === undefined ? {} : { tests }),

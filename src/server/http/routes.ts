@@ -22,6 +22,7 @@ import { overviewHandlers } from './handlers/overview.ts';
 import { simulateHandlers } from './handlers/simulate.ts';
 import { policyTestHandlers } from './handlers/policy-tests.ts';
 import { streamRoute, type StreamRouteOptions } from './handlers/stream-route.ts';
+import { trialHandlers } from './handlers/trials.ts';
 import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
 import { auditEntryOf } from './observe/audit-entry.ts';
@@ -43,6 +44,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...groupHandlers,
   ...historyHandlers,
   ...changeHandlers,
+  ...trialHandlers,
   ...auditHandlers,
   ...webhookHandlers,
   ...simulateHandlers,

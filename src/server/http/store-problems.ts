@@ -107,3 +107,19 @@ export function testFailedSentence({
     'An owner may continue with ?skip_tests=true.',
   ].join(' ');
 }
+
+/** How a trial ended, at the end of a sentence. */
+export const trialEnds = {
+  confirmed: 'the change was confirmed',
+  reverted: 'the change was reverted',
+  expired: 'its time ran out, and the change was reverted',
+} as const;
+
+export const trialPending =
+  'A change is being tried that this write touches. Confirm or revert the trial first, or wait until it ends.';
+
+export const notWider: RequestProblem = {
+  pointer: '/scope',
+  code: 'not_wider',
+  detail: 'A trial can only be widened: the new scope must include all devices of the old one.',
+};

@@ -27,6 +27,7 @@ import { defaultQuotas } from './contract/quotas.ts';
 import { refuse } from './contract/errors.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
+import { trialsIn } from './trials/trials.ts';
 import { usersIn } from './accounts/users.ts';
 import { policyTestCheck } from './policy-tests/check.ts';
 import { policyTestsIn } from './policy-tests/policy-tests.ts';
@@ -121,6 +122,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     policyTests: policyTestsIn(context, testedStates),
+    trials: trialsIn(context, options.historyRetentionMs ?? 365 * day),
     webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {

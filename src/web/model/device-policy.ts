@@ -11,6 +11,7 @@ import { parseGroupId } from '../../policy/ids.ts';
 import { policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
+import { deviceFor, stateFor, statesFor } from '../../policy/trial/trial.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
 
@@ -37,7 +38,7 @@ type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
 
 /** Groups that some device has by label, guardrails among them. */
 export const byLabelIn = (groups: readonly SecurityGroup[]): readonly SecurityGroup[] =>
-  groups.filter(({ applies_to = [] }) => applies_to.length > 0);
+  groups.filter(({ applies_to = [], trial }) => applies_to.length + (trial?.before?.applies_to.length ?? 0) > 0);
 
 /** The policy of a device with the addresses that its peers have now. */
 export function policyOf(
@@ -49,7 +50,7 @@ export function policyOf(
     labels: device.labels ?? [],
     isolation: policyIsolation(deviceIdentity(device), fleet.isolated),
     byLabel: byLabelIn(groups).map(groupFromRecord),
-    list: device.security_groups ?? [],
+    list: deviceFor(device).security_groups ?? [],
     find: (id) => {
       const group = groupById.get(id);
       return group === undefined ? undefined : groupFromRecord(group);
@@ -60,14 +61,18 @@ export function policyOf(
 }
 
 /** Whether the device has the group: its list names it, it applies by label, or it is the default group and nothing else applies. */
-export function applies(group: SecurityGroup, device: Device, byLabel: readonly SecurityGroup[]): boolean {
-  const { security_groups: list = [], labels = [] } = device;
+export function applies(record: SecurityGroup, device: Device, byLabel: readonly SecurityGroup[]): boolean {
+  const { security_groups: list = [], labels = [] } = deviceFor(device);
+  const group = stateFor(record, labels);
+  if (group === undefined) return false;
   if (group.is_default === true) return list.length === 0 && !hasByLabel(byLabel, labels);
   return list.includes(group.id) || matchesAny(group.applies_to, labels);
 }
 
 const hasByLabel = (byLabel: readonly SecurityGroup[], labels: readonly string[]): boolean =>
-  byLabel.some(({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels));
+  statesFor(byLabel, labels).some(
+    ({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels),
+  );
 
 export const devicesUnder = (
   group: SecurityGroup,
@@ -95,9 +100,9 @@ export function countUses(
     if (inForce) use.inForce += 1;
   };
   for (const device of devices) {
-    const { security_groups: list = [], labels = [] } = device;
+    const { security_groups: list = [], labels = [] } = deviceFor(device);
     const inForce = isInForce(device);
-    const applying = byLabel.filter(({ applies_to }) => matchesAny(applies_to, labels));
+    const applying = statesFor(byLabel, labels).filter(({ applies_to }) => matchesAny(applies_to, labels));
     for (const id of new Set([...list, ...applying.map(({ id: one }) => one)])) add(id, inForce);
     const replaced = list.length > 0 || applying.some(({ guardrail }) => guardrail === undefined);
     if (!replaced && defaultGroup !== undefined) add(defaultGroup.id, inForce);
@@ -120,9 +125,10 @@ export function groupsOn({ groups, groupById, defaultGroup }: Known): (device: D
     .toSorted((a, b) => (a.id < b.id ? -1 : 1));
   const otherwise: readonly GroupOn[] =
     defaultGroup === undefined ? [] : [{ id: defaultGroup.id, group: defaultGroup, by: 'default' }];
-  return ({ security_groups: list = [], labels = [] }) => {
+  return (device) => {
+    const { security_groups: list = [], labels = [] } = deviceFor(device);
     const named = list.map((id): GroupOn => ({ id, group: groupById.get(id), by: 'list' }));
-    const further = byLabel
+    const further = statesFor(byLabel, labels)
       .filter(({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, labels))
       .map((group): GroupOn => ({ id: group.id, group, by: 'label' }));
     return named.length + further.length === 0 ? otherwise : [...named, ...further];

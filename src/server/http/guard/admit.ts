@@ -9,6 +9,7 @@ import {
   parseGroupId,
   parseOrganizationId,
   parseTokenId,
+  parseTrialId,
   parseUserId,
   parseWebhookId,
 } from '../../../policy/ids.ts';
@@ -31,6 +32,7 @@ const parameterParsers: { readonly [Name in keyof PathVariables]: (text: unknown
   key_id: parseEnrollmentKeyId,
   webhook_id: parseWebhookId,
   change_id: parseChangeSetId,
+  trial_id: parseTrialId,
 };
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(parameterParsers, name);

@@ -91,6 +91,12 @@ const table: { readonly [Id in OperationId]: string } = {
   listPolicyTests:           'yes     yes     -       -       no      no      hidden  hidden ',
   replacePolicyTests:        'yes     no      -       -       no      no      hidden  hidden ',
 
+  listTrials:                'yes     yes     -       -       no      no      hidden  hidden ',
+  readTrial:                 'yes     yes     -       -       no      no      hidden  hidden ',
+  widenTrial:                'yes     yes     -       -       no      no      hidden  hidden ',
+  confirmTrial:              'yes     yes     -       -       no      no      hidden  hidden ',
+  revertTrial:               'yes     yes     -       -       no      no      hidden  hidden ',
+
   createWebhook:             'yes     no      -       -       no      no      hidden  hidden ',
   listWebhooks:              'yes     no      -       -       no      no      hidden  hidden ',
   readWebhook:               'yes     no      -       -       no      no      hidden  hidden ',

@@ -11,6 +11,7 @@ import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { isUuid, parseDeviceId, parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import { isObject } from '../../../policy/json.ts';
+import { at } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
@@ -20,6 +21,7 @@ import { lengthsOf, stored, type Call, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
+import { trialOf } from '../request/trial.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */
 const fieldsOf = (body: AddDevice): DeviceFields => ({
@@ -125,6 +127,14 @@ function refuseBeyondEndpoint(body: unknown, { labels = [], isolated }: DeviceRe
   }
 }
 
+/** What a trial brings back of a device is its list, so that nothing else is changed by the same write. */
+function refuseBeyondList(patch: DevicePatch): void {
+  const others = Object.keys(patch).filter((name) => name !== 'security_groups');
+  if (patch.security_groups !== undefined && others.length === 0) return;
+  const detail = 'With confirm_within, security_groups must be the only field: only the list of groups can be tried.';
+  throw invalid([{ pointer: others[0] === undefined ? '' : at('', others[0]), code: 'list_only', detail }]);
+}
+
 const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
   const now = deviceOf(call);
   const { org_id, device_id } = call.params;
@@ -152,7 +162,9 @@ const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
     ...(security_groups === undefined ? {} : { security_groups: security_groups.map(parseGroupId) }),
   };
   const expected = expectedRevision(call.ifMatch, now.revision);
-  const options = { ...expected, detach: call.query.detach };
+  const trial = trialOf(call.query);
+  if (trial !== undefined) refuseBeyondList(patch);
+  const options = { ...expected, detach: call.query.detach, trial };
   return stored(await store.devices.update(org_id, call.by, device_id, patch, options));
 };
 

@@ -11,6 +11,7 @@ import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, refuse, revisionAhead } from '../errors.ts';
 import { refuseEverything, withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
+import { trialOf } from '../request/trial.ts';
 
 /** The rules as they stand; read only when the body leaves one direction as it is. */
 const standing = (now: Stored<GroupRecord>) => ({
@@ -86,13 +87,13 @@ const create =
       ...application
     } = readWrite(call, services);
     const owner = scope === 'organization' ? scope : call.principal.user_id;
-    const writing = services.store.groups.create(org_id, call.by, owner, {
-      group_name,
-      group_description,
-      inbound_rules,
-      outbound_rules,
-      ...application,
-    });
+    const writing = services.store.groups.create(
+      org_id,
+      call.by,
+      owner,
+      { group_name, group_description, inbound_rules, outbound_rules, ...application },
+      { trial: trialOf(call.query) },
+    );
     const group = await written(writing, (unknown) => readGroupBody(call, services, undefined, unknown));
     const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
     const location = pathFor(id, { org_id, sg_id: parseGroupId(group.id) });
@@ -140,7 +141,8 @@ const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);
   const { org_id, sg_id } = call.params;
   const { guardrail: _fixed, ...patch } = readWrite(call, services, now);
-  const options = { ...expectedRevision(call.ifMatch, now.revision), detach: call.query.detach };
+  const trial = trialOf(call.query);
+  const options = { ...expectedRevision(call.ifMatch, now.revision), detach: call.query.detach, trial };
   const writing = services.store.groups.update(org_id, call.by, ownerOf(call), sg_id, patch, options);
   const group = await written(writing, (unknown) => readGroupBody(call, services, now, unknown));
   const { group_name: name } = patch;

@@ -8,6 +8,7 @@ import type { Call, Handler, ListResult } from '../call.ts';
 import { HttpError, invalid, notFound } from '../errors.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
+import { trialOf } from '../request/trial.ts';
 import { ownerOf, readGroupBody } from './groups.ts';
 import { refuseEverything, withWarnings } from './guardrails.ts';
 
@@ -58,7 +59,7 @@ const namesakes: Handler<'listDeviceNamesakes'> = (call, { store }) => {
 /** The body that would make a group what it was: what a record leaves out when it is empty is said. */
 function bodyOf(past: GroupRecord): object {
   const { id: _id, org_id: _org, user_id: _user, is_default: _default, ...rest } = past;
-  const { revision: _revision, created_at: _created, updated_at: _updated, ...written } = rest;
+  const { revision: _revision, created_at: _created, updated_at: _updated, trial: _trial, ...written } = rest;
   return { inbound_rules: [], outbound_rules: [], applies_to: [], ...written };
 }
 
@@ -78,9 +79,10 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
   const typed = { params: call.params, body: bodyOf(past.record) };
   const owner = ownerOf(call);
+  const trial = trialOf(call.query);
   if (group !== undefined) {
     const { guardrail: _fixed, ...patch } = readGroupBody(typed, services, group);
-    const options = { ...expected, restores: true, detach: call.query.detach };
+    const options = { ...expected, restores: true, detach: call.query.detach, trial };
     const restored = await store.groups.update(org_id, call.by, owner, sg_id, patch, options);
     const { group_name: name = '' } = patch;
     return withWarnings(store, org_id, restored, name === group.record.group_name ? {} : { named: { name, owner } });
@@ -94,7 +96,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const { group_name = '', group_description = '', ...rules } = readGroupBody(typed, services);
   const { inbound_rules = [], outbound_rules = [], ...application } = rules;
   const body = { group_name, group_description, inbound_rules, outbound_rules, ...application };
-  const recreated = await store.groups.recreate(org_id, call.by, owner, sg_id, body);
+  const recreated = await store.groups.recreate(org_id, call.by, owner, sg_id, body, { trial });
   return withWarnings(store, org_id, recreated, { named: { name: group_name, owner } });
 };
 

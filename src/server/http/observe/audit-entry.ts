@@ -4,8 +4,12 @@ import type { Principal } from '../../identity/authenticate.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
 import { addressOf, type RequestOrigin } from '../request/address.ts';
 
+type RequestCredential = Pick<AuditNote['credential'], 'id'> & {
+  readonly kind: Exclude<AuditNote['credential']['kind'], 'server'>;
+};
+
 /** What a request was made with, by its kind and, where it is ours, its id. */
-export function credentialOf(principal: Principal): AuditNote['credential'] {
+export function credentialOf(principal: Principal): RequestCredential {
   if (principal.kind === 'enrollment') return { kind: 'enrollment_key', id: principal.key_id };
   if (principal.token_id === undefined) return { kind: 'access_token' };
   if (principal.kind === 'user' && principal.by_session) return { kind: 'session', id: principal.token_id };

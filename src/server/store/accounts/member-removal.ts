@@ -24,6 +24,7 @@ import {
 } from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
+import { revertOfMember } from '../trials/trials.ts';
 import { auditRow, changeOf, insertAudit, type AuditChange } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
@@ -84,6 +85,7 @@ const lastOf = (rows: readonly Row[]): number | undefined =>
 export async function removeMember(context: Context, locked: Locked, removal: Removal): Promise<Removed> {
   const { tx, org } = locked;
   const { by, user } = removal;
+  await revertOfMember(context, locked, by, user);
   const kept = removal.keepDevices === true ? await keepDevices(context, locked, removal) : [];
   await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);

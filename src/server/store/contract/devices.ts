@@ -2,6 +2,7 @@
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import type { Actor } from './actor.ts';
+import type { NewTrial } from './change/trials.ts';
 import type { Expected, RevisionPage } from './page.ts';
 import type { AppliedGroup, DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Digest } from './tokens.ts';
@@ -29,6 +30,8 @@ export type DevicePatch = Partial<DeviceFields> & {
 };
 
 export interface UpdateDeviceOptions extends Expected {
+  /** The list is taken back unless somebody confirms it. Another list is refused before: `trial_pending`. */
+  readonly trial?: NewTrial | undefined;
   /** Also where new labels leave the device with no group, so that the default group applies to it (`would_open` otherwise). */
   readonly detach?: boolean | undefined;
 }

@@ -34,7 +34,8 @@ export type StoreProblem =
         | 'token'
         | 'enrollment_key'
         | 'webhook'
-        | 'change_set';
+        | 'change_set'
+        | 'trial';
     }
   /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
   | { readonly code: 'not_a_member' }
@@ -76,6 +77,12 @@ export type StoreProblem =
     }
   /** These policy tests, and so many more, would fail that do not fail now. */
   | { readonly code: 'policy_test_failed'; readonly tests: readonly FailingTest[]; readonly more: number }
+  /** The record is on trial: nothing else changes it until the trial ends. */
+  | { readonly code: 'trial_pending'; readonly trial?: string | undefined }
+  /** The trial is confirmed, reverted or expired, or its time is over. */
+  | { readonly code: 'trial_over'; readonly state: 'confirmed' | 'reverted' | 'expired' }
+  /** Devices that try the change would no longer. */
+  | { readonly code: 'not_wider' }
   /** It was asked for too often: try again after so many seconds. */
   | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */

@@ -2,6 +2,7 @@
 import type { GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from './actor.ts';
+import type { NewTrial } from './change/trials.ts';
 import type { Expected, RevisionPage } from './page.ts';
 import type { GroupRecord, Stored } from './records.ts';
 
@@ -26,6 +27,11 @@ export interface NewGroup {
 
 /** What may be changed of a group. */
 export type GroupPatch = Partial<Omit<NewGroup, 'guardrail'>>;
+
+/** A write that is taken back unless somebody confirms it. Nothing else changes the record before: `trial_pending`. */
+export interface AsTrial {
+  readonly trial?: NewTrial | undefined;
+}
 
 export interface SavedGroup extends Stored<GroupRecord> {
   /** Whether a guardrail of the organization forbids anything anywhere, as of the write: otherwise no rule can be void. */
@@ -55,7 +61,7 @@ export interface Groups {
     query?: { readonly reader: GroupReader },
   ): Promise<readonly Stored<GroupRecord>[]>;
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
-  create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup): Promise<SavedGroup>;
+  create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup, options?: AsTrial): Promise<SavedGroup>;
   /**
    * `not_found` unless the group belongs to `owner`. `would_open` where a device that has the group by label would have none, unless `detach`.
    * `restores`: the patch is what the group was once.
@@ -66,12 +72,19 @@ export interface Groups {
     owner: GroupOwner,
     id: GroupId,
     patch: GroupPatch,
-    options?: Expected & { readonly restores?: boolean; readonly detach?: boolean | undefined },
+    options?: Expected & AsTrial & { readonly restores?: boolean; readonly detach?: boolean | undefined },
   ): Promise<SavedGroup>;
   /**
    * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.
    */
-  recreate(org: OrganizationId, by: Actor, owner: GroupOwner, id: GroupId, group: NewGroup): Promise<SavedGroup>;
+  recreate(
+    org: OrganizationId,
+    by: Actor,
+    owner: GroupOwner,
+    id: GroupId,
+    group: NewGroup,
+    options?: AsTrial,
+  ): Promise<SavedGroup>;
   /**
    * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
    * device has it, those on all devices. At most a few sets.

@@ -6,13 +6,31 @@ import type {
   GroupId,
   OrganizationId,
   TokenId,
+  TrialId,
   UserId,
 } from '../../../policy/ids.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
-import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
+import type { GuardrailKind, ListBefore, Selector, StoredRule, Trial } from '../../../policy/rule.ts';
 
 /** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
 export type Timestamp = string;
+
+/** The trial of a record, and its fields before. */
+export interface RecordTrial<Before> extends Trial<Before> {
+  readonly id: TrialId;
+  readonly started_at: Timestamp;
+  /** Who started it. */
+  readonly by: UserId;
+}
+
+/** What a trial of a group may have changed. */
+export interface GroupBefore {
+  readonly group_name: string;
+  readonly group_description: string;
+  readonly inbound_rules: readonly StoredRule[];
+  readonly outbound_rules: readonly StoredRule[];
+  readonly applies_to: readonly Selector[];
+}
 
 export interface GroupRecord {
   readonly id: GroupId;
@@ -30,6 +48,8 @@ export interface GroupRecord {
   /** Absent when empty. */
   readonly inbound_rules?: readonly StoredRule[];
   readonly outbound_rules?: readonly StoredRule[];
+  /** Only while a change of it is being tried. */
+  readonly trial?: RecordTrial<GroupBefore>;
   readonly created_at: Timestamp;
   readonly updated_at: Timestamp;
   readonly revision: number;
@@ -63,6 +83,8 @@ export interface DeviceRecord extends Omit<DeviceFields, 'addresses' | 'labels'>
   readonly security_groups?: readonly GroupId[];
   /** Only while it is isolated. */
   readonly isolated?: IsolationRecord;
+  /** Only while a change of its list is being tried. */
+  readonly trial?: RecordTrial<ListBefore> & { readonly before: ListBefore };
   readonly created_at: Timestamp;
   readonly updated_at: Timestamp;
   readonly revision: number;
@@ -178,7 +200,7 @@ export interface AuditRecord {
   readonly user_id: UserId;
   readonly username: string;
   readonly credential: {
-    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token' | 'session';
+    readonly kind: 'user_token' | 'device_token' | 'enrollment_key' | 'access_token' | 'session' | 'server';
     readonly id?: string;
   };
   readonly address: string;

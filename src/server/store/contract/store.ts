@@ -20,6 +20,7 @@ import type { Broadcast, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { ChangeSets } from './change/change-sets.ts';
+import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
 import type { FleetSamples } from './fleet-samples.ts';
@@ -55,6 +56,7 @@ export interface Store {
   readonly broadcast: Broadcast;
   readonly history: History;
   readonly policyTests: PolicyTests;
+  readonly trials: Trials;
   readonly webhooks: Webhooks;
   readonly audit: Audit;
   /** The same lookups for batched callers, such as streams that reconnect. */

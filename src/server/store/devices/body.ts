@@ -11,6 +11,9 @@ const list = (name: string, value: string): string =>
 /** Omitted while the device is not isolated. */
 const isolation = (row: string): string => `CASE WHEN ${row}.isolated <> '' THEN ',"isolated":' || ${row}.isolated END`;
 
+/** The change of its list that is being tried, as it is kept. */
+const trial = (row: string): string => `CASE WHEN ${row}.trial IS NOT NULL THEN ',"trial":' || ${row}.trial END`;
+
 /** The body of a device, from a row under this alias. */
 export const deviceBody = (row: string): string =>
   `concat(${[
@@ -31,6 +34,7 @@ export const deviceBody = (row: string): string =>
     list('labels', `${row}.labels`),
     list('security_groups', `${row}.security_groups`),
     isolation(row),
+    trial(row),
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
   ].join(', ')})`;
@@ -48,4 +52,5 @@ export const identityBody = (row: string): string =>
     list('labels', `${row}.labels`),
     list('security_groups', `${row}.security_groups`),
     isolation(row),
+    trial(row),
   ].join(', ')})`;

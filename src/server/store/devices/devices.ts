@@ -25,9 +25,10 @@ import {
 } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
+import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { countDeviceRanges } from './ranges.ts';
-import { listApplied } from './applied-groups.ts';
+import { appliedOnTrial, findTried, listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
@@ -113,7 +114,11 @@ interface ListWrite {
   readonly list: readonly GroupId[];
   readonly oldList: readonly string[];
   readonly by: Actor;
+  readonly trial?: StartedTrial | undefined;
 }
+
+const sameList = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((id, index) => id === b[index]);
 
 /**
  * A write that gives a list: the same statement as without, with the list as one more value, between the groups that enter everyone's view
@@ -122,16 +127,25 @@ interface ListWrite {
 async function writeList(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { operation, item, user, list, oldList, by }: ListWrite,
+  { operation, item, user, list, oldList, by, trial }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
   const applied = { by: by.user_id, at: now(context) };
   const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
   const valid = checked?.problems.length === 0;
   if (valid) await enterView(locked, checked.entering, applied);
-  const device = reader(context)(await runOne(tx, org, operation, valid ? { ...item, security_groups: list } : item));
+  const asked = {
+    ...item,
+    security_groups: list,
+    ...(trial && { trial: trialText(trial, { security_groups: oldList }) }),
+  };
+  const device = reader(context)(await runOne(tx, org, operation, valid ? asked : item));
   if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
-  await tx.run(sql.relink, [[device.id], [JSON.stringify(list)]]);
+  const isTried = trial !== undefined && !sameList(list, oldList);
+  if (isTried) await keepTrial(locked, trial, { devices: [device.id], revision: device.revision });
+  // The groups before a trial stay with the device: it may need them again at any moment.
+  const held = isTried ? [...new Set([...list, ...oldList])] : list;
+  await tx.run(sql.relink, [[device.id], [JSON.stringify(held)]]);
   await checkRanges(context, locked, device.id);
   await leaveView(locked, checked.leaving, applied);
   return device;
@@ -241,6 +255,7 @@ export function devicesIn(context: Context): Devices {
 
     async update(org, by, id, patch, options = {}) {
       const list = patch.security_groups;
+      const trial = options.trial && startTrial(context, by, options.trial);
       const item = devicePatchItem(context, org, by, id, patch, options);
       if (list === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
@@ -265,7 +280,7 @@ export function devicesIn(context: Context): Devices {
         const counted = { ...item, most_ranges: null };
         const operation = patch.labels === undefined ? sql.updateDevice : sql.updateLabels;
         if (list !== undefined)
-          return writeList(context, { tx, org }, { operation, item: counted, user, list, oldList, by });
+          return writeList(context, { tx, org }, { operation, item: counted, user, list, oldList, by, trial });
         const device = read(await runOne(tx, org, operation, counted));
         await checkRanges(context, { tx, org }, id);
         return device;
@@ -304,6 +319,8 @@ export function devicesIn(context: Context): Devices {
     },
 
     async groups(org, id) {
+      const [tried] = await reads.run(findTried, [org, id]);
+      if (tried !== undefined) return appliedOnTrial(tried);
       const rows = await reads.run(listApplied, [org, id]);
       // A device has the default group where it has no other: without any there is no device.
       if (rows.length === 0) return refuse({ code: 'not_found', what: 'device' });

@@ -1,6 +1,6 @@
 /** Owns what a device's list of groups may hold (reference 8). */
 import type { GroupId } from '../../../policy/ids.ts';
-import type { GroupListProblem } from '../contract/errors.ts';
+import { refuse, type GroupListProblem } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import { listProblems } from '../contract/change/list-problems.ts';
 import type { Phase } from '../contract/phase.ts';
@@ -14,12 +14,15 @@ interface GroupRow {
   readonly is_applied: boolean;
   readonly guardrail: string | null;
   readonly ranges: number;
+  /** The trial by which the group exists at all; it may end at any moment, and the group with it. */
+  readonly made_by: string | null;
 }
 
 /** Values: organization, ids. */
 const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges,
+     CASE WHEN trial::json ->> 'before' IS NULL THEN trial::json ->> 'id' END AS made_by FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
 export interface CheckedList {
@@ -41,6 +44,10 @@ export async function checkList(
   }: { readonly user: string; readonly list: readonly GroupId[]; readonly oldList: readonly string[] },
 ): Promise<CheckedList> {
   const found = new Map((await tx.run(findGroups, [org, [...list, ...oldList]])).map((group) => [group.id, group]));
+  for (const id of list) {
+    const trial = oldList.includes(id) ? null : (found.get(id)?.made_by ?? null);
+    if (trial !== null) refuse({ code: 'trial_pending', trial });
+  }
   const problems = listProblems(list, { user, phase, find: (id) => found.get(id) });
   const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);
   if (ranges > quotas.device_ranges)

@@ -40,7 +40,7 @@ export const handOver = statement<{ id: string; revision: number }>(
   'hand_over_devices',
   `WITH moving AS MATERIALIZED (
      SELECT d.org_id, d.id, $3::uuid AS user_id, ${fieldsOf('d')}, ${remaining} AS security_groups,
-       ${remaining} <> d.security_groups AS identity_changed, d.created_at, $4::timestamptz AS updated_at, ${headVersion}
+       ${remaining} <> d.security_groups AS identity_changed, d.trial, d.created_at, $4::timestamptz AS updated_at, ${headVersion}
      FROM devices d WHERE d.org_id = $1 AND d.user_id = $2),
    ${takeRevisions('moving', 'ORDER BY moving.id')},
    new AS (

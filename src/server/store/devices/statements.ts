@@ -23,6 +23,7 @@ export interface DeviceRow extends BodyRow {
   readonly user_id: string;
   readonly public_key: string;
   readonly security_groups: string[];
+  readonly trial: string | null;
 }
 
 /** Values: organization, after this id, limit. */
@@ -46,7 +47,7 @@ export const devicesOfUser = statement<{ id: string }>(
 /** Values: organization, id. */
 export const getDevice = statement<DeviceRow>(
   'get_device',
-  `SELECT id, revision, body, user_id, public_key, security_groups FROM devices WHERE id = $2 AND ${inOrg('devices')}`,
+  `SELECT id, revision, body, user_id, public_key, security_groups, trial FROM devices WHERE id = $2 AND ${inOrg('devices')}`,
 );
 
 /** Values: organization, ids. */
@@ -62,6 +63,7 @@ const columns = [
   ...fieldColumns,
   'key_digest',
   'security_groups',
+  'trial',
   'created_at',
   'updated_at',
   'revision',
@@ -94,7 +96,7 @@ export const createDevice = singleStatement('create_device', {
     most: 'integer',
   },
   select: `h.org_id, n.id, n.user_id, ${fieldsOf('n')}, decode(n.key_digest, 'hex') AS key_digest,
-    coalesce(n.security_groups, '{}') AS security_groups, n.at AS created_at, n.at AS updated_at,
+    coalesce(n.security_groups, '{}') AS security_groups, NULL::text AS trial, n.at AS created_at, n.at AS updated_at,
     n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   adds: 'devices',
   owned: { whose: 'n.user_id' },
@@ -129,13 +131,17 @@ const patchedList = 'coalesce(n.security_groups, d.security_groups)';
 const same = `(${patched.join(', ')}, ${patchedList}) IS NOT DISTINCT FROM (${fieldsOf('d')}, d.security_groups)`;
 const isChanged = (...names: readonly string[]): string =>
   `(${names.map((name) => patchedOf(name)).join(', ')}) IS DISTINCT FROM (${names.map((name) => `d.${name}`).join(', ')})`;
-const written = [...fieldColumns, 'key_digest', 'security_groups', 'updated_at', 'revision'];
+const written = [...fieldColumns, 'key_digest', 'security_groups', 'trial', 'updated_at', 'revision'];
 
 interface Identity {
   /** What the audit tells of a row that was written. */
   readonly changes: SingleStatementChanges;
   /** Further values, as those of the operation. */
   readonly columns?: Readonly<Record<string, string>>;
+  /** A trial that a write starts, or the one that is pending. */
+  readonly trial: string;
+  /** Before anything else that the record may refuse. */
+  readonly pending: string;
   /** Whether what a row asks for changes its identity, as a column of `n`. */
   readonly flag: string;
   readonly refusals: string;
@@ -162,11 +168,11 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
       ...identity.columns,
     },
     select: `h.org_id, n.id, d.user_id, ${patchedFields}, coalesce(decode(n.key_digest, 'hex'), d.key_digest) AS key_digest,
-    ${patchedList} AS security_groups, d.created_at, n.at AS updated_at ${identity.flag}`,
+    ${patchedList} AS security_groups, ${identity.trial} AS trial, d.created_at, n.at AS updated_at ${identity.flag}`,
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
-    WHEN ${same} THEN 'unchanged' ${refuseNewerDevice({ body: 'd.body', written: deviceBody('d') })} ${identity.refusals} ${identity.keyRefusal}`,
+    ${identity.pending} WHEN ${same} THEN 'unchanged' ${refuseNewerDevice({ body: 'd.body', written: deviceBody('d') })} ${identity.refusals} ${identity.keyRefusal}`,
     ...(identity.changesVerdicts !== undefined && { changesVerdicts: identity.changesVerdicts }),
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
@@ -185,6 +191,8 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
     before: `CASE WHEN audit_credential <> 'device_token' THEN old_body || '}' END`,
     after: `CASE WHEN audit_credential <> 'device_token' THEN body || '}' END`,
   },
+  trial: 'd.trial',
+  pending: '',
   flag: '',
   refusals: '',
   keyRefusal: '',
@@ -196,6 +204,9 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
 const identityUpdate: Identity = {
   // What the history keeps is not kept twice.
   changes: { before: `old_body || '}'`, after: `CASE WHEN NOT policy_changed THEN body || '}' END` },
+  columns: { trial: 'text' },
+  trial: 'coalesce(n.trial, d.trial)',
+  pending: `WHEN d.trial IS NOT NULL AND n.security_groups IS NOT NULL THEN 'trial_pending'`,
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
   refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN ${isChanged('isolated')} AND ${isNoOwner} THEN 'forbidden'
@@ -215,7 +226,7 @@ export const updateDevice = deviceUpdate('update_device', identityUpdate);
  */
 export const updateLabels = deviceUpdate('update_labels', {
   ...identityUpdate,
-  columns: { most_ranges: 'integer', detach: 'boolean' },
+  columns: { ...identityUpdate.columns, most_ranges: 'integer', detach: 'boolean' },
   refusals: `${identityUpdate.refusals}
     WHEN n.detach IS NOT TRUE AND ${isChanged('labels')} AND ${opensByLabels({ oldLabels: 'd.labels', newLabels: patchedOf('labels'), newList: patchedList })} THEN 'would_open'
     WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,

@@ -14,6 +14,7 @@ export const groupBody = (row: string): string =>
     `CASE WHEN ${row}.guardrail IS NOT NULL THEN ',"guardrail":"' || ${row}.guardrail || '"' END`,
     `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
     `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
+    `CASE WHEN ${row}.trial IS NOT NULL THEN ',"trial":' || ${row}.trial END`,
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
   ].join(', ')})`;

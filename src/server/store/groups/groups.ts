@@ -6,7 +6,6 @@ import {
   type GroupId,
   type OrganizationId,
 } from '../../../policy/ids.ts';
-import type { StoredRule } from '../../../policy/rule.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
@@ -19,10 +18,19 @@ import type { Context } from '../write/context.ts';
 import { readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
+import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
-import { devicesIn, groupPatchItem, newGroupItem, rangesIn, refuseApplication } from './items.ts';
+import {
+  devicesIn,
+  fieldsBefore,
+  groupPatchItem,
+  newGroupItem,
+  rangesIn,
+  refuseApplication,
+  rulesIn,
+} from './items.ts';
 import { refuseLeftBySelectors } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
 import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
@@ -85,6 +93,11 @@ interface Removal {
   readonly options: Expected & { readonly detach?: boolean | undefined };
 }
 
+/** Nothing but the end of its trial changes a record on trial. */
+function refuseOnTrial(trial: string | null): void {
+  if (trial !== null) refuse({ code: 'trial_pending', trial: (JSON.parse(trial) as { readonly id: string }).id });
+}
+
 /** In a transaction that has judged the right. */
 export async function removeGroup(
   context: Context,
@@ -97,7 +110,10 @@ export async function removeGroup(
     return refuse({ code: 'not_found', what: 'group' });
   if (options.if_match !== undefined && options.if_match !== group.revision)
     return refuse({ code: 'precondition_failed', revision: group.revision });
+  refuseOnTrial(group.trial);
   const holders = await tx.run(sql.findHolders, [id]);
+  // Also one that had the group before a trial of its list: the end of the trial brings it back.
+  for (const { trial } of holders) refuseOnTrial(trial);
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
   const byLabel = group.guardrail === null ? await tx.run(findByLabel, [org, id]) : [];
@@ -140,10 +156,17 @@ const readWritten = (row: SingleStatementRow | undefined, { quotas }: Pick<Conte
     ? refuse({ code: 'unexpected' })
     : Object.assign(readRow<GroupRecord>(row, 'group', quotas), { mayBeVoid: row.told === true });
 
-async function createNamed(context: Context, locked: Pick<Locked, 'tx' | 'org'>, item: Item): Promise<SavedGroup> {
+async function createNamed(
+  context: Context,
+  locked: Pick<Locked, 'tx' | 'org'>,
+  item: Item,
+  trial?: StartedTrial,
+): Promise<SavedGroup> {
   const { quotas } = context;
-  const made = readWritten(await runOne(locked.tx, locked.org, sql.createGroupSelectors, item), context);
+  const asked = trial === undefined ? item : { ...item, trial: trialText(trial, null) };
+  const made = readWritten(await runOne(locked.tx, locked.org, sql.createGroupSelectors, asked), context);
   await checkDevices(locked, made.id, quotas.device_ranges);
+  if (trial !== undefined) await keepTrial(locked, trial, { groups: [made.id], revision: made.revision });
   return made;
 }
 
@@ -155,25 +178,30 @@ interface NamedUpdate {
   readonly patch: GroupPatch;
   /** Also where devices are left with the default group. */
   readonly detach: boolean;
+  readonly trial: StartedTrial | undefined;
 }
 
-/** An update that names devices, or changes which devices have the group. */
+/** An update that names devices, changes which devices have the group, or is a trial. */
 async function updateNamed(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { id, item, named, patch, detach }: NamedUpdate,
+  { id, item, named, patch, detach, trial }: NamedUpdate,
 ): Promise<SavedGroup> {
   const { tx, org } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
   if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
     return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
-  const before = (text: string): readonly StoredRule[] => JSON.parse(text) as readonly StoredRule[];
   await checkPeers(
     locked,
     named,
-    old === undefined ? named : devicesIn(before(old.inbound_rules), before(old.outbound_rules)),
+    old === undefined ? named : devicesIn(rulesIn(old.inbound_rules), rulesIn(old.outbound_rules)),
   );
-  const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, item), context);
+  const asked =
+    trial === undefined || old === undefined ? item : { ...item, trial: trialText(trial, fieldsBefore(old)) };
+  const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, asked), context);
+  // What changes nothing is no trial.
+  if (trial !== undefined && group.revision !== old?.revision)
+    await keepTrial(locked, trial, { groups: [id], revision: group.revision });
   await checkDevices(locked, id, context.quotas.device_ranges);
   // A guardrail does not replace the default group: without it no device opens.
   if (patch.applies_to !== undefined && old?.guardrail === null && !detach)
@@ -208,9 +236,10 @@ export function groupsIn(context: Context): Groups {
       return rows.map((row) => stored<GroupRecord>(row));
     },
 
-    async create(org, by, owner, group) {
+    async create(org, by, owner, group, options = {}) {
       const item = newGroupItem(context, by, owner, context.newId(), group);
-      if (!namesDevices(group))
+      const trial = options.trial && startTrial(context, by, options.trial);
+      if (!namesDevices(group) && trial === undefined)
         return writer.write(org, {
           kind: 'single-statement',
           operation: sql.createGroup,
@@ -223,16 +252,17 @@ export function groupsIn(context: Context): Groups {
         org,
         transactionWrite(context, by, async (tx) => {
           await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
-          return createNamed(context, { tx, org }, item);
+          return createNamed(context, { tx, org }, item, trial);
         }),
       );
     },
 
-    async recreate(org, by, owner, id, group) {
+    async recreate(org, by, owner, id, group, options = {}) {
       const item = newGroupItem(context, by, owner, id, group);
+      const trial = options.trial && startTrial(context, by, options.trial);
       const write = transactionWrite(context, by, async (tx) => {
         if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
-        return createNamed(context, { tx, org }, item);
+        return createNamed(context, { tx, org }, item, trial);
       });
       return writer.write(org, write);
     },
@@ -241,12 +271,13 @@ export function groupsIn(context: Context): Groups {
       refuseApplication(context, owner, patch);
       const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
-      if (named.size > 0 || patch.applies_to !== undefined) {
+      const trial = options.trial && startTrial(context, by, options.trial);
+      if (named.size > 0 || patch.applies_to !== undefined || trial !== undefined) {
         // Of a state that stood, a device that is gone is named by it still, and matches nobody.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
         const write = transactionWrite(context, by, (tx) =>
-          updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach }),
+          updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach, trial }),
         );
         return writer.write(org, write);
       }

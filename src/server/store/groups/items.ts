@@ -4,6 +4,7 @@ import type { GroupId } from '../../../policy/ids.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
+import type { GroupBefore } from '../contract/records.ts';
 import type { GroupOwner, GroupPatch, NewGroup } from '../contract/groups.ts';
 import { singleStatementItem } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
@@ -12,7 +13,7 @@ import { now } from '../write/stamp.ts';
 
 const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
 /** A peer counts as a range: what it stands for is the fleet's, and the agent keeps it apart. */
-const countNamed = (rules: readonly StoredRule[]): number =>
+export const countNamed = (rules: readonly StoredRule[]): number =>
   countRanges(rules) + rules.reduce((sum, { peers = [] }) => sum + peers.length, 0);
 const selectorsText = (selectors: readonly Selector[]): string => JSON.stringify(selectors);
 
@@ -94,3 +95,18 @@ export function groupPatchItem(context: Context, by: Actor, { owner, id, patch, 
   };
   return asItem(id, asked, singleStatementItem(context, by));
 }
+
+export const rulesIn = (text: string): readonly StoredRule[] => JSON.parse(text) as readonly StoredRule[];
+
+/** The columns of a group that a trial brings back. */
+type OldGroup = Pick<GroupBefore, 'group_name' | 'group_description'> &
+  Readonly<Record<'inbound_rules' | 'outbound_rules' | 'applies_to', string>>;
+
+/** What a group is before a change that is being tried. */
+export const fieldsBefore = ({ group_name, group_description, ...rules }: OldGroup): GroupBefore => ({
+  group_name,
+  group_description,
+  inbound_rules: rulesIn(rules.inbound_rules),
+  outbound_rules: rulesIn(rules.outbound_rules),
+  applies_to: JSON.parse(rules.applies_to) as readonly Selector[],
+});

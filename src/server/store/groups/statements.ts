@@ -65,7 +65,7 @@ const keep = (asked: typeof bySingleInsert | typeof bySingleUpdate): string => `
   kept AS (${keepStates({ ...asked, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
-  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, inbound_ranges, outbound_ranges, created_at, updated_at, revision';
+  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, inbound_ranges, outbound_ranges, trial, created_at, updated_at, revision';
 
 const texts = {
   group_name: 'text',
@@ -89,13 +89,14 @@ const groupCreation = (name: string, selectors = ''): SingleStatementOperation =
       ...texts,
       guardrail: 'text',
       ...ranges,
+      trial: 'text',
       at: 'timestamptz',
       actor: 'uuid',
       most: 'integer',
     },
     adds: 'groups',
     select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
-    n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.at AS created_at, n.at AS updated_at`,
+    n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.trial, n.at AS created_at, n.at AS updated_at`,
     owned: { whose: 'n.user_id' },
     refusal: `WHEN n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
@@ -132,20 +133,22 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Singl
       ...texts,
       ...ranges,
       most_device_ranges: 'integer',
+      trial: 'text',
       at: 'timestamptz',
       actor: 'uuid',
     },
     select: `h.org_id, n.id, g.user_id, g.is_default, g.is_applied, g.left_at, g.guardrail,
     ${textColumns.map((column, index) => `${patched[index]} AS ${column}`).join(', ')}, coalesce(n.inbound_ranges, g.inbound_ranges) AS inbound_ranges, coalesce(n.outbound_ranges, g.outbound_ranges) AS outbound_ranges,
-    g.created_at, n.at AS updated_at`,
+    n.trial, g.created_at, n.at AS updated_at`,
     from: `LEFT JOIN security_groups g ON g.id = n.id AND ${inOrg('g')}`,
     owned: { whose: 'g.user_id', missing: `g.id IS NULL OR coalesce(g.user_id::text, '') <> n.owner` },
     refusal: `WHEN g.revision <> n.expected THEN 'precondition_failed'
+    WHEN g.trial IS NOT NULL THEN 'trial_pending'
     WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged'
     ${refuseNewerGroup({ body: 'g.body', written: groupBody('g') })} ${rangeRefusals}`,
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
-      inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
+      inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, trial = n.trial, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}
     FROM numbered n WHERE g.id = n.id RETURNING g.*, ${askedColumns})`,
     log: log('change', 'new'),
     changesVerdicts: `(${verdictColumns.map((column) => patched[textColumns.indexOf(column)]).join(', ')}) <> (${verdictColumns.map((column) => `g.${column}`).join(', ')})`,
@@ -184,15 +187,18 @@ export const findGroup = statement<{
   inbound_rules: string;
   outbound_rules: string;
   applies_to: string;
+  group_name: string;
+  group_description: string;
+  trial: string | null;
 }>(
   'find_group',
-  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
+  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to, group_name, group_description, trial FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
 /** In a transaction. Values: group. */
-export const findHolders = statement<{ id: string; hostname: string; security_groups: string[] }>(
+export const findHolders = statement<{ id: string; hostname: string; security_groups: string[]; trial: string | null }>(
   'find_holders',
-  `SELECT d.id, d.hostname, d.security_groups FROM device_groups g JOIN devices d ON d.id = g.device_id WHERE g.group_id = $1 ORDER BY d.id`,
+  `SELECT d.id, d.hostname, d.security_groups, d.trial FROM device_groups g JOIN devices d ON d.id = g.device_id WHERE g.group_id = $1 ORDER BY d.id`,
 );
 
 /** In a transaction: keys that still admit devices with this group. Values: organization, group, now. */

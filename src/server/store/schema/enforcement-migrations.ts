@@ -237,4 +237,31 @@ export const enforcementMigrations: readonly Migration[] = [
       ALTER TABLE heads ADD COLUMN has_tests boolean NOT NULL DEFAULT false;
     `,
   },
+  {
+    version: 32,
+    title: 'trials: changes that end by themselves unless somebody confirms them',
+    sql: `
+      -- As the record shows it, with the fields as they were before. NULL: no change of the record is being tried.
+      ALTER TABLE security_groups ADD COLUMN trial text;
+      ALTER TABLE devices ADD COLUMN trial text;
+
+      CREATE TABLE trials (
+        id uuid PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        state text NOT NULL CHECK (state IN ('pending', 'confirmed', 'reverted', 'expired')),
+        started_at timestamptz NOT NULL,
+        ends_at timestamptz NOT NULL,
+        user_id uuid NOT NULL,
+        -- A JSON array of selectors; NULL: all devices.
+        scope text,
+        groups uuid[] NOT NULL,
+        devices uuid[] NOT NULL,
+        revision bigint NOT NULL,
+        ended_at timestamptz,
+        ended_by uuid
+      );
+      CREATE INDEX trials_due ON trials (ends_at) WHERE state = 'pending';
+      CREATE INDEX trials_list ON trials (org_id, id);
+    `,
+  },
 ];

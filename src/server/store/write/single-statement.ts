@@ -11,7 +11,7 @@ import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
-import type { DeviceRecord, Stored } from '../contract/records.ts';
+import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
@@ -38,6 +38,7 @@ export interface SingleStatementRow extends LoggedRow {
     | 'public_key_taken'
     | 'too_many_device_ranges'
     | 'too_many_ranges'
+    | 'trial_pending'
     | 'unchanged'
     | 'would_open'
     | null;
@@ -263,6 +264,10 @@ export function readRow<T>(row: SingleStatementRow, what: 'device' | 'group', qu
     }
     case 'newer_record':
       throw new StoreError({ code: 'newer_record', what });
+    case 'trial_pending': {
+      const { trial } = JSON.parse(withRevision(body ?? '', standing ?? 0)) as DeviceRecord | GroupRecord;
+      throw new StoreError({ code: 'trial_pending', trial: trial?.id });
+    }
     case 'credential_ended':
     case 'forbidden':
     case 'not_a_member':

@@ -1,0 +1,43 @@
+/** Owns the rows of the table of operations that are about trials (reference 4.15). */
+import { PageQuery } from '../list.ts';
+import type { Row } from '../operation-row.ts';
+import { Trial, UpdateTrial } from './trials.ts';
+
+export const trialRows = {
+  listTrials: {
+    effect: 'read',
+    tag: 'security groups',
+    summary: 'List the changes that are being tried, and how their devices are',
+    query: PageQuery,
+    answer: Trial,
+  },
+  readTrial: {
+    effect: 'read',
+    tag: 'security groups',
+    summary: 'Read a trial, also one that is over',
+    answer: Trial,
+  },
+  widenTrial: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Let more devices try a change',
+    body: UpdateTrial,
+    bodyReader: 'handler',
+    answer: Trial,
+    fails: ['trial_over'],
+  },
+  confirmTrial: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Keep a change that is being tried',
+    answer: Trial,
+    fails: ['trial_over'],
+  },
+  revertTrial: {
+    effect: 'write',
+    tag: 'security groups',
+    summary: 'Take a change back that is being tried',
+    answer: Trial,
+    fails: ['trial_over'],
+  },
+} as const satisfies Readonly<Record<string, Row>>;

@@ -1,0 +1,77 @@
+/** Owns the end of trials in time: every server looks which trials end next, and the first that is there reverts each of them. */
+import type { DueTrial, Trials } from '../store/contract/change/trials.ts';
+
+export interface TrialServiceOptions {
+  readonly trials: Pick<Trials, 'next' | 'expire'>;
+  readonly clock: () => number;
+  /** Trials last ten seconds or longer, so that every server learns of each before it ends. */
+  readonly lookEveryMs?: number | undefined;
+  readonly onWarning: (message: string, cause: unknown) => void;
+}
+
+const defaultLookEveryMs = 4_000;
+/** Trials that one look learns of; those that end later are seen by a later look. */
+const mostNext = 256;
+/** While a trial could not be reverted. */
+const retryMs = 500;
+
+/**
+ * Looks again and again, and sleeps until the next trial ends where that is earlier. The transaction decides whether a trial is still
+ * pending, so that several servers, and a person who confirms at the same moment, do not disturb each other.
+ */
+export class TrialService {
+  readonly #options: TrialServiceOptions;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #looking: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(options: TrialServiceOptions) {
+    this.#options = options;
+    this.#sleep(0);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  #sleep(ms: number): void {
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#lookAndSleep();
+    }, ms).unref();
+  }
+
+  async #lookAndSleep(): Promise<void> {
+    this.#sleep(await this.#look());
+  }
+
+  /** Gives back for how long there is nothing to do. */
+  async #look(): Promise<number> {
+    const { trials, clock, onWarning, lookEveryMs = defaultLookEveryMs } = this.#options;
+    try {
+      const known = await trials.next(mostNext);
+      let wait = lookEveryMs;
+      for (const trial of known) {
+        const left = trial.at - clock();
+        if (left > 0) return Math.min(wait, left);
+        if (!(await this.#expire(trial))) wait = retryMs;
+      }
+      return wait;
+    } catch (cause) {
+      onWarning('cannot look for trials that end', cause);
+      return lookEveryMs;
+    }
+  }
+
+  async #expire(trial: DueTrial): Promise<boolean> {
+    try {
+      await this.#options.trials.expire(trial);
+      return true;
+    } catch (cause) {
+      this.#options.onWarning(`cannot revert the trial ${trial.id}, whose time is over`, cause);
+      return false;
+    }
+  }
+}

@@ -1,0 +1,124 @@
+/** Proves trials against the real server: in force at once, on some devices or all, and taken back unless somebody confirms (reference 4.15). */
+import { expect, test } from 'vitest';
+import { eventually } from '../lib/eventually.ts';
+import type { Api, Json } from '../lib/http.ts';
+import { newPlace, startTestServer } from '../lib/server.ts';
+import { useServer } from '../lib/stage.ts';
+
+let later = 0;
+const clock = (): number => Date.now() + later;
+const stage = useServer(() => ({ clock }));
+const tcp = (port: number) => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
+
+let serial = 0;
+const device = (api: Api, base: string, more: object = {}): Promise<Json> =>
+  api.expect(201, 'POST', `${base}/devices`, { public_key: `t${(serial += 1)}`, ...more });
+const groupsOn = async (api: Api, base: string, { id }: Json): Promise<string[]> =>
+  (await api.expect(200, 'GET', `${base}/devices/${id}/groups`)).map((one: Json) => `${one.by} ${one.group_id}`);
+
+test('a trial with a scope concerns the devices in it, until it is widened and confirmed', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const rules = { inbound_rules: [tcp(22)] };
+  const group = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'db', ...rules });
+  const address = (n: number): object => ({ tunnel_ip: `100.64.0.${n}`, security_groups: [group.id] });
+  const canary = await device(api, base, { ...address(1), labels: ['canary', 'edge'] });
+  const other = await device(api, base, { ...address(2), labels: ['edge'] });
+  const path = `${base}/security_groups/${group.id}`;
+  const query = '?confirm_within=60&scope=label:canary,label:gate%2Bprod';
+  const tried = await api.expect(200, 'PATCH', `${path}${query}`, { inbound_rules: [tcp(80)] });
+  const { trial } = tried;
+  expect(trial).toMatchObject({
+    by: owner.id,
+    scope: [{ labels: ['canary'] }, { labels: ['gate', 'prod'] }],
+    before: { group_name: 'db', ...rules, outbound_rules: [], applies_to: [] },
+  });
+  expect(Date.parse(trial.ends_at) - Date.parse(trial.started_at)).toBe(60_000);
+  const verdict = async (to: Json, port: number): Promise<string> =>
+    (await api.expect(200, 'GET', `${base}/explain?from=100.64.9.9&to=${to.id}&port=${port}`)).verdict;
+  expect([await verdict(canary, 80), await verdict(canary, 22)]).toEqual(['allowed', 'refused']);
+  expect([await verdict(other, 80), await verdict(other, 22)]).toEqual(['refused', 'allowed']);
+  const pending = await api.status('PATCH', path, { body: { group_name: 'x' } });
+  const deleted = await api.status('DELETE', `${path}?detach=true`);
+  const set = await api.status('POST', `${base}/changes`, {
+    body: { security_groups: [{ id: group.id, group_name: 'y' }] },
+  });
+  expect([pending, deleted, set]).toEqual([409, 409, 409]);
+  expect(await api.expect(409, 'PATCH', path, { group_name: 'x' })).toMatchObject({
+    code: 'trial_pending',
+    trial_id: trial.id,
+  });
+
+  const one = `${base}/trials/${trial.id}`;
+  expect(await api.expect(200, 'GET', `${base}/trials`)).toMatchObject([
+    {
+      id: trial.id,
+      state: 'pending',
+      security_groups: [group.id],
+      enforcement: { devices: 1, never_seen: 1, trouble: [] },
+    },
+  ]);
+  const narrower = await api.expect(422, 'PATCH', one, { scope: [{ labels: ['canary', 'eu'] }] });
+  expect(narrower.errors).toMatchObject([{ pointer: '/scope', code: 'not_wider' }]);
+  await api.expect(200, 'PATCH', one, { scope: 'label:canary,label:edge,label:gate' });
+  expect([await verdict(other, 80), await verdict(other, 22)]).toEqual(['allowed', 'refused']);
+  expect(await api.expect(200, 'POST', `${one}/confirm`)).toMatchObject({ state: 'confirmed', ended_by: owner.id });
+  expect(await api.expect(409, 'POST', `${one}/revert`)).toMatchObject({ code: 'trial_over' });
+  const after = await api.expect(200, 'GET', path);
+  expect([after.trial, after.inbound_rules[0].from_port]).toEqual([undefined, 80]);
+  const audit: Json[] = await api.expect(200, 'GET', `${base}/audit`);
+  expect(audit.slice(0, 2).map(({ operation, subject_id }) => [operation, subject_id])).toEqual([
+    ['confirmTrial', trial.id],
+    ['widenTrial', trial.id],
+  ]);
+});
+
+test('a group that is tried by label applies in scope only, and the end by time is the work of any server', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const rest = await api.expect(200, 'GET', `${base}/security_groups`);
+  const [canary, other] = [
+    await device(api, base, { labels: ['a', 'canary'] }),
+    await device(api, base, { labels: ['a'] }),
+  ];
+  const asked = { group_name: 'a', applies_to: [{ labels: ['a'] }] };
+  const made = await api.expect(201, 'POST', `${base}/security_groups?confirm_within=10&scope=label:canary`, asked);
+  expect(made.trial.before).toBeNull();
+  expect(await groupsOn(api, base, canary)).toEqual([`label ${made.id}`]);
+  expect(await groupsOn(api, base, other)).toEqual([`default ${rest[0].id}`]);
+  const list = await api.expect(200, 'PATCH', `${base}/devices/${other.id}?confirm_within=10`, { security_groups: [] });
+  expect(list).not.toHaveProperty('trial');
+
+  // The server that made it looks at its clock every few seconds; another one that starts now reverts it at once.
+  later += 10_000;
+  const second = await startTestServer(stage.postgres, { url: stage.server.databaseUrl, clock });
+  try {
+    await eventually(
+      'the group is gone',
+      async () => (await api.status('GET', `${base}/security_groups/${made.id}`)) === 404,
+    );
+  } finally {
+    await second.close();
+  }
+  expect(await api.expect(200, 'GET', `${base}/trials/${made.trial.id}`)).toMatchObject({ state: 'expired' });
+  expect(await groupsOn(api, base, canary)).toEqual([`default ${rest[0].id}`]);
+  const [entry] = await api.expect(200, 'GET', `${base}/audit`);
+  expect(entry).toMatchObject({ operation: 'expireTrial', user_id: owner.id, credential: { kind: 'server' } });
+});
+
+test('what cannot be tried is refused with its place', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const one = await device(api, base);
+  const create = `${base}/security_groups`;
+  const rows: readonly (readonly [string, string, object, string, string])[] = [
+    ['POST', `${create}?confirm_within=9`, { group_name: 'x' }, '/confirm_within', 'out_of_range'],
+    ['POST', `${create}?confirm_within=86401`, { group_name: 'x' }, '/confirm_within', 'out_of_range'],
+    ['POST', `${create}?scope=label:a`, { group_name: 'x' }, '/scope', 'needs_confirm_within'],
+    ['POST', `${create}?confirm_within=10&scope=canary`, { group_name: 'x' }, '/scope', 'not_a_selector'],
+    ['PATCH', `${base}/devices/${one.id}?confirm_within=10`, { hostname: 'x' }, '/hostname', 'list_only'],
+  ];
+  for (const [method, path, body, pointer, code] of rows)
+    expect((await api.expect(422, method, path, body)).errors, path).toMatchObject([{ pointer, code }]);
+  expect(await api.expect(200, 'GET', `${base}/trials`)).toEqual([]);
+});
