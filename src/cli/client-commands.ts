@@ -8,6 +8,7 @@ import { addDoctorCommand } from './doctor/command.ts';
 import { addGroupCommands } from './group/command.ts';
 import { addDeviceHistoryCommands, addGroupHistoryCommands, addLogCommand } from './history/command.ts';
 import { addKeyCommands } from './key/command.ts';
+import { addLabelCommands, addUndoCommand } from './label/command.ts';
 import { addMemberCommands } from './member/command.ts';
 import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
@@ -38,6 +39,8 @@ export const clientFamilies: readonly Family[] = [
   { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
+  { words: ['label'], add: addLabelCommands },
+  { words: ['undo'], add: addUndoCommand },
   { words: ['webhook'], add: addWebhookCommands },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },

@@ -30,7 +30,13 @@ interface Row {
 
 /** Stands for the organization's revision at the moment of the command. */
 const headWord = '(head)';
+/** Stands for the newest change set. */
+const changeWord = '(change)';
 async function withHead(args: readonly string[]): Promise<readonly string[]> {
+  if (args.includes(changeWord)) {
+    const [entry] = await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/audit?limit=1`);
+    return args.map((arg) => (arg === changeWord ? String(entry.change_id) : arg));
+  }
   if (!args.includes(headWord)) return args;
   const { revision } = await stage.place.owner.api.expect(200, 'GET', stage.place.base);
   return args.map((arg) => (arg === headWord ? String(revision) : arg));
@@ -86,6 +92,9 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'device label set', args: [`host-${tag}`, 'app', 'old'], shows: /app/, data: true },
   { path: 'device label add', args: [`host-${tag}`, 'prod'], shows: /prod/, data: true },
   { path: 'device label remove', args: [`host-${tag}`, 'old'], shows: /app/, data: true },
+  { path: 'label list', shows: /app/, data: true },
+  { path: 'label rename', args: ['prod', 'live'], asks: true, shows: /prod/ },
+  { path: 'undo', args: [changeWord], asks: true, shows: /Undid/ },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device status', shows: /never seen|never_seen/, data: true },

@@ -1,0 +1,51 @@
+/** Owns the commands about labels: where each is used, and renaming one everywhere. */
+import { Option, type Command } from 'commander';
+import { addNoun, commandsOf, detachOption } from '../command-line/client-command.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+export function addLabelCommands(program: Command): void {
+  const label = addNoun(program, 'label', 'labels of devices, and where groups use them');
+  addCommand(
+    label,
+    {
+      usage: 'list',
+      summary: 'list labels with the devices, groups, rules and enrollment keys that use them',
+      examples: ['ringfence label list'],
+    },
+    (run, session) => run.list(session),
+  );
+  addCommand(
+    label,
+    {
+      usage: 'rename <old> <new>',
+      summary: 'rename a label on devices, in rules and in the selectors of groups, in one change (owners only)',
+      about:
+        'Every device switches at once, and no connection that is allowed before and after is reset. ' +
+        'Enrollment keys and policy tests keep the old label: the command names the keys.',
+      destructive: true,
+      policy: true,
+      examples: ['ringfence label rename db database', 'ringfence label rename db database --yes --wait'],
+    },
+    (run, session, { args: [from = '', to = ''] }) => run.rename(session, from, to),
+  );
+}
+
+export function addUndoCommand(program: Command): void {
+  addCommand<{ readonly force?: boolean; readonly detach?: boolean }>(
+    program,
+    {
+      usage: 'undo <change>',
+      summary: 'undo a change of several records as one, by its change id',
+      about: 'If a record has changed since, the command names it and changes nothing, unless you use --force.',
+      destructive: true,
+      policy: true,
+      options: [
+        new Option('--force', 'also overwrite later changes of the same fields, and leave out what cannot come back'),
+        detachOption(),
+      ],
+      examples: ['ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
+    },
+    (run, session, { args: [change = ''], options }) => run.undo(session, change, options),
+  );
+}

@@ -1,0 +1,140 @@
+/** Owns what the label commands do, and the way back from a change of several records. */
+import type { SecurityGroup } from '../../api/group.ts';
+import { limits } from '../../api/limits.ts';
+import type { WrittenChangeSet } from '../../api/change/change-set.ts';
+import { parseLabel } from '../../policy/label.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { allDevices } from '../lookup/device.ts';
+import { allGroups } from '../lookup/group.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
+import type { Session } from '../session/session.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+
+type Labelled = object & { readonly labels?: readonly string[] };
+
+const labelsIn = (entries: readonly Labelled[] = []): readonly string[] => entries.flatMap(({ labels = [] }) => labels);
+
+const rulesOf = ({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): readonly StoredRule[] => [
+  ...inbound_rules,
+  ...outbound_rules,
+];
+
+interface LabelUse {
+  readonly label: string;
+  devices: number;
+  groups: number;
+  rules: number;
+  keys: number;
+}
+
+export async function list(session: Session): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const uses = new Map<string, LabelUse>();
+  const count = (labels: readonly string[], what: Exclude<keyof LabelUse, 'label'>): void => {
+    for (const label of new Set(labels)) {
+      const use = uses.get(label) ?? { label, devices: 0, groups: 0, rules: 0, keys: 0 };
+      use[what] += 1;
+      uses.set(label, use);
+    }
+  };
+  for (const { labels = [] } of await allDevices(session)) count(labels, 'devices');
+  for (const group of await allGroups(session)) {
+    count(labelsIn(group.applies_to), 'groups');
+    for (const { peers } of rulesOf(group)) count(labelsIn(peers), 'rules');
+  }
+  for (const { labels = [] } of await client.enrollmentKeys.list(organization)) count(labels, 'keys');
+  const rows = [...uses.values()].toSorted((a, b) => (a.label < b.label ? -1 : 1));
+  await session.printList(
+    rows.map((use) => ({ ...use, id: use.label })),
+    {
+      columns: () => [
+        { head: 'LABEL', text: ({ label }) => label },
+        { head: 'DEVICES', text: ({ devices }) => String(devices), align: 'right' },
+        { head: 'APPLIES GROUPS', text: ({ groups }) => String(groups), align: 'right' },
+        { head: 'RULES', text: ({ rules }) => String(rules), align: 'right' },
+        { head: 'KEYS', text: ({ keys }) => String(keys), align: 'right' },
+      ],
+    },
+  );
+}
+
+/** A list of labels, or of entries with labels, in which one has another name; entries that become equal are one. */
+function renamer(from: string, to: string) {
+  const labels = (given: readonly string[]): string[] => [...new Set(given.map((one) => (one === from ? to : one)))];
+  const entries = <Entry extends object>(given: readonly Entry[]): Entry[] => {
+    const renamed = given.map((entry) => {
+      const { labels: old } = entry as Labelled;
+      return old === undefined ? entry : { ...entry, labels: labels(old) };
+    });
+    return [...new Map(renamed.map((entry) => [JSON.stringify(entry), entry])).values()];
+  };
+  const rules = (given: readonly StoredRule[] = []): StoredRule[] =>
+    given.map((rule) => (rule.peers === undefined ? rule : { ...rule, peers: entries(rule.peers) }));
+  return { labels, entries, rules };
+}
+
+/** How a change is told, with the way back. */
+async function tell(session: Session, written: WrittenChangeSet, sentence: string): Promise<void> {
+  session.noteWritten(written.revision);
+  await session.printRecord(written, `${sentence} To undo it: ringfence undo ${written.change_id}`, written.change_id);
+}
+
+export async function rename(session: Session, from: string, to: string): Promise<void> {
+  for (const label of [from, to]) {
+    const parsed = parseLabel(label);
+    if (typeof parsed !== 'string') throw usageError(`\`${label}\` is not a label: ${parsed.reason}`);
+  }
+  if (from === to) throw usageError('the labels are the same');
+  const client = await session.client();
+  const organization = await session.organization();
+  const renamed = renamer(from, to);
+  const devices = (await allDevices(session))
+    .filter(({ labels = [] }) => labels.includes(from))
+    .map(({ id, labels = [] }) => ({ id, labels: renamed.labels(labels) }));
+  const groups = (await allGroups(session))
+    .filter((group) =>
+      labelsIn([...(group.applies_to ?? []), ...rulesOf(group).flatMap(({ peers = [] }) => peers)]).includes(from),
+    )
+    .map((group) => ({
+      id: group.id,
+      revision: group.revision,
+      ...(group.applies_to && { applies_to: renamed.entries(group.applies_to) }),
+      inbound_rules: renamed.rules(group.inbound_rules),
+      outbound_rules: renamed.rules(group.outbound_rules),
+    }));
+  const keys = (await client.enrollmentKeys.list(organization)).filter(({ labels = [] }) => labels.includes(from));
+  const count = devices.length + groups.length;
+  if (count === 0) throw new CliError('notFound', `no device and no group uses the label ${from}`);
+  if (count > limits.changeSetRecords) {
+    const most = limits.changeSetRecords;
+    throw new CliError(
+      'failed',
+      `${count} records use the label, and one change may have ${most}: nothing was changed`,
+    );
+  }
+  const what = `${devices.length} ${devices.length === 1 ? 'device' : 'devices'} and ${groups.length} ${groups.length === 1 ? 'group' : 'groups'}`;
+  for (const { name, id } of keys)
+    session.say(`Enrollment key ${name === '' ? id : name} still gives the label ${from}: replace the key.`);
+  if (!(await session.confirm(`Rename label ${from} to ${to} on ${what}?`))) return session.say('Nothing was changed.');
+  const written = await client.changes.apply(organization, { devices, security_groups: groups });
+  return tell(session, written, `Renamed label ${from} to ${to} on ${what}.`);
+}
+
+export async function undo(
+  session: Session,
+  change: string,
+  options: { readonly force?: boolean; readonly detach?: boolean },
+): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const set = await client.changes.get(organization, change);
+  const count = set.records.length;
+  const what = `${count} ${count === 1 ? 'record' : 'records'} that ${set.username} changed at ${set.at}`;
+  if (!(await session.confirm(`Undo the change of ${what}?`))) return session.say('Nothing was changed.');
+  const force = options.force === true ? { force: true } : {};
+  const written = await writeOrAsk(session, options.detach, (asked) =>
+    client.changes.revert(organization, change, { ...force, ...asked }),
+  );
+  return tell(session, written, `Undid the change of ${what}.`);
+}
