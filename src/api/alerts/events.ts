@@ -7,6 +7,7 @@ export const alertEvents = [
   'device.offline',
   'enrollment_key.expiring',
   'policy_test.failing',
+  'rule.expiring',
 ] as const;
 export type AlertEvent = (typeof alertEvents)[number];
 

@@ -8,7 +8,7 @@ const addCommand = commandsOf(() => import('./run.ts'));
 const fieldOptions = (): readonly Option[] => [
   repeated(
     '--event <event>',
-    'device.failed, device.reverted, device.drift_repaired, device.offline, enrollment_key.expiring or policy_test.failing (default: all)',
+    'device.failed, device.reverted, device.drift_repaired, device.offline, enrollment_key.expiring, policy_test.failing or rule.expiring (default: all)',
   ),
   new Option('--name <name>', 'a name for the webhook'),
   new Option(

@@ -1,7 +1,13 @@
 /** Proves what is worth an alert, the signature of one, and how long is waited between attempts. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { parseDeviceId, parseEnrollmentKeyId, parseOrganizationId, parseUserId } from '../../policy/ids.ts';
+import {
+  parseDeviceId,
+  parseGroupId,
+  parseEnrollmentKeyId,
+  parseOrganizationId,
+  parseUserId,
+} from '../../policy/ids.ts';
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
@@ -20,6 +26,7 @@ const scene = (given: Partial<ConditionInput>): ConditionInput => ({
   enforcementStatuses: [],
   keys: [],
   failingTests: [],
+  expiringRules: [],
   offlineAfterMs: 900_000,
   ...given,
 });
@@ -105,6 +112,29 @@ describe('a condition', () => {
     expect(told(['device.offline'], { online: true, last_seen_at: ago(90_000) })).toEqual([]);
     const { last_seen_at: _, ...unseen } = enforcement({ in_force: 'never_seen', online: false });
     expect(conditionsOf(['device.offline'], scene({ enforcementStatuses: [unseen] }))).toEqual([]);
+  });
+
+  it('is a rule that expires within a day and lives for longer than two days', () => {
+    const day = 86_400;
+    const group_id = parseGroupId('00000000-0000-4000-8000-000000000009');
+    const told = (lifetime: number, left: number) =>
+      conditionsOf(
+        ['rule.expiring'],
+        scene({
+          expiringRules: [
+            {
+              group_id,
+              group_name: 'guests',
+              expires_at: ago(-left),
+              rules: 2,
+              since: now - (lifetime - left) * 1_000,
+            },
+          ],
+        }),
+      );
+    expect(told(3 * day, day / 2)).toMatchObject([{ event: 'rule.expiring', data: { group_id, rules: 2 } }]);
+    expect(told(2 * day, day / 2)).toEqual([]);
+    expect(told(3 * day, 0)).toEqual([]);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Condition } from '../store/contract/webhooks.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
+import type { ExpiringRules } from '../store/contract/groups.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import type { FailingTest } from '../store/contract/change/policy-tests.ts';
 import { isObject } from '../../policy/json.ts';
@@ -17,6 +18,8 @@ export interface ConditionInput {
   readonly keys: readonly EnrollmentKeyRecord[];
   /** The policy tests that fail now. */
   readonly failingTests: readonly FailingTest[];
+  /** Rules that expire within `ruleWarningMs`. */
+  readonly expiringRules: readonly ExpiringRules[];
   /** How long a device may be away. */
   readonly offlineAfterMs: number;
 }
@@ -37,6 +40,10 @@ const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, no
   return uses_left > 0 && now < end && end - now < warning;
 };
 
+/** Rules are told of a day before they expire, if they live for longer than two days. */
+export const ruleWarningMs = 86_400_000;
+const shortestLifeMs = 2 * 86_400_000;
+
 /** A device does not enforce its policy: in the server's word for it, with the reason where one is known. */
 const notInForce = ({ device_id, hostname, in_force, code, detail }: EnforcementStatus): Omit<Condition, 'event'> => ({
   subject_id: device_id,
@@ -50,8 +57,8 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Enforcement
   },
 });
 
-/** Tests are known by their names, and what a webhook was told of by an id. */
-function idOfTest(name: string): string {
+/** Tests are known by their names and expiries by their groups and times; what a webhook was told of has an id. */
+function idOf(name: string): string {
   const hash = createHash('sha256').update(name).digest('hex');
   return [hash.slice(0, 8), hash.slice(8, 12), hash.slice(12, 16), hash.slice(16, 20), hash.slice(20, 32)].join('-');
 }
@@ -100,10 +107,21 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
         data: { enrollment_key_id: id, name, expires_at },
       })),
 
+  'rule.expiring': ({ expiringRules, now }) =>
+    expiringRules
+      .filter(
+        ({ expires_at, since }) => Date.parse(expires_at) > now && Date.parse(expires_at) - since > shortestLifeMs,
+      )
+      .map(({ group_id, group_name, expires_at, rules }) => ({
+        subject_id: idOf(`${group_id} ${expires_at}`),
+        occurrence: expires_at,
+        data: { group_id, group_name, expires_at, rules },
+      })),
+
   // The same test with another pair is no news.
   'policy_test.failing': ({ failingTests }) =>
     failingTests.map(({ test, failure }) => ({
-      subject_id: idOfTest(test.name),
+      subject_id: idOf(test.name),
       occurrence: 'failing',
       data: { policy_test: test.name, expect: test.expect, detail: failureInWords(test, failure), failure },
     })),

@@ -10,7 +10,7 @@ import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { failingOf } from '../store/contract/change/policy-tests.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
-import { conditionsOf } from './conditions.ts';
+import { conditionsOf, ruleWarningMs } from './conditions.ts';
 import { DeliveryPools } from './delivery-pools.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
@@ -18,7 +18,7 @@ import { signedHeaders } from './sign.ts';
 import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'ping'>;
+  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'groups' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
   readonly slices: TimeSlices;
   readonly hosts: readonly WebhookHost[];
@@ -135,19 +135,22 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       looks.set(webhook.id, clock());
       const org = webhook.organization_id;
       const wantsTests = webhook.events.includes('policy_test.failing');
-      const [enforcementStatuses, keys, failingTests] = await Promise.all([
+      const wantsRules = webhook.events.includes('rule.expiring');
+      const now = clock();
+      const [enforcementStatuses, keys, failingTests, expiringRules] = await Promise.all([
         convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
           ({ id }) => id,
         ),
         wantsTests ? store.policyTests.read(org).then(failingOf) : [],
+        wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const scene = { now: clock(), enforcementStatuses: [], keys, failingTests, offlineAfterMs };
+      const scene = { now: clock(), enforcementStatuses: [], keys, failingTests, expiringRules, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
       await slices.each(enforcementStatuses.devices, (enforcement) => {
-        const alone = { ...scene, enforcementStatuses: [enforcement], keys: [], failingTests: [] };
+        const alone = { ...scene, enforcementStatuses: [enforcement], keys: [], failingTests: [], expiringRules: [] };
         conditions.push(...conditionsOf(webhook.events, alone));
       });
       // Repairs from before somebody wanted to hear of them are no news.

@@ -38,6 +38,17 @@ export interface SavedGroup extends Stored<GroupRecord> {
   readonly mayBeVoid: boolean;
 }
 
+/** Rules of a group that expire at one moment. */
+export interface ExpiringRules {
+  readonly group_id: GroupId;
+  readonly group_name: string;
+  /** As it was written. */
+  readonly expires_at: string;
+  readonly rules: number;
+  /** Since when the group has rules that expire then, in milliseconds since the epoch. */
+  readonly since: number;
+}
+
 /**
  * Devices that rules name as peers must be in the organization when the rules are written (`device_unknown`); those that the group named before may be
  * gone, and so may those of a state that is restored. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
@@ -95,6 +106,11 @@ export interface Groups {
   ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[]>;
   /** Groups of the owner that have this name, other than the group itself; at most a few. */
   sameName(org: OrganizationId, owner: GroupOwner, name: string, id: GroupId): Promise<readonly GroupId[]>;
+  /** Rules that expire between two moments, in milliseconds since the epoch; at most a thousand moments. */
+  expiring(
+    org: OrganizationId,
+    between: { readonly from: number; readonly until: number },
+  ): Promise<readonly ExpiringRules[]>;
   /**
    * Gives the record as last known with the revision of its deletion. Held by devices, by list or by label, or enrollment keys: `group_in_use`, or with
    * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a

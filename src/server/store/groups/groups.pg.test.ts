@@ -249,3 +249,27 @@ test('lists narrow by owner and revision and page without repeating or skipping'
   expect(paged).toEqual(all);
   expect(all).toHaveLength(11);
 });
+
+test('rules that expire between two moments are found by group and moment, with the time since when the group has them', async () => {
+  const { store, org, owner } = await makeWorld(postgres);
+  const day = 86_400_000;
+  const start = Date.now();
+  const at = (days: number): string => new Date(start + days * day).toISOString();
+  const soon = { ...ssh, expires_at: at(1) };
+  const made = await store.groups.create(
+    org,
+    owner,
+    'organization',
+    group({ group_name: 'guests', inbound_rules: [ssh, soon, { ...ssh, expires_at: at(9) }], outbound_rules: [soon] }),
+  );
+  const id = parseGroupId(made.id);
+  const patched = await store.groups.update(org, owner, 'organization', id, {
+    inbound_rules: [soon, { ...ssh, from_port: 21, to_port: 23, expires_at: at(1.5) }],
+  });
+  const found = await store.groups.expiring(org, { from: start, until: start + 2 * day });
+  expect(found).toEqual([
+    { group_id: id, group_name: 'guests', expires_at: at(1), rules: 2, since: Date.parse(made.record.updated_at) },
+    { group_id: id, group_name: 'guests', expires_at: at(1.5), rules: 1, since: Date.parse(patched.record.updated_at) },
+  ]);
+  expect(await store.groups.expiring(org, { from: start + 2 * day, until: start + 8 * day })).toEqual([]);
+});

@@ -317,6 +317,21 @@ export function groupsIn(context: Context): Groups {
       return rows.map((row) => parseGroupId(row.id));
     },
 
+    async expiring(org, { from, until }) {
+      const rows = await reads.run(sql.findExpiringRules, [
+        org,
+        new Date(from).toISOString(),
+        new Date(until).toISOString(),
+      ]);
+      return rows.map(({ id, group_name, expires_at, rules, since }) => ({
+        group_id: parseGroupId(id),
+        group_name,
+        expires_at,
+        rules,
+        since: new Date(since).getTime(),
+      }));
+    },
+
     async delete(org, by, owner, id, options = {}) {
       const { last } = await inOrganization(
         context,

@@ -44,6 +44,30 @@ export const findSameName = statement<{ id: string }>(
   `SELECT g.id FROM security_groups g WHERE g.org_id = $1 AND g.group_name = $2 AND ${ownedBy} AND g.id <> $4 ORDER BY g.id LIMIT 8`,
 );
 
+/**
+ * Values: organization, from when, until when. The moments in between at which rules of a group expire, and since when the group has had rules that
+ * expire then, as far as the history goes back.
+ */
+export const findExpiringRules = statement<{
+  id: string;
+  group_name: string;
+  expires_at: string;
+  rules: number;
+  since: Date;
+}>(
+  'expiring_rules',
+  `SELECT g.id, g.group_name, e.expires_at, e.rules,
+     coalesce((SELECT min(h.at) FROM history h WHERE h.org_id = g.org_id AND h.kind = 'security-groups' AND h.id = g.id
+       AND position('"expires_at":"' || e.expires_at || '"' IN h.body) > 0), g.updated_at) AS since
+   FROM security_groups g, LATERAL (
+     SELECT r ->> 'expires_at' AS expires_at, count(*)::integer AS rules
+     FROM (SELECT json_array_elements(g.inbound_rules::json) AS r UNION ALL SELECT json_array_elements(g.outbound_rules::json)) AS all_rules
+     WHERE r ->> 'expires_at' IS NOT NULL GROUP BY 1) e
+   WHERE g.org_id = $1 AND position('"expires_at":' IN g.body) > 0
+     AND e.expires_at::timestamptz > $2::timestamptz AND e.expires_at::timestamptz <= $3::timestamptz
+   ORDER BY g.id, e.expires_at LIMIT 1000`,
+);
+
 /** Values: organization, reader, ids. */
 export const findVisibleGroups = statement<BodyRow>(
   'visible_groups_by_id',
