@@ -117,7 +117,7 @@ describe('a condition', () => {
   it('is a rule that expires within a day and lives for longer than two days', () => {
     const day = 86_400;
     const group_id = parseGroupId('00000000-0000-4000-8000-000000000009');
-    const told = (lifetime: number, left: number) =>
+    const ending = (lifetime: number, left: number) =>
       conditionsOf(
         ['rule.expiring'],
         scene({
@@ -132,9 +132,9 @@ describe('a condition', () => {
           ],
         }),
       );
-    expect(told(3 * day, day / 2)).toMatchObject([{ event: 'rule.expiring', data: { group_id, rules: 2 } }]);
-    expect(told(2 * day, day / 2)).toEqual([]);
-    expect(told(3 * day, 0)).toEqual([]);
+    expect(ending(3 * day, day / 2)).toMatchObject([{ event: 'rule.expiring', data: { group_id, rules: 2 } }]);
+    expect(ending(2 * day, day / 2)).toEqual([]);
+    expect(ending(3 * day, 0)).toEqual([]);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {
