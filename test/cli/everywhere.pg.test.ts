@@ -95,6 +95,8 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'label list', shows: /app/, data: true },
   { path: 'label rename', args: ['prod', 'live'], asks: true, shows: /prod/ },
   { path: 'undo', args: [changeWord], asks: true, shows: /Undid/ },
+  { path: 'device isolate', args: [`host-${tag}`, '--reason', 'a test'], shows: /host-/, data: true },
+  { path: 'device release', args: [`host-${tag}`], shows: /host-/, data: true },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device status', shows: /never seen|never_seen/, data: true },
