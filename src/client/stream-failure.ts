@@ -13,7 +13,7 @@ export type OptionalField = 'view' | 'token';
 export function refusedFields(error: RingfenceError | undefined): readonly OptionalField[] {
   const unknown = (error?.errors ?? []).filter(({ code }) => code === 'unknown_field');
   return (['view', 'token'] as const).filter((field) =>
-    unknown.some(({ pointer }) => new RegExp(`^/\\d+/${field}$`).test(pointer)),
+    unknown.some(({ pointer }) => /^\/\d+\/(view|token)$/.exec(pointer)?.[1] === field),
   );
 }
 

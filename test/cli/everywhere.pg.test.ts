@@ -134,8 +134,6 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'webhook deliveries', args: [`hook-${tag}`], shows: /test/, data: true },
   { path: 'webhook delete', args: [`hook-${tag}`], asks: true, shows: /hook-/ },
   { path: 'log', shows: /registered device host-/, data: true },
-  { path: 'device isolate', args: [`host-${tag}`, '--reason', 'odd traffic'], shows: /host-/, data: true },
-  { path: 'device release', args: [`host-${tag}`], shows: /host-/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
   { path: 'group restore', args: [`web-${tag}`, headWord], asks: true, shows: /Restored group web-/ },
   { path: 'group delete', args: [`web-${tag}`], asks: true, shows: /web-/ },

@@ -61,10 +61,7 @@ export function readRuleWords(
   const head = at === -1 ? tokens : tokens.slice(0, at);
   refuseFarEndWords(direction, head);
   const { ranges, peers } = at === -1 ? anywhere : readFarEnd(direction, tokens[at] ?? '', tokens.slice(at + 1), names);
-  const [protocol = '', ...portWords] = head
-    .join(' ')
-    .replaceAll(/\s*,\s*/g, ',')
-    .split(' ');
+  const [protocol = '', ...portWords] = head.join(' ').replaceAll(' ,', ',').replaceAll(', ', ',').split(' ');
   const ports =
     serviceNamed(protocol.split(',')[0] ?? '') === undefined
       ? readProtocolPorts(direction, protocol, portWords.join(''))
