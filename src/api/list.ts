@@ -77,7 +77,8 @@ const skipTests = {
 };
 export const SkipTestsQuery = Type.Object(skipTests, strict);
 
-const trial = {
+/** What makes a write a trial. */
+export const trialQuery = {
   confirm_within: Type.Optional(
     Type.Integer({
       minimum: limits.trialSeconds.least,
@@ -97,7 +98,7 @@ const trial = {
 export const WriteGroupQuery = Type.Object(
   {
     ...skipTests,
-    ...trial,
+    ...trialQuery,
     force: Type.Optional(
       Type.Boolean({ description: 'Continue even if a `forbid` guardrail blocks a whole direction.' }),
     ),
@@ -113,7 +114,7 @@ const detach = Type.Optional(
 
 export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, detach }, strict);
 
-export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trial }, strict);
+export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trialQuery }, strict);
 
 export const DeleteGroupQuery = Type.Object(
   {

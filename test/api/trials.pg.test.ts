@@ -1,4 +1,5 @@
 /** Proves trials against the real server: in force at once, on some devices or all, and taken back unless somebody confirms (reference 4.15). */
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { eventually } from '../lib/eventually.ts';
 import type { Api, Json } from '../lib/http.ts';
@@ -104,6 +105,42 @@ test('a group that is tried by label applies in scope only, and the end by time 
   expect(await groupsOn(api, base, canary)).toEqual([`default ${rest[0].id}`]);
   const [entry] = await api.expect(200, 'GET', `${base}/audit`);
   expect(entry).toMatchObject({ operation: 'expireTrial', user_id: owner.id, credential: { kind: 'server' } });
+});
+
+test('a change set is tried as a whole: a new group and the list that names it go together', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const old = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'old' });
+  const [canary, other] = [
+    await device(api, base, { labels: ['canary'], security_groups: [old.id] }),
+    await device(api, base, { security_groups: [old.id] }),
+  ];
+  const fresh = randomUUID();
+  const body = {
+    security_groups: [
+      { id: fresh, group_name: 'fresh' },
+      { id: old.id, group_name: 'renamed', inbound_rules: [tcp(1)] },
+    ],
+    devices: [canary, other].map(({ id }) => ({ id, security_groups: [fresh] })),
+  };
+  const refused = await api.expect(422, 'POST', `${base}/changes?confirm_within=60`, { delete: [old.id] });
+  expect(refused.errors).toMatchObject([{ pointer: '/delete/0', code: 'list_only' }]);
+  const written = await api.expect(200, 'POST', `${base}/changes?confirm_within=60&scope=label:canary`, body);
+  const records: Json[] = [...written.security_groups, ...written.devices];
+  const [id] = records.map(({ trial }) => trial.id as string);
+  expect(records.map(({ trial }) => [trial.id, trial.before])).toMatchObject([
+    [id, null],
+    [id, { group_name: 'old', inbound_rules: [] }],
+    [id, { security_groups: [old.id] }],
+    [id, { security_groups: [old.id] }],
+  ]);
+  expect(await groupsOn(api, base, canary)).toEqual([`list ${fresh}`]);
+  expect(await groupsOn(api, base, other)).toEqual([`list ${old.id}`]);
+  expect(await api.status('POST', `${base}/changes/${written.change_id}/revert`)).toBe(409);
+  await api.expect(200, 'POST', `${base}/trials/${id}/revert`);
+  expect(await groupsOn(api, base, canary)).toEqual([`list ${old.id}`]);
+  expect(await api.status('GET', `${base}/security_groups/${fresh}`)).toBe(404);
+  expect((await api.expect(200, 'GET', `${base}/security_groups/${old.id}`)).group_name).toBe('old');
 });
 
 test('what cannot be tried is refused with its place', async () => {

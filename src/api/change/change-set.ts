@@ -4,7 +4,7 @@ import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../policy/ids.ts
 import { Device, UpdateDevice } from '../device.ts';
 import { AddSecurityGroup, GroupWarning, SecurityGroup } from '../group.ts';
 import { limits } from '../limits.ts';
-import { SkipTestsQuery } from '../list.ts';
+import { SkipTestsQuery, trialQuery } from '../list.ts';
 import { givenId, id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const { group_name, ...groupFields } = AddSecurityGroup.properties;
@@ -120,6 +120,7 @@ export type ChangeSet = Wire<typeof ChangeSet>;
 export const ChangeSetQuery = Type.Object(
   {
     ...SkipTestsQuery.properties,
+    ...trialQuery,
     detach: Type.Optional(
       Type.Boolean({
         description:

@@ -95,7 +95,8 @@ export class DevicePolicies {
     const { groups, defaultGroup } = this.#snapshot;
     const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
     const policy = effectivePolicy({
-      list: listOf(device),
+      list: device.list,
+      trial: device.trial,
       labels,
       find,
       defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),

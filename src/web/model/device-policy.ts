@@ -50,7 +50,8 @@ export function policyOf(
     labels: device.labels ?? [],
     isolation: policyIsolation(deviceIdentity(device), fleet.isolated),
     byLabel: byLabelIn(groups).map(groupFromRecord),
-    list: deviceFor(device).security_groups ?? [],
+    list: device.security_groups ?? [],
+    trial: device.trial,
     find: (id) => {
       const group = groupById.get(id);
       return group === undefined ? undefined : groupFromRecord(group);

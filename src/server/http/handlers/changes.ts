@@ -14,6 +14,7 @@ import { lengthsOf, record, type Call, type Handler, type RecordResult, type Ser
 import { HttpError, invalid, notFound, refuse } from '../errors.ts';
 import { rolesOf } from '../guard/write-right.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
+import { trialOf } from '../request/trial.ts';
 import { refuseEverything, warningsFor } from './guardrails.ts';
 
 /** The right to create an organization's group and a user's own one: `restoreSecurityGroup` knows both. */
@@ -114,18 +115,30 @@ async function answer(
   return { kind: 'record', json };
 }
 
+/** A trial brings back groups and lists: nothing else is changed by the same set. */
+function refuseUntriable({ devices, deletes }: NewChangeSet): void {
+  const others = devices.flatMap(({ patch }, index) =>
+    Object.keys(patch).flatMap((name) => (name === 'security_groups' ? [] : [`/devices/${index}/${name}`])),
+  );
+  const detail = 'With confirm_within, a change set can change groups and the lists of devices, and delete nothing.';
+  const pointers = [...others, ...deletes.map((_, index) => `/delete/${index}`)];
+  refuse({ problems: pointers.map((pointer) => ({ pointer, code: 'list_only' as const, detail })), more: 0 });
+}
+
 const apply: Handler<'applyChanges'> = async (call, services) => {
   const { org_id } = call.params;
   refuse(shapeProblems(call.body));
   const known = await knownRecords(call, services);
   const body = readBody(call, services, known);
   const { detach, force } = call.query;
+  const trial = trialOf(call.query);
+  if (trial !== undefined) refuseUntriable(setOf(body));
   if (force !== true) refuseVoid(body);
   try {
     return await answer(
       services,
       org_id,
-      await services.store.changeSets.apply(org_id, actorOf(call), setOf(body), { detach }),
+      await services.store.changeSets.apply(org_id, actorOf(call), setOf(body), { detach, trial }),
     );
   } catch (error) {
     const problem =

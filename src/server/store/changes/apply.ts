@@ -15,7 +15,7 @@ import type {
 } from '../contract/change/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { GroupOwner, SavedGroup } from '../contract/groups.ts';
-import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract/records.ts';
 import { devicePatchItem, removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
@@ -23,6 +23,7 @@ import { relink, updateLabels } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
 import { groupPatchItem, newGroupItem, refuseApplication } from '../groups/items.ts';
 import { createGroupSelectors, updateGroupSelectors } from '../groups/statements.ts';
+import { withRevision } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import {
@@ -33,6 +34,7 @@ import {
 } from '../write/single-statement.ts';
 import { openingOf, refusedRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
+import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import type { Locked } from '../write/transaction.ts';
 import { recordChanges } from './record-changes.ts';
 import { judgeOutcome } from './outcome.ts';
@@ -77,11 +79,13 @@ class ChangeSetTransaction {
   readonly #context: Context;
   readonly #locked: Locked;
   readonly #write: ChangeSetWrite;
+  readonly #trial: StartedTrial | undefined;
 
   constructor(context: Context, locked: Locked, write: ChangeSetWrite) {
     this.#context = context;
     this.#locked = locked;
     this.#write = write;
+    this.#trial = write.options.trial && startTrial(context, write.by, write.options.trial);
   }
 
   async run(): Promise<AppliedChanges> {
@@ -104,6 +108,7 @@ class ChangeSetTransaction {
     const groups = await this.#writeGroups(before.groups);
     const devices = await this.#writeDevices(before.devices);
     const tokens = await this.#deleteRecords(before.groups);
+    await this.#keepTrial(groups, devices);
 
     const changes = recordChanges(await tx.run(sql.loggedSince, [org, head]), before);
     await judgeOutcome(this.#context, this.#locked, {
@@ -127,6 +132,23 @@ class ChangeSetTransaction {
       revision: changes.head ?? head,
       tokens,
     };
+  }
+
+  /** What changes nothing is not on trial. */
+  async #keepTrial(groups: readonly SavedGroup[], devices: readonly Stored<DeviceRecord>[]): Promise<void> {
+    const trial = this.#trial;
+    if (trial === undefined) return;
+    const isTried = ({ record }: Stored<GroupRecord | DeviceRecord>): boolean => record.trial?.id === trial.id;
+    const tried = { groups: groups.filter(isTried), devices: devices.filter(isTried) };
+    const revision = Math.max(0, ...[...tried.groups, ...tried.devices].map((one) => one.revision));
+    const idsOf = (some: readonly { readonly id: string }[]): readonly string[] => some.map(({ id }) => id);
+    const ids = { groups: idsOf(tried.groups), devices: idsOf(tried.devices), revision };
+    if (revision > 0) await keepTrial(this.#locked, trial, ids);
+  }
+
+  /** The trial of a record, as one more value of its write. */
+  #tried(before: object | null): Item {
+    return this.#trial === undefined ? {} : { trial: trialText(this.#trial, before) };
   }
 
   /** The actor of one part: the same credential, with the roles that this operation needs. */
@@ -205,20 +227,22 @@ class ChangeSetTransaction {
       const isOwn = one.owner !== 'organization';
       const made = isOwn ? 'createUserSecurityGroup' : 'createSecurityGroup';
       const name = this.#write.options.restores === true ? 'restoreSecurityGroup' : made;
-      return newGroupItem(
+      const item = newGroupItem(
         context,
         this.#actor('createSecurityGroup', { fields: one.fields, name }),
         one.owner,
         id,
         one.group,
       );
+      return { ...item, ...this.#tried(null) };
     }
     const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
     const owner = ownerOf(old);
     refuseApplication(context, owner, one.patch);
     if (old.is_default && (one.patch.applies_to ?? []).length > 0)
       return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
-    return groupPatchItem(context, this.#actor('updateSecurityGroup', { fields: one.fields }), { ...one, owner });
+    const item = groupPatchItem(context, this.#actor('updateSecurityGroup', { fields: one.fields }), { ...one, owner });
+    return { ...item, ...this.#tried(groupBefore(old)) };
   }
 
   async #writeDevices(before: ReadonlyMap<string, sql.DeviceRow>): Promise<readonly Stored<DeviceRecord>[]> {
@@ -230,13 +254,18 @@ class ChangeSetTransaction {
     for (const [index, { id, patch }] of set.devices.entries()) {
       const old = before.get(id);
       if (patch.security_groups === undefined || old === undefined) continue;
-      const asked = { user: old.user_id, list: patch.security_groups, oldList: old.security_groups };
+      const asked = {
+        user: old.user_id,
+        list: patch.security_groups,
+        oldList: old.security_groups,
+        trial: this.#trial?.id,
+      };
       lists.set(index, await checkList(this.#locked, this.#context, asked));
     }
     const isValid = (index: number): boolean => (lists.get(index)?.problems ?? []).length === 0;
     const valid = [...lists].flatMap(([index, list]) => (isValid(index) ? [list] : []));
     await enterView(this.#locked, unique(valid.flatMap(({ entering }) => entering)), applied);
-    const rows = await this.#updateDevices(isValid);
+    const rows = await this.#updateDevices(isValid, before);
     const devices: Stored<DeviceRecord>[] = [];
     for (const [index, { id }] of set.devices.entries()) {
       devices.push(
@@ -257,13 +286,22 @@ class ChangeSetTransaction {
     if (listed.length > 0)
       await tx.run(relink, [
         listed.map(({ id }) => id),
-        listed.map(({ patch }) => JSON.stringify(patch.security_groups)),
+        listed.map(({ id, patch }) =>
+          JSON.stringify(
+            this.#trial === undefined
+              ? patch.security_groups
+              : unique([...(patch.security_groups ?? []), ...(before.get(id)?.security_groups ?? [])]),
+          ),
+        ),
       ]);
     await leaveView({ tx, org }, unique(valid.flatMap(({ leaving }) => leaving)), applied);
     return devices;
   }
 
-  async #updateDevices(isValid: (index: number) => boolean): Promise<ReadonlyMap<string, SingleStatementRow>> {
+  async #updateDevices(
+    isValid: (index: number) => boolean,
+    before: ReadonlyMap<string, sql.DeviceRow>,
+  ): Promise<ReadonlyMap<string, SingleStatementRow>> {
     const { org } = this.#locked;
     const { set } = this.#write;
     const itemOf = ({ id, patch, fields, if_match }: DeviceChange, index: number): Item => {
@@ -274,6 +312,7 @@ class ChangeSetTransaction {
         ...item,
         most_ranges: null,
         ...(isValid(index) && patch.security_groups && { security_groups: patch.security_groups }),
+        ...this.#tried({ security_groups: before.get(id)?.security_groups ?? [] }),
       };
     };
     const items = await Promise.all(
@@ -340,6 +379,13 @@ class ChangeSetTransaction {
     if (audit === undefined) return;
     await tx.run(insertAudit, [auditValue(this.#context, audit, { org_id: org, subject_id: id, revision })]);
   }
+}
+
+/** A record leaves out what is empty; what a trial brings back says it. */
+function groupBefore({ body, revision }: sql.GroupRow): GroupBefore {
+  const record = JSON.parse(withRevision(body, revision)) as GroupRecord;
+  const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [] } = record;
+  return { group_name, group_description, inbound_rules, outbound_rules, applies_to };
 }
 
 const ownerOf = ({ user_id }: sql.GroupRow): GroupOwner => (user_id === null ? 'organization' : parseUserId(user_id));

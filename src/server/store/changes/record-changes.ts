@@ -25,8 +25,11 @@ export interface TransactionChanges {
   readonly stored: (id: string) => Stored<DeviceRecord>;
 }
 
-const parsed = ({ body, revision }: BodyRow): Record<string, unknown> =>
-  JSON.parse(withRevision(body, revision)) as Record<string, unknown>;
+/** Without its trial, which ends by itself: what the set changed is what stays of it. */
+function parsed({ body, revision }: BodyRow): Record<string, unknown> {
+  const { trial: _trial, ...record } = JSON.parse(withRevision(body, revision)) as Record<string, unknown>;
+  return record;
+}
 
 /** Of a record that was changed only the fields that differ; nothing where none does. */
 function changeIn(

@@ -74,13 +74,10 @@ export function appliedOnTrial({ labels, groups, ...device }: TriedDeviceRow): r
     if (group.is_default) defaultGroup = read;
   }
   const trial = device.trial === null ? undefined : (JSON.parse(device.trial) as Trial<ListBefore>);
-  const { security_groups: list } = deviceFor({
-    security_groups: device.security_groups.map(parseGroupId),
-    labels,
-    ...(trial && { trial }),
-  });
+  const given = device.security_groups.map(parseGroupId);
+  const { security_groups: list } = deviceFor({ security_groups: given, labels, ...(trial && { trial }) });
   const find = (id: GroupId): PolicyGroup => known.get(id) ?? { id, name: '', inbound: [], outbound: [] };
-  const policy = effectivePolicy({ list, labels, byLabel: known.values(), find, defaultGroup });
+  const policy = effectivePolicy({ list: given, trial, labels, byLabel: known.values(), find, defaultGroup });
   if ('missing' in policy) return [];
   const { forbid = [], require = [] } = policy.guardrails ?? {};
   const why = (id: GroupId): AppliedGroup['by'] =>

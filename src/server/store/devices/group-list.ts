@@ -41,12 +41,18 @@ export async function checkList(
     user,
     list,
     oldList,
-  }: { readonly user: string; readonly list: readonly GroupId[]; readonly oldList: readonly string[] },
+    trial: own,
+  }: {
+    readonly user: string;
+    readonly list: readonly GroupId[];
+    readonly oldList: readonly string[];
+    readonly trial?: string | undefined;
+  },
 ): Promise<CheckedList> {
   const found = new Map((await tx.run(findGroups, [org, [...list, ...oldList]])).map((group) => [group.id, group]));
   for (const id of list) {
     const trial = oldList.includes(id) ? null : (found.get(id)?.made_by ?? null);
-    if (trial !== null) refuse({ code: 'trial_pending', trial });
+    if (trial !== null && trial !== own) refuse({ code: 'trial_pending', trial });
   }
   const problems = listProblems(list, { user, phase, find: (id) => found.get(id) });
   const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);

@@ -4,6 +4,7 @@ import type { Actor } from '../actor.ts';
 import type { DevicePatch } from '../devices.ts';
 import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../groups.ts';
 import type { DeviceRecord, Stored, Timestamp } from '../records.ts';
+import type { NewTrial } from './trials.ts';
 
 /** What a part of a change set is: its right is that of the operation that would write this record alone. */
 export type ChangeOperation =
@@ -49,6 +50,8 @@ export interface NewChangeSet {
 export interface ChangeSetOptions {
   /** Also where a device is left with no group; deleted groups are taken off the devices that list them. */
   readonly detach?: boolean | undefined;
+  /** The whole set is taken back unless somebody confirms it. It deletes nothing, and changes nothing of devices but their lists. */
+  readonly trial?: NewTrial | undefined;
 }
 
 /** Who writes a change set: the right to each part differs in its roles. */
