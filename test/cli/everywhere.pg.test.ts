@@ -133,7 +133,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'webhook test', args: [`hook-${tag}`], shows: /Sent a test|"event": "test"/, data: true },
   { path: 'webhook deliveries', args: [`hook-${tag}`], shows: /test/, data: true },
   { path: 'webhook delete', args: [`hook-${tag}`], asks: true, shows: /hook-/ },
-  { path: 'log', shows: /registered device host-/, data: true },
+  { path: 'log', args: ['--limit', '200'], shows: /registered device host-/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
   { path: 'group restore', args: [`web-${tag}`, headWord], asks: true, shows: /Restored group web-/ },
   { path: 'group delete', args: [`web-${tag}`], asks: true, shows: /web-/ },
