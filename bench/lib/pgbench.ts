@@ -25,7 +25,7 @@ const asFunction = (name: string, types: readonly string[], text: string, answer
 export const updateFunction = (): string => {
   const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+(?:\[\])?) AS/g)].map((match) => match[1] ?? 'text');
   const row =
-    'refusal text, standing bigint, told boolean, revision bigint, kind text, type text, id uuid, body text, only_for uuid, left_at bigint, identity text';
+    'refusal text, standing bigint, told boolean, revision bigint, kind text, type text, id uuid, body text, only_for uuid, left_at bigint, identity text, era uuid';
   return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
 };
 
@@ -39,7 +39,7 @@ export const readFunctions: readonly string[] = [
     'bench_device',
     ['uuid', 'uuid'],
     getDevice.text,
-    'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[]',
+    'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[], trial text',
   ),
   asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
 ];

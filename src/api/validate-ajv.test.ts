@@ -154,7 +154,7 @@ test.each(schemas)('%s is valid here when it is valid there, and the other way r
       expect(here.length === 0, JSON.stringify({ given, here, there: valid.errors })).toBe(there);
     }),
     // Of a body of four lists few are valid: more are tried.
-    { seed: 1, numRuns: name.includes('simulateChanges') ? 2000 : 1000 },
+    { seed: 1, numRuns: /simulateChanges|applyChanges/.test(name) ? 2000 : 1000 },
   );
   // A run in which everything was refused, or nothing was, would compare nothing.
   expect(good).toBeGreaterThan(150);

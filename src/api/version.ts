@@ -8,7 +8,7 @@ export const versions = [
   ['1.0.0', '71d947d9deabe458'],
   ['1.1.0', '412be79d12132602'],
   ['1.2.0', '0f32bb4377c87fc9'],
-  ['1.3.0', 'fed458b2964d2253'],
+  ['1.3.0', 'c362c35b5bb16fda'],
 ] as const;
 
 export const apiVersion: string = versions[versions.length - 1]?.[0] ?? '';

@@ -240,10 +240,19 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('presence was', store.presence.forget());
     }, compactEveryMs).unref();
     cleanup.push(() => clearInterval(compacting));
-    const lifting = setInterval(() => {
-      const warn = (error: unknown): void => log.warn({ err: error }, 'isolations that have ended were not lifted');
-      void store.devices.liftEndedIsolations().catch(warn);
-    }, liftEveryMs).unref();
+    // One line for each outage of the database.
+    let isLiftFailing = false;
+    const liftEnded = async (): Promise<void> => {
+      try {
+        await store.devices.liftEndedIsolations();
+        isLiftFailing = false;
+      } catch (error) {
+        if (!isLiftFailing)
+          log.warn({ err: error }, 'isolations that have ended were not lifted; the server keeps trying');
+        isLiftFailing = true;
+      }
+    };
+    const lifting = setInterval(() => void liftEnded(), liftEveryMs).unref();
     cleanup.push(() => clearInterval(lifting));
 
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);

@@ -289,6 +289,32 @@ test('a simulation tells how the tests would come out, those of its body or else
   expect(await states(place)).toEqual(['passing']);
 });
 
+test('a change set replaces the tests with its records, is judged by them as a whole, and takes both back', async () => {
+  const { place, admits } = await tested();
+  const { member, owner, base } = place;
+  const open = { id: admits.id, inbound_rules: [tcp(5432, { peers: [web] })] };
+  const shut = { id: admits.id, inbound_rules: [] };
+  const refused = [allow('web does not reach db', { expect: 'refuse' })];
+  // Each of the two would be refused alone.
+  await send(place, 422, 'POST', '/changes', { security_groups: [shut] });
+  await send(place, 422, 'POST', '/changes', { policy_tests: refused });
+  const { change_id } = await send(place, 200, 'POST', '/changes', { security_groups: [shut], policy_tests: refused });
+  expect(await states(place)).toEqual(['passing']);
+  const { records } = await send(place, 200, 'GET', `/changes/${change_id}`);
+  expect(records.map(({ kind }: Json) => kind)).toEqual(['security-groups', 'policy-tests']);
+  const entries = await send(place, 200, 'GET', '/audit?limit=3');
+  expect(
+    entries.filter((entry: Json) => entry.change_id === change_id).map(({ operation }: Json) => operation),
+  ).toEqual(expect.arrayContaining(['applyChanges', 'replacePolicyTests', 'updateSecurityGroup']));
+  expect(await member.api.status('POST', `${base}/changes`, { body: { policy_tests: [] } })).toBe(403);
+  const wrong = await send(place, 422, 'POST', '/changes', { policy_tests: [allow('a', { port: 0 })] });
+  expect(wrong.errors).toMatchObject([{ pointer: '/policy_tests/0/port' }]);
+  expect(await owner.api.status('POST', `${base}/changes?confirm_within=60`, { body: { policy_tests: [] } })).toBe(422);
+  await send(place, 200, 'POST', `/changes/${change_id}/revert`);
+  expect(await send(place, 200, 'GET', `/security_groups/${admits.id}`)).toMatchObject(open);
+  expect(await send(place, 200, 'GET', '/policy_tests')).toMatchObject([{ name: 'web reaches db', state: 'passing' }]);
+});
+
 test('a burst of writes has each its own outcome', async () => {
   const { place, source } = await tested();
   const devices = await Promise.all(

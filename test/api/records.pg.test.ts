@@ -531,9 +531,9 @@ describe('lists', () => {
       expect([answer.status, answer.json.errors?.[0]?.pointer], query).toEqual([422, pointer]);
     }
     await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/devices?colour=red`);
-    const groups = `${stage.place.base}/security_groups?confirm_within=60`;
-    const refused = await stage.place.owner.api.expect(422, 'POST', groups, { group_name: 'for a minute' });
-    expect(refused.errors).toMatchObject([{ pointer: '/confirm_within', code: 'unknown_field' }]);
+    const groups = `${stage.place.base}/security_groups?colour=red`;
+    const refused = await stage.place.owner.api.expect(422, 'POST', groups, { group_name: 'red' });
+    expect(refused.errors).toMatchObject([{ pointer: '/colour', code: 'unknown_field' }]);
   });
 
   test('every list pages', async () => {

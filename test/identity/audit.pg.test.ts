@@ -85,7 +85,11 @@ describe('reference 4.7', () => {
 
   it('(1) knows every operation that writes, and no refused one', async () => {
     const silent = operationIds.filter((id) => operations[id].effect !== 'write');
-    expect(silent.filter((id) => operations[id].method !== 'GET')).toEqual(['reportDeviceStatus', 'watchEvents']);
+    expect(silent.filter((id) => operations[id].method !== 'GET')).toEqual([
+      'reportDeviceStatus',
+      'simulateChanges',
+      'watchEvents',
+    ]);
 
     const place = await newPlace(server);
     const before = (await place.owner.api.expect(200, 'GET', `${place.base}/audit`)).length;

@@ -69,6 +69,7 @@ export const storeRooms: Rooms = {
   },
   'server/store/changes': {
     may: [
+      'server/store/policy-tests',
       'server/store/groups',
       'server/store/devices',
       'server/store/write',
@@ -78,7 +79,7 @@ export const storeRooms: Rooms = {
     ],
     npm: [],
     node: true,
-    why: 'change sets: several groups and devices in one transaction',
+    why: 'change sets: several groups and devices, and the policy tests, in one transaction',
   },
   'server/store/policy-tests': {
     may: ['server/store/write', 'server/store/schema', 'server/store/postgres', 'server/store/contract', 'policy'],

@@ -5,6 +5,7 @@ import { Device, UpdateDevice } from '../device.ts';
 import { AddSecurityGroup, GroupWarning, SecurityGroup } from '../group.ts';
 import { limits } from '../limits.ts';
 import { SkipTestsQuery, trialQuery } from '../list.ts';
+import { PolicyTests } from '../policy-tests/policy-test.ts';
 import { givenId, id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const { group_name, ...groupFields } = AddSecurityGroup.properties;
@@ -51,12 +52,13 @@ export const ChangeSetBody = Type.Object(
     ),
     devices: Type.Optional(Type.Array(DeviceChange, { ...most, description: 'Devices to change.' })),
     delete: Type.Optional(Type.Array(givenId('A group or a device.'), { ...most, description: 'Records to delete.' })),
+    policy_tests: Type.Optional(PolicyTests),
   },
   {
     ...strict,
     $id: 'ChangeSetBody',
     title: 'ChangeSetBody',
-    description: `At most ${limits.changeSetRecords} records in all lists together.`,
+    description: `At most ${limits.changeSetRecords} records in all lists together. \`policy_tests\`, for owners, replace the stored ones and are no records.`,
     examples: [
       {
         security_groups: [
@@ -91,8 +93,10 @@ export type WrittenChangeSet = Wire<typeof WrittenChangeSet>;
 
 const ChangedRecord = Type.Object(
   {
-    kind: Type.Enum(['security-groups', 'device']),
-    id: Type.Unsafe<GroupId | DeviceId>(Type.String({ format: 'uuid', description: 'The record.' })),
+    kind: Type.Enum(['security-groups', 'device', 'policy-tests']),
+    id: Type.Unsafe<GroupId | DeviceId>(
+      Type.String({ format: 'uuid', description: 'The record; of policy tests, the organization.' }),
+    ),
     type: Type.Enum(['created', 'changed', 'deleted']),
     name: Type.String({ description: 'What it was called.' }),
     fields: Type.Array(Type.String(), { description: 'Of a changed record: the fields that differ.' }),

@@ -5,7 +5,7 @@ import { InForceWord } from '../enforcement/convergence.ts';
 import { limits } from '../limits.ts';
 import { PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
-import { PolicyTestResult, PolicyTests } from '../policy-tests/policy-test.ts';
+import { PolicyTestResult } from '../policy-tests/policy-test.ts';
 import { ChangeSetBody } from './change-set.ts';
 import { id, Revision, ShortText, strict, type Wire } from '../scalar.ts';
 
@@ -97,16 +97,13 @@ export const Simulation = Type.Object(
 );
 export type Simulation = Wire<typeof Simulation>;
 
-const SimulateBody = Type.Object(
-  { ...ChangeSetBody.properties, policy_tests: Type.Optional(PolicyTests) },
-  {
-    ...strict,
-    $id: 'SimulateBody',
-    title: 'SimulateBody',
-    description: `At most ${limits.changeSetRecords} records in all lists together. \`policy_tests\`, for owners, replace the stored ones.`,
-    examples: [{ devices: [{ id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', labels: ['database'] }] }],
-  },
-);
+const SimulateBody = Type.Object(ChangeSetBody.properties, {
+  ...strict,
+  $id: 'SimulateBody',
+  title: 'SimulateBody',
+  description: `At most ${limits.changeSetRecords} records in all lists together. \`policy_tests\`, for owners, replace the stored ones.`,
+  examples: [{ devices: [{ id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', labels: ['database'] }] }],
+});
 
 const SimulateQuery = Type.Object(
   {

@@ -113,7 +113,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     organizations: organizationsIn(context),
     members,
     access: accessIn(context),
-    changeSets: changeSetsIn(context, options.historyRetentionMs ?? 365 * day),
+    changeSets: changeSetsIn(context, testedStates, options.historyRetentionMs ?? 365 * day),
     groups: groupsIn(context),
     devices: devicesIn(context),
     presence: presenceIn(context),

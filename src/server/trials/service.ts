@@ -24,6 +24,8 @@ export class TrialService {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> | undefined;
   #isClosed = false;
+  /** The last look failed: one warning is enough for an outage of the database. */
+  #isBlind = false;
 
   constructor(options: TrialServiceOptions) {
     this.#options = options;
@@ -52,6 +54,7 @@ export class TrialService {
     const { trials, clock, onWarning, lookEveryMs = defaultLookEveryMs } = this.#options;
     try {
       const known = await trials.next(mostNext);
+      this.#isBlind = false;
       let wait = lookEveryMs;
       for (const trial of known) {
         const left = trial.at - clock();
@@ -60,7 +63,8 @@ export class TrialService {
       }
       return wait;
     } catch (cause) {
-      onWarning('cannot look for trials that end', cause);
+      if (!this.#isBlind) onWarning('cannot look for trials that end; the server keeps trying', cause);
+      this.#isBlind = true;
       return lookEveryMs;
     }
   }

@@ -24,6 +24,7 @@ const rightsOf: { readonly [Operation in ChangeOperation]: Parameters<typeof rol
   deleteSecurityGroup: 'deleteSecurityGroup',
   updateDevice: 'updateDevice',
   deleteDevice: 'deleteDevice',
+  replacePolicyTests: 'replacePolicyTests',
 };
 
 const actorOf = ({ by, principal }: Pick<Call<'applyChanges'>, 'by' | 'principal'>): ChangeSetActor => ({
@@ -66,7 +67,8 @@ function readBody(
   return changes;
 }
 
-const setOf = ({ groups, devices, deletes }: ChangeBody): NewChangeSet => ({
+const setOf = ({ groups, ...others }: ChangeBody): NewChangeSet => ({
+  ...others,
   groups: groups.map((one) => {
     const { guardrail, ...patch } = one.group;
     if (one.type === 'update') return { ...one, patch };
@@ -74,8 +76,6 @@ const setOf = ({ groups, devices, deletes }: ChangeBody): NewChangeSet => ({
     const group = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail };
     return { type: 'create', id: one.id, owner: one.user_id ?? 'organization', group, fields: one.fields };
   }),
-  devices,
-  deletes,
 });
 
 /** 422 for guardrails that leave nothing of a direction. */
@@ -116,12 +116,13 @@ async function answer(
 }
 
 /** A trial brings back groups and lists: nothing else is changed by the same set. */
-function refuseUntriable({ devices, deletes }: NewChangeSet): void {
+function refuseUntriable({ devices, deletes, policyTests }: NewChangeSet): void {
   const others = devices.flatMap(({ patch }, index) =>
     Object.keys(patch).flatMap((name) => (name === 'security_groups' ? [] : [`/devices/${index}/${name}`])),
   );
   const detail = 'With confirm_within, a change set can change groups and the lists of devices, and delete nothing.';
-  const pointers = [...others, ...deletes.map((_, index) => `/delete/${index}`)];
+  const tests = policyTests === undefined ? [] : ['/policy_tests'];
+  const pointers = [...others, ...deletes.map((_, index) => `/delete/${index}`), ...tests];
   refuse({ problems: pointers.map((pointer) => ({ pointer, code: 'list_only' as const, detail })), more: 0 });
 }
 

@@ -4,9 +4,6 @@ import type { InForce } from '../../../api/enforcement/in-force.ts';
 import type { SecurityGroup } from '../../../api/group.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
-import { field, isObject } from '../../../policy/json.ts';
-import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import { readPolicyTests } from '../../../policy/policy-test/read-tests.ts';
 import type { PolicySnapshot } from '../../../policy/snapshot/snapshot.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
@@ -25,7 +22,7 @@ type Simulate = Call<'simulateChanges'>;
 /** Whether the caller could write each of these records: 403 as the write itself would answer. */
 function checkRights(
   { principal, subjects }: Simulate,
-  { groups, devices, deletes }: ChangeBody,
+  { groups, devices, deletes, policyTests }: ChangeBody,
   known: KnownRecords,
 ): void {
   const roles: readonly Role[] = subjects.byOwner === true ? ['member', 'owner'] : ['member'];
@@ -49,6 +46,7 @@ function checkRights(
     need('updateDevice', now.user_id, 'device_user');
     if (subjects.byOwner !== true) checkOwners(now, patch);
   }
+  if (policyTests !== undefined) need('replacePolicyTests', undefined, 'owning_user');
 }
 
 const isSameList = (a: readonly string[] = [], b: readonly string[] = []): boolean => a.join(' ') === b.join(' ');
@@ -158,26 +156,15 @@ async function enforcementOf(call: Simulate, { convergence }: Services, page: re
   return new Map<DeviceId, InForce>(statuses.map(({ device_id, in_force }) => [device_id, in_force]));
 }
 
-/** The tests of the body, which only owners write, or else the stored ones. */
-async function testsOf(call: Simulate, { store }: Services): Promise<readonly PolicyTest[]> {
-  const given = isObject(call.body) ? field(call.body, 'policy_tests') : undefined;
-  if (given === undefined) return (await store.policyTests.read(call.params.org_id)).tests;
-  if (call.subjects.byOwner !== true) throw new HttpError('forbidden', 'You do not have permission to do this.');
-  const { tests, ...found } = readPolicyTests(given, '/policy_tests');
-  refuse(found);
-  return tests;
-}
-
 const simulate: Handler<'simulateChanges'> = async (call, services) => {
-  const { policy_tests: _tests, ...records } = isObject(call.body) ? { policy_tests: undefined, ...call.body } : {};
-  const { problems, more } = shapeProblems(isObject(call.body) ? records : call.body);
+  const { problems, more } = shapeProblems(call.body);
   // A change of nothing is no mistake here.
   refuse({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
-  const policyTests = await testsOf(call, services);
   const { org_id } = call.params;
   const before = await services.preview.read(org_id);
   const known = await knownRecords(call, services);
   const plan = readPlan(call, services, known, before);
+  const policyTests = plan.policyTests ?? (await services.store.policyTests.read(org_id)).tests;
   const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan, policyTests);
   const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;
   const first = after === undefined ? 0 : affected.findIndex(({ id }) => id > after);

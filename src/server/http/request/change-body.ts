@@ -17,6 +17,8 @@ import {
 } from '../../../policy/ids.ts';
 import { field, isObject, type JsonObject } from '../../../policy/json.ts';
 import type { Limits } from '../../../policy/limits.ts';
+import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import { readPolicyTests } from '../../../policy/policy-test/read-tests.ts';
 import { at, Problems, show, type Found } from '../../../policy/problem.ts';
 
 type Code = RequestProblem['code'];
@@ -75,6 +77,8 @@ export interface ChangeBody {
   readonly groups: readonly GroupEntry[];
   readonly devices: readonly DeviceEntry[];
   readonly deletes: readonly DeleteEntry[];
+  /** The tests that replace the stored ones; absent: those stay. */
+  readonly policyTests?: readonly PolicyTest[];
 }
 
 export interface ReadChangesOptions {
@@ -109,11 +113,13 @@ export function shapeProblems(body: unknown): Found<RequestProblem> {
   for (const name of Object.keys(body)) {
     const known = lists.find((list) => list === name);
     const value = field(body, name);
+    // Tests are no records of their own; whoever reads the body says what is wrong with them.
+    if (name === 'policy_tests') continue;
     if (known === undefined) problems.add(at('', name), 'unknown_field', () => `${name} does not exist here.`);
     else if (!Array.isArray(value)) problems.add(at('', name), 'not_an_array', () => `${name} must be an array.`);
     else count += value.length;
   }
-  if (count === 0 && problems.count === 0)
+  if (count === 0 && problems.count === 0 && field(body, 'policy_tests') === undefined)
     problems.add('', 'too_few_items', () => `A change set needs at least one record in ${lists.join(', ')}.`);
   if (count > wireLimits.changeSetRecords) {
     const most = wireLimits.changeSetRecords;
@@ -230,6 +236,13 @@ class Reading {
     return undefined;
   }
 
+  policyTests(value: unknown): readonly PolicyTest[] | undefined {
+    if (value === undefined) return undefined;
+    const { tests, ...found } = readPolicyTests(value, '/policy_tests');
+    this.#join(found, '');
+    return tests;
+  }
+
   #add(pointer: string, code: Code, detail: string): void {
     this.problems.add(pointer, code, () => detail);
   }
@@ -300,6 +313,7 @@ export function readChanges(
   );
   const devices = listOf(body, 'devices').flatMap((entry, i) => reading.device(entry, `/devices/${i}`) ?? []);
   const deletes = listOf(body, 'delete').flatMap((id, i) => reading.deletion(id, `/delete/${i}`) ?? []);
+  const policyTests = reading.policyTests(isObject(body) ? field(body, 'policy_tests') : undefined);
   const { problems, more } = reading.problems;
-  return { problems, more, changes: { groups, devices, deletes } };
+  return { problems, more, changes: { groups, devices, deletes, ...(policyTests && { policyTests }) } };
 }

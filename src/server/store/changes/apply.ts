@@ -2,17 +2,9 @@
  * Owns the writing of a change set inside one transaction. Groups come first, then devices, then deletions: no reader of the log meets a device that names an
  * unknown group. What depends on other records is judged at the end (`outcome.ts`).
  */
-import { parseGroupId, parseTokenId, parseUserId, type ChangeSetId, type TokenId } from '../../../policy/ids.ts';
+import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
-import type {
-  ChangeOperation,
-  ChangeSetActor,
-  ChangeSetOptions,
-  DeviceChange,
-  GroupChange,
-  NewChangeSet,
-  RecordChange,
-} from '../contract/change/change-sets.ts';
+import type { ChangeOperation, DeviceChange, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { GroupOwner, SavedGroup } from '../contract/groups.ts';
 import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract/records.ts';
@@ -24,7 +16,7 @@ import { removeGroup } from '../groups/groups.ts';
 import { groupPatchItem, newGroupItem, refuseApplication } from '../groups/items.ts';
 import { createGroupSelectors, updateGroupSelectors } from '../groups/statements.ts';
 import { withRevision } from '../postgres/sql.ts';
-import { auditValue, insertAudit } from '../write/audit-entry.ts';
+import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import {
   readRow,
@@ -32,26 +24,15 @@ import {
   type SingleStatementOperation,
   type SingleStatementRow,
 } from '../write/single-statement.ts';
-import { openingOf, refusedRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import type { Locked } from '../write/transaction.ts';
 import { recordChanges } from './record-changes.ts';
 import { judgeOutcome } from './outcome.ts';
+import { holdPartRight, notePart, partActor, type ChangeSetWrite, type PartNote } from './part.ts';
 import * as sql from './statements.ts';
 
 type List = Extract<StoreProblem, { readonly code: 'change_refused' }>['list'];
-
-/** What a change set is written with. */
-export interface ChangeSetWrite {
-  readonly change_id: ChangeSetId;
-  readonly by: ChangeSetActor;
-  readonly set: NewChangeSet;
-  readonly options: ChangeSetOptions & {
-    /** The set makes records what they were: groups come back under their ids, and rules may name devices that are gone. */
-    readonly restores?: boolean | undefined;
-  };
-}
 
 export interface AppliedChanges {
   readonly groups: readonly SavedGroup[];
@@ -151,17 +132,8 @@ class ChangeSetTransaction {
     return this.#trial === undefined ? {} : { trial: trialText(this.#trial, before) };
   }
 
-  /** The actor of one part: the same credential, with the roles that this operation needs. */
-  #actor(
-    operation: ChangeOperation,
-    more: { readonly fields?: readonly string[] | undefined; readonly name?: string } = {},
-  ): Actor {
-    const { by, change_id } = this.#write;
-    return {
-      user_id: by.user_id,
-      right: { ...by.right, roles: by.rolesFor(operation) },
-      audit: by.audit && { ...by.audit, operation: more.name ?? operation, fields: more.fields, change_id },
-    };
+  #actor(operation: ChangeOperation, more?: PartNote): Actor {
+    return partActor(this.#write, operation, more);
   }
 
   /** One statement for all items; the rows in the order of the items. */
@@ -340,10 +312,10 @@ class ChangeSetTransaction {
       if (one.kind !== 'device') continue;
       await inPart('delete', index, async () => {
         const actor = this.#actor('deleteDevice');
-        await this.#judge(actor, { kind: 'device', id: one.id });
+        await holdPartRight(context, this.#locked, actor, { kind: 'device', id: one.id });
         const { gone, tokens: ended } = await removeDevice(this.#locked, one.id, undefined, by, now(context));
         tokens.push(...ended);
-        await this.#note(actor, gone);
+        await notePart(context, this.#locked, actor, subjectOf(gone));
       });
     }
     for (const [index, one] of set.deletes.entries()) {
@@ -352,32 +324,18 @@ class ChangeSetTransaction {
         const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
         if (old.is_default) refuse({ code: 'not_found', what: 'group' });
         const actor = this.#actor('deleteSecurityGroup');
-        await this.#judge(actor, { kind: 'group', id: one.id });
+        await holdPartRight(context, this.#locked, actor, { kind: 'group', id: one.id });
         const removal = {
           by: { ...actor, right: serverRight },
           owner: ownerOf(old),
           id: one.id,
           options: { detach: options.detach },
         };
-        await this.#note(actor, (await removeGroup(context, this.#locked, removal)).last);
+        const { last } = await removeGroup(context, this.#locked, removal);
+        await notePart(context, this.#locked, actor, subjectOf(last));
       });
     }
     return tokens.map((token) => parseTokenId(token));
-  }
-
-  /** That the right to this part holds now. */
-  async #judge(actor: Actor, subject: { readonly kind: 'device' | 'group'; readonly id: string }): Promise<void> {
-    const { tx, org } = this.#locked;
-    const { statement, values } = openingOf({ ...actor, right: { ...actor.right, subject } }, now(this.#context));
-    const [opened] = await tx.run(statement, [org, ...values]);
-    if (opened === undefined) refuse({ code: 'not_found', what: 'organization' });
-    else if (opened.refusal !== null) throw refusedRight(opened.refusal);
-  }
-
-  async #note({ audit }: Actor, { id, revision }: Stored<unknown>): Promise<void> {
-    const { tx, org } = this.#locked;
-    if (audit === undefined) return;
-    await tx.run(insertAudit, [auditValue(this.#context, audit, { org_id: org, subject_id: id, revision })]);
   }
 }
 

@@ -12,7 +12,10 @@ import { withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { applyChangeSet, type AppliedChanges, type ChangeSetWrite } from './apply.ts';
+import { replaceTests, testsChange } from '../policy-tests/policy-tests.ts';
+import { readOrganizationState, type OrganizationState, type StateMemory } from '../policy-tests/state.ts';
+import { applyChangeSet, type AppliedChanges } from './apply.ts';
+import { holdPartRight, notePart, partActor, type ChangeSetWrite } from './part.ts';
 import { reversalOf, type CurrentRecords } from './revert.ts';
 import * as sql from './statements.ts';
 
@@ -32,29 +35,52 @@ const recordOf = (row: sql.ChangeSetRow): ChangeSetRecord => ({
 });
 
 /** The records that a set wrote, as they are in this transaction. */
-async function currentOf({ tx, org }: Locked, changes: readonly RecordChange[]): Promise<CurrentRecords> {
+async function currentOf(
+  { tx, org }: Locked,
+  changes: readonly RecordChange[],
+  tested: OrganizationState | undefined,
+): Promise<CurrentRecords> {
   const ids = (kind: RecordChange['kind']): string[] => changes.filter((one) => one.kind === kind).map(({ id }) => id);
   const rows = [
     ...(await tx.run(sql.groupsBefore, [org, ids('security-groups')])),
     ...(await tx.run(sql.devicesBefore, [org, ids('device'), []])),
   ];
-  return new Map(
-    rows.map(({ id, body, revision }) => [id, JSON.parse(withRevision(body, revision)) as Record<string, unknown>]),
+  const records = rows.map(
+    ({ id, body, revision }) => [id, JSON.parse(withRevision(body, revision)) as Record<string, unknown>] as const,
   );
+  return new Map([...records, ...(tested === undefined ? [] : [[org, { policy_tests: tested.tests }] as const])]);
 }
 
-export function changeSetsIn(context: Context, keepMs: number): ChangeSets {
+export function changeSetsIn(context: Context, memory: StateMemory, keepMs: number): ChangeSets {
   const { reads, writes } = context;
+
+  /** The organization with its tests, as it is in this transaction. */
+  const testedIn = async ({ tx, org }: Locked): Promise<OrganizationState> =>
+    (await readOrganizationState(tx, org, memory.get(org))) ?? refuse({ code: 'not_found', what: 'organization' });
+
+  /** Replaces the tests as a part of the set. `before`: the organization before the set. */
+  async function writeTests(locked: Locked, given: ChangeSetWrite, before: OrganizationState): Promise<RecordChange[]> {
+    const actor = { ...partActor(given, 'replacePolicyTests'), tests: given.by.tests };
+    await holdPartRight(context, locked, actor);
+    const after = await replaceTests(context, locked, actor, { before, tests: given.set.policyTests ?? [] });
+    const change = testsChange(before, after);
+    if (change.after === undefined) return [];
+    await notePart(context, locked, actor, { subject_id: locked.org, ...change });
+    return [{ kind: 'policy-tests', id: locked.org, ...(change as Pick<RecordChange, 'before' | 'after'>) }];
+  }
 
   /** Writes a set and remembers it, in the transaction that holds the organization's head. */
   async function write(locked: Locked, given: ChangeSetWrite, reverts?: ChangeSetId): Promise<AppliedChanges> {
-    const applied = await applyChangeSet(context, locked, given);
+    const before = given.set.policyTests === undefined ? undefined : await testedIn(locked);
+    const records = await applyChangeSet(context, locked, given);
+    const tests = before === undefined ? [] : await writeTests(locked, given, before);
+    const applied = { ...records, changes: [...records.changes, ...tests] };
     await locked.tx.run(sql.insertChangeSet, [
       given.change_id,
       locked.org,
       given.by.user_id,
       now(context),
-      locked.head + 1,
+      Math.min(locked.head + 1, applied.revision),
       applied.revision,
       reverts ?? null,
       JSON.stringify(applied.changes),
@@ -99,7 +125,8 @@ export function changeSetsIn(context: Context, keepMs: number): ChangeSets {
         const [row] = await locked.tx.run(sql.getChangeSet, [org, id]);
         if (row === undefined) return refuse({ code: 'not_found', what: 'change_set' });
         const changes = changesOf(row);
-        const { set, conflicts } = reversalOf(changes, await currentOf(locked, changes));
+        const tested = changes.some(({ kind }) => kind === 'policy-tests') ? await testedIn(locked) : undefined;
+        const { set, conflicts } = reversalOf(changes, await currentOf(locked, changes, tested));
         const records = [
           ...(row.reverted_by === null ? [] : [{ id: row.reverted_by, name: '', why: 'reverted' as const }]),
           ...conflicts,

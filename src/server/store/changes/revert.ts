@@ -1,5 +1,6 @@
 /** Owns the way back from a change set: the set that makes each field what it was before, and what stands in its way. */
 import { parseDeviceId, parseGroupId, parseUserId } from '../../../policy/ids.ts';
+import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type {
   Deletion,
   DeviceChange,
@@ -63,11 +64,15 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
   const devices: DeviceChange[] = [];
   const deletes: Deletion[] = [];
   const conflicts: Conflict[] = [];
+  let policyTests: readonly PolicyTest[] | undefined;
   for (const change of changes) {
     const { kind, id, before, after } = change;
     const now = current.get(id);
     const conflict = (why: Conflict['why']): void => void conflicts.push({ id, name: nameOf(change, now), why });
-    if (before === undefined && after !== undefined) {
+    if (kind === 'policy-tests') {
+      if (valueOf(now ?? {}, 'policy_tests') !== valueOf(after ?? {}, 'policy_tests')) conflict('changed');
+      policyTests = (before?.['policy_tests'] ?? []) as readonly PolicyTest[];
+    } else if (before === undefined && after !== undefined) {
       // It was created: what it said then must be what it says now. Where it is gone, there is nothing to do.
       if (now === undefined) continue;
       if (groupFields.some((name) => valueOf(now, name) !== valueOf(after, name))) conflict('changed');
@@ -91,5 +96,5 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
       else groups.push({ type: 'update', id: parseGroupId(id), patch: before, fields });
     }
   }
-  return { set: { groups, devices, deletes }, conflicts };
+  return { set: { groups, devices, deletes, policyTests }, conflicts };
 }

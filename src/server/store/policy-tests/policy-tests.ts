@@ -5,8 +5,9 @@ import type { PolicyTestResults, PolicyTests } from '../contract/change/policy-t
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import { now } from '../write/stamp.ts';
-import { inOrganization } from '../write/transaction.ts';
+import { inOrganization, type Locked } from '../write/transaction.ts';
+import type { AuditSubject } from '../write/audit-entry.ts';
+import type { Actor } from '../contract/actor.ts';
 import { refuseBroken } from './check.ts';
 import { readOrganizationState, statesIn, type OrganizationState, type StateMemory } from './state.ts';
 
@@ -42,6 +43,43 @@ function resultsOf(state: OrganizationState, at: number): PolicyTestResults {
 const contentOf = ({ name, from, to, protocol, port, expect }: PolicyTest): string =>
   JSON.stringify([name, from, to, protocol, port, expect]);
 
+/** The tests before and after, for the audit; nothing where they are the same. */
+export const testsChange = (
+  before: OrganizationState,
+  after: OrganizationState,
+): Pick<AuditSubject, 'before' | 'after'> =>
+  before.testsRevision === after.testsRevision
+    ? {}
+    : { before: { policy_tests: before.tests }, after: { policy_tests: after.tests } };
+
+/**
+ * Replaces the tests in a transaction and judges them by what it has written so far. `before` is the organization before the
+ * transaction: a test that failed then may still fail.
+ */
+export async function replaceTests(
+  context: Pick<Context, 'clock'>,
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  by: Actor,
+  { before, tests }: { readonly before: OrganizationState; readonly tests: readonly PolicyTest[] },
+): Promise<OrganizationState> {
+  const text = JSON.stringify(tests);
+  const at = context.clock();
+  const isSame = text === JSON.stringify(before.tests);
+  if (!isSame) {
+    const values = [org, before.testsRevision + 1, text, tests.length, new Date(at).toISOString()];
+    await tx.run(writeTests, values);
+  }
+  const after = (await readOrganizationState(tx, org, before)) ?? before;
+  if (by.tests !== 'skip' && after !== before) {
+    const { states } = statesIn(before, at);
+    const failed = new Set(
+      before.tests.flatMap((test, index) => (states[index] === 'failing' ? [contentOf(test)] : [])),
+    );
+    refuseBroken(after, at, (index) => failed.has(contentOf(tests[index] as PolicyTest)));
+  }
+  return after;
+}
+
 export function policyTestsIn(context: Context, memory: StateMemory): PolicyTests {
   const stateOf = async (org: OrganizationId): Promise<OrganizationState> => {
     const state = await readOrganizationState(context.reads, org, memory.get(org));
@@ -67,24 +105,9 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
           if (before === undefined) return refuse({ code: 'not_found', what: 'organization' });
           if (options.if_match !== undefined && options.if_match !== before.testsRevision)
             return refuse({ code: 'precondition_failed', revision: before.testsRevision });
-          const text = JSON.stringify(tests);
-          if (text === JSON.stringify(before.tests)) return { before, after: before };
-          const revision = before.testsRevision + 1;
-          await tx.run(writeTests, [org, revision, text, tests.length, now(context)]);
-          const after = { ...before, tests, testsRevision: revision };
-          if (by.tests !== 'skip') {
-            const { states } = statesIn(before, context.clock());
-            const failed = new Set(
-              before.tests.flatMap((test, index) => (states[index] === 'failing' ? [contentOf(test)] : [])),
-            );
-            refuseBroken(after, context.clock(), (index) => failed.has(contentOf(tests[index] as PolicyTest)));
-          }
-          return { before, after };
+          return { before, after: await replaceTests(context, { tx, org }, by, { before, tests }) };
         },
-        ({ before, after }) => ({
-          subject_id: org,
-          ...(before === after ? {} : { before: { policy_tests: before.tests }, after: { policy_tests: after.tests } }),
-        }),
+        ({ before, after }) => ({ subject_id: org, ...testsChange(before, after) }),
       );
       return resultsOf(written, context.clock());
     },

@@ -1,5 +1,6 @@
 /** Owns the interface of change sets: several records written in one transaction, remembered so that they can be undone as one. */
 import type { ChangeSetId, DeviceId, GroupId, OrganizationId, UserId } from '../../../../policy/ids.ts';
+import type { PolicyTest } from '../../../../policy/policy-test/policy-test.ts';
 import type { Actor } from '../actor.ts';
 import type { DevicePatch } from '../devices.ts';
 import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../groups.ts';
@@ -12,7 +13,8 @@ export type ChangeOperation =
   | 'updateSecurityGroup'
   | 'deleteSecurityGroup'
   | 'updateDevice'
-  | 'deleteDevice';
+  | 'deleteDevice'
+  | 'replacePolicyTests';
 
 interface Part {
   /** Names of the fields that the request gave, for the audit. */
@@ -45,6 +47,8 @@ export interface NewChangeSet {
   readonly groups: readonly GroupChange[];
   readonly devices: readonly DeviceChange[];
   readonly deletes: readonly Deletion[];
+  /** The tests that replace the stored ones; absent: those stay. */
+  readonly policyTests?: readonly PolicyTest[] | undefined;
 }
 
 export interface ChangeSetOptions {
@@ -72,7 +76,8 @@ export interface WrittenChanges {
 
 /** One record as a transaction found it and as it left it. */
 export interface RecordChange {
-  readonly kind: 'security-groups' | 'device';
+  readonly kind: 'security-groups' | 'device' | 'policy-tests';
+  /** Of policy tests: the organization. */
   readonly id: string;
   /** Absent: the transaction created the record. */
   readonly before?: Readonly<Record<string, unknown>> | undefined;

@@ -1,0 +1,66 @@
+/** Owns one part of a change set: who writes it by which right, and its audit entry. */
+import type { ChangeSetId } from '../../../policy/ids.ts';
+import type { Actor, RightSubject } from '../contract/actor.ts';
+import type {
+  ChangeOperation,
+  ChangeSetActor,
+  ChangeSetOptions,
+  NewChangeSet,
+} from '../contract/change/change-sets.ts';
+import { refuse } from '../contract/errors.ts';
+import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
+import type { Context } from '../write/context.ts';
+import { openingOf, refusedRight } from '../write/right.ts';
+import { now } from '../write/stamp.ts';
+import type { Locked } from '../write/transaction.ts';
+
+/** What a change set is written with. */
+export interface ChangeSetWrite {
+  readonly change_id: ChangeSetId;
+  readonly by: ChangeSetActor;
+  readonly set: NewChangeSet;
+  readonly options: ChangeSetOptions & {
+    /** The set makes records what they were: groups come back under their ids, and rules may name devices that are gone. */
+    readonly restores?: boolean | undefined;
+  };
+}
+
+/** What the audit entry of a part says beside its operation. */
+export interface PartNote {
+  readonly fields?: readonly string[] | undefined;
+  /** Another name for the operation. */
+  readonly name?: string;
+}
+
+/** The actor of one part: the same credential, with the roles that this operation needs. */
+export const partActor = (
+  { by, change_id }: Pick<ChangeSetWrite, 'by' | 'change_id'>,
+  operation: ChangeOperation,
+  { fields, name = operation }: PartNote = {},
+): Actor => ({
+  user_id: by.user_id,
+  right: { ...by.right, roles: by.rolesFor(operation) },
+  audit: by.audit && { ...by.audit, operation: name, fields, change_id },
+});
+
+/** Throws unless the right to this part holds now. */
+export async function holdPartRight(
+  context: Context,
+  { tx, org }: Locked,
+  actor: Actor,
+  subject?: RightSubject,
+): Promise<void> {
+  const { statement, values } = openingOf({ ...actor, right: { ...actor.right, subject } }, now(context));
+  const [opened] = await tx.run(statement, [org, ...values]);
+  if (opened === undefined) refuse({ code: 'not_found', what: 'organization' });
+  else if (opened.refusal !== null) throw refusedRight(opened.refusal);
+}
+
+export async function notePart(
+  context: Context,
+  { tx, org }: Locked,
+  { audit }: Actor,
+  subject: Omit<AuditSubject, 'org_id'>,
+): Promise<void> {
+  if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, { org_id: org, ...subject })]);
+}
