@@ -138,6 +138,12 @@ export interface VerifiedHistory {
 }
 
 /**
+ * After a crash, PostgreSQL gives the numbers of transactions again that ended without a commit and had not reached the disk. At most so many: what is
+ * older than its WAL writer's delay is on disk. A history that was cut by fewer transactions shows in the heads.
+ */
+const reusedTransactions = 1_000n;
+
+/**
  * Compares the database with what is known of its history. Begins an era where the database was started again or is another one. Lets every
  * organization leap where a part of the history is lost; however many servers find that out, once.
  */
@@ -150,7 +156,7 @@ export async function verifyHistory(
   if (now?.started_at !== identity.started_at) {
     throw new StoreError({ code: 'unavailable' }, { message: 'another database answers than a moment ago' });
   }
-  const isBack = BigInt(now.transaction) < transaction;
+  const isBack = BigInt(now.transaction) + reusedTransactions < transaction;
   const eras = await tx.run(readAllEras, []);
   const newest = eras.at(-1);
   // What began after the last era that this server knows too: others have verified the database before.
