@@ -49,3 +49,14 @@ export const groupChange = (record: object): SnapshotChange => {
   const group = snapshotGroup(record);
   return { kind: 'group', id: group.group.id, group };
 };
+
+/** What an entry of the log makes of a snapshot: the record as JSON text, or undefined where it was deleted. */
+export function loggedChange(kind: 'device' | 'security-groups', id: string, json: string | undefined): SnapshotChange {
+  if (kind === 'device') {
+    if (json === undefined) return { kind: 'device', id: parseDeviceId(id), device: undefined };
+    return deviceChange(JSON.parse(json) as DevicePolicyFields);
+  }
+  return json === undefined
+    ? { kind: 'group', id: parseGroupId(id), group: undefined }
+    : groupChange(JSON.parse(json) as object);
+}

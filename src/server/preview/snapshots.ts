@@ -5,8 +5,7 @@
  *     const before = await snapshots.atLeast(org, 41);   // what a transaction needs that found the head at 41
  */
 import type { OrganizationId } from '../../policy/ids.ts';
-import { parseDeviceId, parseGroupId } from '../../policy/ids.ts';
-import { deviceChange, groupChange, type DevicePolicyFields } from '../../policy/snapshot/read-records.ts';
+import { loggedChange } from '../../policy/snapshot/read-records.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { Entry } from '../store/contract/change-log.ts';
@@ -40,14 +39,8 @@ interface Kept {
 /** What an entry of the log makes of a snapshot; undefined where it decides nothing. */
 function changeOf({ kind, type, id, json, hidden_from }: Entry): SnapshotChange | undefined {
   // A group that left somebody's view is what it was.
-  if (hidden_from !== undefined) return undefined;
-  if (kind === 'device') {
-    if (type === 'delete') return { kind: 'device', id: parseDeviceId(id), device: undefined };
-    return deviceChange(JSON.parse(json) as DevicePolicyFields);
-  }
-  if (kind !== 'security-groups') return undefined;
-  if (type === 'delete') return { kind: 'group', id: parseGroupId(id), group: undefined };
-  return groupChange(JSON.parse(json) as object);
+  if (hidden_from !== undefined || kind === 'organization') return undefined;
+  return loggedChange(kind, id, type === 'delete' ? undefined : json);
 }
 
 /** A snapshot that it gives never changes. */

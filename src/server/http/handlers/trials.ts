@@ -84,7 +84,10 @@ const list: Handler<'listTrials'> = (call, services) =>
     async (part) => {
       const { org_id } = call.params;
       const trials = await services.store.trials.list(org_id, part);
-      return Promise.all(trials.map((trial) => answerOf(org_id, trial, services)));
+      // One after the other: each looks at all devices, and others are served in between.
+      const answers: Trial[] = [];
+      for (const trial of trials) answers.push(await answerOf(org_id, trial, services));
+      return answers;
     },
     show,
   );

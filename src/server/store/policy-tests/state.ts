@@ -1,8 +1,8 @@
 /** Owns what policy tests look at: devices, groups and tests of an organization, kept in memory and brought up to date by what changed since. */
-import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
+import type { OrganizationId } from '../../../policy/ids.ts';
 import { testStates, type TestStates } from '../../../policy/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import { deviceChange, groupChange, type DevicePolicyFields } from '../../../policy/snapshot/read-records.ts';
+import { loggedChange } from '../../../policy/snapshot/read-records.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../../policy/snapshot/snapshot.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
@@ -19,6 +19,9 @@ interface StateRow {
   /** Of the head: which run of which database this is. */
   readonly era: string | null;
 }
+
+/** A row about a device or a group. */
+type RecordRow = StateRow & { readonly kind: 'device' | 'security-groups' };
 
 /**
  * One statement, so that all of it is of one moment. Deletions come from the log, which keeps them far longer than this is remembered. Values: organization, greater than this
@@ -46,20 +49,13 @@ export interface OrganizationState {
 
 const nothing: OrganizationState = { snapshot: emptySnapshot, era: '', tests: [], testsRevision: 0 };
 
-function changeOf({ kind, type, id, body, revision }: StateRow): SnapshotChange {
-  const json = type === 'delete' || body === null ? undefined : withRevision(body, revision);
-  if (kind === 'device') {
-    if (json === undefined) return { kind: 'device', id: parseDeviceId(id), device: undefined };
-    return deviceChange(JSON.parse(json) as DevicePolicyFields);
-  }
-  if (json === undefined) return { kind: 'group', id: parseGroupId(id), group: undefined };
-  return groupChange(JSON.parse(json) as object);
-}
+const changeOf = ({ kind, type, id, body, revision }: RecordRow): SnapshotChange =>
+  loggedChange(kind, id, type === 'delete' || body === null ? undefined : withRevision(body, revision));
 
-const byRevision = (a: StateRow, b: StateRow): number => a.revision - b.revision;
+const byRevision = (a: RecordRow, b: RecordRow): number => a.revision - b.revision;
 
 /** The state after these rows. Devices and groups that did not change stay the same objects. */
-const advance = (state: OrganizationState, head: StateRow, rows: readonly StateRow[]): OrganizationState => ({
+const advance = (state: OrganizationState, head: StateRow, rows: readonly RecordRow[]): OrganizationState => ({
   snapshot: overlay(state.snapshot, rows.toSorted(byRevision).map(changeOf), { revision: head.revision }),
   era: head.era ?? '',
   tests: head.body === null ? state.tests : (JSON.parse(head.body) as readonly PolicyTest[]),
@@ -80,7 +76,7 @@ export async function readOrganizationState(
   // Another run of the database may have another history.
   const isOther = known !== nothing && (head.era !== known.era || head.revision < known.snapshot.revision);
   if (isOther) return readOrganizationState(runner, org);
-  const others = rows.filter(({ kind }) => kind !== 'head');
+  const others = rows.filter((row): row is RecordRow => row.kind !== 'head');
   const isSame =
     others.length === 0 && head.revision === known.snapshot.revision && head.tests_revision === known.testsRevision;
   if (isSame) return known;
