@@ -1,4 +1,4 @@
-/** Owns the answer to "what would this change do?": who gains and loses what, in pages of devices, streamed while it is computed. */
+/** Owns the answer to "what would this change do?": who gains and loses what, in pages of devices, written while it is sent. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { SimulationWarning } from '../../api/change/simulation.ts';
