@@ -1,9 +1,9 @@
-/** Owns how long background work holds the event loop: all of it together gets one short slice of each turn, one task after the other. */
+/** Owns how long work behind the scenes holds the event loop: all of it together gets a short slice of each turn, one after the other. */
 
 export interface TimeSlicesOptions {
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
-  /** Milliseconds that the event loop has been active so far. */
+  /** Milliseconds that the event loop has worked so far, whatever for. */
   readonly worked: () => number;
   /** Runs something in the next turn of the event loop, after what is due by then. */
   readonly defer: (run: () => void) => void;
@@ -11,7 +11,7 @@ export interface TimeSlicesOptions {
   readonly rest: (run: () => void) => void;
 }
 
-/** A few times the duration of a simple request: other requests hardly notice. */
+/** Some times what a plain request takes: whoever comes meanwhile hardly notices. */
 const sliceMs = 2;
 /** While others are served: a request takes several turns of the event loop until it is answered, and each of them waits for a slice. */
 const shortSliceMs = 0.5;
