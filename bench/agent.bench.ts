@@ -18,7 +18,7 @@ import type { Goal } from './lib/goals.ts';
 import { measureParts } from './lib/parts.ts';
 import { buildOurs } from './watch/tools.ts';
 
-/** A search takes minutes, and what it finds is for whoever changes the compiler: only by its name. */
+/** A search takes minutes and serves only developers of the compiler, so it runs only when named. */
 const onlyByName = new Set(['search']);
 
 async function measure(named: readonly string[]): Promise<void> {

@@ -104,7 +104,7 @@ try {
   const spent = new Map<string, number[]>();
   const note = (into: Map<string, number[]>, name: string, value: number): void =>
     void into.set(name, [...(into.get(name) ?? []), value]);
-  // This process and the helper; a program that ends tells of itself.
+  // This process and the helper; a program that ends reports its own time.
   const meter = (): number => process.cpuUsage().user + process.cpuUsage().system + helperTime(channel.pid);
   const time = async (name: string, round: number, work: () => Promise<unknown>): Promise<void> => {
     globalThis.gc?.();

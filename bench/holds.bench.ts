@@ -1,6 +1,8 @@
 /**
- * Measures how long a fleet holds the event loop: the longest turn, by the processor time of the loop's thread, while a server counts, samples, judges and follows an organization of thousands
- * of devices. `RINGFENCE_BENCH_DEVICES` (sizes, by comma), `RINGFENCE_BENCH_NAMES=1` tells what ran in the longest turn. Floor: the same in an organization of 10 devices. Not measured: what the database needs.
+ * Measures how long a fleet holds the event loop: the longest turn, by the processor time of the loop's thread, while a
+ * server counts, samples, judges and follows an organization of thousands of devices. `RINGFENCE_BENCH_DEVICES` (sizes,
+ * separated by commas); `RINGFENCE_BENCH_NAMES=1` shows what ran in the longest turn. Floor: the same in an
+ * organization of 10 devices. Not measured: the time of the database.
  */
 import { asServer } from '../src/server/store/contract/actor.ts';
 import { fork } from 'node:child_process';

@@ -26,7 +26,7 @@ function row(name: string, times: readonly number[]): string[] {
   return [name, ...[at(sorted, 0.5), at(sorted, 0.99), sorted.at(-1) ?? Number.NaN].map((ms) => `${figure(ms)} ms`)];
 }
 
-/** An open stream that has shown its tail; `ended` tells when its last byte came. */
+/** An open stream that has shown its tail; `ended` resolves with the time of its last byte. */
 async function openStream(agent: Agent, url: string, secret: string, org: string): Promise<{ ended: Promise<number> }> {
   const body = JSON.stringify([{ kind: 'device' }]);
   const asked = request(`${url}/api/organizations/${org}/events`, {

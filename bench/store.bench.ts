@@ -142,7 +142,10 @@ try {
     return true;
   };
 
-  /** All of them in one statement, as the store sends it, and the next as soon as it is answered: nobody waits for anybody. */
+  /**
+   * All of them in one statement, as the store sends it, and the next as soon as it is answered: no client waits for
+   * another.
+   */
   const groupedStatement = async (_: number, n: number): Promise<boolean> => {
     const items = JSON.stringify(devices.map((_device, c) => itemOf(c, n)));
     return (await of(0).query({ ...updateDevice.many, values: [org, items] })).rows.length > 0;

@@ -26,7 +26,7 @@ export async function buildProgram({ outdir }) {
     // Half of what Node would read at each start is comments and indentation.
     minifyWhitespace: true,
     legalComments: 'none',
-    // A failure that nobody foresaw shows its line.
+    // An unforeseen failure shows its line.
     lineLimit: 120,
     // Some dependencies are CommonJS and call require for Node's own modules, which an ES module lacks.
     banner: {

@@ -7,7 +7,7 @@
  * @property {string} name Debian's name for it
  * @property {readonly Purpose[]} for the commands that need it
  * @property {readonly string[]} needs what must exist: a program's name (looked up in PATH and the sbin folders) or an
- *   absolute path, in which one `*` stands for any one folder. Looking for the thing itself, not for the package, accepts
+ *   absolute path, in which one `*` matches any one folder. Looking for the thing itself, not for the package, accepts
  *   every way in which a machine may have come by it, and costs no process.
  * @property {string} why for the person who reads the progress line
  */

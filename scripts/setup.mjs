@@ -1,6 +1,6 @@
 /**
- * Makes a fresh clone ready: `npm start`, `npm test` and `npm run bench` call it first. Owns the effects; what is needed
- * stands in `packages.mjs`, what is to be done is decided in `plan.mjs`. With nothing to do it starts no process.
+ * Makes a fresh clone ready: `npm start`, `npm test` and `npm run bench` call it first. It owns the effects;
+ * `packages.mjs` lists what is needed, and `plan.mjs` decides what to do. With nothing to do it starts no process.
  */
 import { createHash } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -70,8 +70,8 @@ function has(need) {
 }
 
 /**
- * Runs a program and tells whether it succeeded. Only if it did not, what it said is shown: nobody reads a thousand lines
- * of unpacking, everybody reads an error. All goes to stderr, so that stdout stays clean for scripts.
+ * Runs a program and returns whether it succeeded. Its output is shown only if it failed, so that an error is not lost in
+ * a thousand lines of unpacking. All goes to stderr, so that stdout stays clean for scripts.
  * @param {string} program
  * @param {readonly string[]} args
  * @param {NodeJS.ProcessEnv} [env]
@@ -111,7 +111,7 @@ function installDebianPackages(packages) {
 
 /**
  * Debian's PostgreSQL makes and starts a database cluster of its own when it is installed. We only want the programs, so
- * a drop-in tells it not to, for the time of our installation only.
+ * a drop-in disables that, only during our installation.
  * @param {() => boolean} install
  */
 function withoutMainCluster(install) {

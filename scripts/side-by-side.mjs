@@ -1,7 +1,7 @@
 /**
- * Runs npm scripts side by side: `node scripts/side-by-side.mjs types lint`, or beside a command that is watched: `… types lint -- vitest run`.
- * Each tells when it is through, and at the end all that it said if it failed; none is cut short by another, so that one run shows everything
- * that is wrong.
+ * Runs npm scripts side by side: `node scripts/side-by-side.mjs types lint`, or beside a command that is watched: `…
+ * types lint -- vitest run`. Each script reports its end, and its whole output at the end if it failed. None is cut
+ * short by another, so that one run shows everything that is wrong.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

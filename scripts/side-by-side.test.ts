@@ -1,4 +1,4 @@
-/** Proves that scripts run side by side succeed only together, and that what failed is told in its own words. */
+/** Proves that scripts run side by side succeed only together, and that the output of a failed one is shown. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

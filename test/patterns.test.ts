@@ -41,7 +41,7 @@ function nodesOf(tree: unknown, found: Node[] = []): readonly Node[] {
   return found;
 }
 
-/** Every regular expression that stands in a text, and how many are made of something else. */
+/** Every regular expression in a text, and the number of those that are built dynamically. */
 export function patternsOf(
   file: string,
   text: string,

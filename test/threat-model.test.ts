@@ -13,7 +13,7 @@ it('the threat model has lines, and each names a test that exists, by file and t
   const wrong = rows.filter((row) => {
     const [, path, title] = /\| ((?:src|test)\/\S+\.test\.ts): (.+?) +\|$/.exec(row) ?? [];
     if (path === undefined || title === undefined || !existsSync(`${top}${path}`)) return true;
-    // A long title stands on a line of its own.
+    // The formatter puts a long title on a line of its own.
     return !readFileSync(`${top}${path}`, 'utf8')
       .replaceAll(/\(\s+'/g, "('")
       .includes(`('${title}',`);

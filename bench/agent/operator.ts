@@ -1,11 +1,12 @@
 /**
- * Owns the one who changes a group in `live`: in a thread of its own, over one connection that is kept. Whoever changes rules has no part in a device's way to the server,
- * which leads through a relay in the main thread of this process.
+ * Owns the operator who changes a group in `live`: in a thread of its own, over one persistent connection. The
+ * operator's requests must not delay a device's connection to the server, which goes through a relay in the main thread
+ * of this process.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
-/** Milliseconds of the clock that `now` tells. */
+/** Milliseconds of the clock `now`. */
 export interface ChangeTimes {
   readonly asked: number;
   readonly answered: number;

@@ -20,7 +20,7 @@ export const packets = 20_000;
 const warmUp = packets / 5;
 export const rounds = 31;
 
-/** Behind the filter: what passed ends here, so that no flow is remembered and nobody answers. */
+/** After the filter: packets that passed are dropped here, so that no flow is tracked and no answer is sent. */
 const sink = `table inet sink {
   counter passed { packets 0 bytes 0; }
   chain input { type filter hook input priority 100; iifname "rf0" meta l4proto tcp counter name passed drop; }
@@ -33,7 +33,7 @@ export interface Device {
   readonly namespace: Namespace;
   readonly peer: Namespace;
   readonly hardware: string;
-  /** Nanoseconds a packet, a figure each round: while nobody else used the core, and on average. */
+  /** Nanoseconds per packet, one figure per round: while no other process used the core, and on average. */
   readonly quiet: number[];
   readonly mean: number[];
 }

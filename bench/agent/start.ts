@@ -1,6 +1,7 @@
 /**
- * Owns the measure of the agent's start with a saved policy: until it is in force, until systemd is told, and memory at rest, with the
- * packaged runtime and with this machine's, beside the same runtime starting for nothing.
+ * Owns the measurement of the agent's start with a saved policy: the time until it is in force, the time until systemd
+ * is notified, and memory at rest. It runs with the packaged runtime and with this machine's, beside the same runtime
+ * starting an empty program.
  */
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -111,7 +112,10 @@ async function savePolicy(state: string): Promise<void> {
   writeFileSync(join(state, 'token'), 'rf_nobody_asks_for_it\n', { mode: 0o600 });
 }
 
-/** A machine has just booted: its kernel has no rules, its disk has the last policy, and nobody answers yet. */
+/**
+ * A machine that has just booted: its kernel has no rules, its disk has the last policy, and the server does not answer
+ * yet.
+ */
 async function startOnce(place: Place, { node, env }: Way, { memory }: { memory: boolean }): Promise<Start> {
   const { namespace, witness, notices, program, state } = place;
   const before = witness.seen.length;

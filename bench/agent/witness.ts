@@ -1,4 +1,7 @@
-/** Owns the witness of a benchmark: when the kernel's table changed, told by a monitor that goes before every other program. */
+/**
+ * Owns the witness of a benchmark: a monitor with a higher priority than every other program, which records when the
+ * kernel's table changed.
+ */
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MonitorReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';

@@ -66,7 +66,7 @@ export async function applyWorst(text: string, prefix: readonly string[]): Promi
   }
 }
 
-/** The other side of `applyArgument`: reads the policy from the input and tells what it took. */
+/** The other side of `applyArgument`: reads the policy from the input and reports what it took. */
 export async function applyFromInput(prefix: readonly string[]): Promise<void> {
   tuneRuntime();
   let text = '';

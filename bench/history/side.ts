@@ -1,4 +1,6 @@
-/** Owns one side of the benchmark of the history: a store on a database of its own, which writes as often as it is told. */
+/**
+ * Owns one side of the history benchmark: a store on a database of its own, which makes as many writes as requested.
+ */
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { openDatabase } from '../../src/server/database/supervise.ts';

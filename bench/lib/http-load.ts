@@ -133,7 +133,7 @@ export class LeanClient {
   }
 }
 
-/** Asks on one connection until told to stop; each answer's time in milliseconds goes to `times`. */
+/** Sends requests on one connection until it is stopped. The time of each response in milliseconds goes to `times`. */
 async function drive(
   options: LoadOptions,
   c: number,

@@ -44,7 +44,7 @@ export const readFunctions: readonly string[] = [
   asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
 ];
 
-/** What the audit is told of that change, by those sides that go through the store. */
+/** The audit note of that change, for the sides that go through the store. */
 export const updateNote = (user_id: UserId): AuditNote => ({
   operation: 'updateDevice',
   user_id,

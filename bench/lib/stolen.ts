@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Above this share, what was measured tells more of the host than of us. */
+/** Above this share of stolen time, a measurement says more about the host than about the program. */
 export const robbedShare = 0.05;
 const quietShare = 0.02;
 

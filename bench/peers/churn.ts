@@ -1,6 +1,7 @@
 /**
- * Owns the measure of a large organization that does not rest: an agent while devices join and leave a thousand times a second among ten thousand, and what
- * streams by identity carry while devices roam. Server, agent and load share the machine, so what the agent needs is told for each join.
+ * Owns the measurement of a large organization under constant change: an agent while devices join and leave a thousand
+ * times a second among ten thousand, and the volume of streams by identity while devices roam. Server, agent and load
+ * share the machine, so the agent's cost is given per join.
  */
 import { connect as connectTo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

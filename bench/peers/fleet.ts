@@ -51,7 +51,7 @@ interface Times {
   readonly whole: number;
 }
 
-/** Rounds that are told together. */
+/** Rounds that are reported together. */
 class Phase {
   readonly times: Times[] = [];
   readonly #name: string;
@@ -136,7 +136,8 @@ export async function measureFleet(program: string): Promise<readonly Goal[]> {
         }),
       ),
     );
-    // Node compiles while it runs, which on two cores takes as long as the work: so the first half is told apart from the second.
+    // Node compiles while it runs, which on two cores takes as long as the work. So the first half is reported
+    // separately from the second.
     const half = Math.ceil(rounds / 2);
     const all = new Phase('all', rounds);
     const phases = [all, new Phase('first half', half), new Phase('second half', rounds - half)];

@@ -28,7 +28,7 @@ type Report =
 
 const words = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));
 
-/** Runs in the process itself, until it is told to close. */
+/** Runs in the process itself until it is asked to close. */
 export function serveFollowers(): void {
   const followers: Follower[] = [];
   /** Those whose kernel reflects more than all do: what is looked at for each of them must not grow with their number. */
@@ -65,7 +65,7 @@ export function serveFollowers(): void {
     }
   };
   process.on('message', (order: Order) => void obey(order).catch(fail));
-  // The benchmark may end before it has told.
+  // The benchmark may end before it sends a close.
   process.on('disconnect', () => void Promise.all(followers.map((each) => each.close())).finally(() => process.exit()));
 }
 

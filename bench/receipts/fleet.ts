@@ -130,7 +130,10 @@ export class Fleet {
     return report;
   }
 
-  /** Opens every stream; resolves when each has seen its tails. With other credentials they are streams of nobody's device. `signEveryMs`: they go both ways and carry signs of life. */
+  /**
+   * Opens every stream; resolves when each has seen its tails. With other credentials the streams belong to no device.
+   * `signEveryMs`: they are bidirectional and carry signs of life.
+   */
   async connect(
     tokenOf: (device: BenchDevice, index: number) => string = ({ token }) => token,
     signEveryMs?: number,

@@ -154,7 +154,7 @@ const repertoire: { readonly [Kind in Attacker]: Attack } = {
   'owner elsewhere': labels,
 };
 
-/** Connections that never finish their request, and streams that nobody reads. */
+/** Connections that never finish their request, and streams that are never read. */
 class Sockets {
   readonly #open: Socket[] = [];
   readonly #foothold: Foothold;
@@ -186,7 +186,7 @@ export interface Pace {
   readonly bytesPerSecond: number;
 }
 
-/** Attacks until the process is ended; tells when it begins, and then what was answered so far. */
+/** Attacks until the process is ended. Reports its start, and then the responses so far. */
 export async function attack(kind: Attacker, foothold: Foothold, pace: Pace): Promise<never> {
   const api = new Api(foothold.url, foothold.token);
   const sockets = new Sockets(foothold);

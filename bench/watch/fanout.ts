@@ -19,7 +19,7 @@ export interface Shown {
   readonly reopenings: { readonly perSecond: number; readonly cost: number }[];
   /** The same again, with resumed TLS sessions. */
   readonly resumptions: { readonly perSecond: number; readonly cost: number }[];
-  /** Microseconds of its processors for a write while nobody listens, which is no part of a delivery. */
+  /** Microseconds of its processors for a write without a listener, which is no part of a delivery. */
   writeCost: number;
   kbPerStream: number;
   /** Alone: the first changes after it started, later ones, and those to a receiver that sleeps between them. */
@@ -216,7 +216,7 @@ async function openOnceMore(bench: Bench, name: Name, { streams, resumes }: Want
   }
 }
 
-/** Ours and one that is still while it is idle, side by side, and nobody else: what is beside them takes their caches from them. */
+/** Ours and one that sleeps while it is idle, side by side, and no other: further servers would evict their caches. */
 async function together(
   bench: Bench,
   name: Name,

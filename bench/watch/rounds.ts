@@ -10,7 +10,7 @@ export interface Contender {
   readonly peer: Peer;
   readonly load: Load;
   readonly streams: number;
-  /** Microseconds of the server's processors for a write while nobody listens: no part of a delivery. */
+  /** Microseconds of the server's processors for a write without a listener: no part of a delivery. */
   readonly write: ProcessorTime;
 }
 
@@ -78,7 +78,7 @@ export class RoundTaker {
 /** A program that compiles while it runs needs some thousands of changes before it is done with that. */
 const warm = { atOnce: 20, most: 5_000, forMs: 3_000 };
 
-/** As many changes as fit into some seconds, to all streams or, without a load, to nobody. */
+/** As many changes as fit into some seconds, to all streams, or to none without a load. */
 export async function warmUp(peer: Peer, load?: Load): Promise<void> {
   const until = Date.now() + warm.forMs;
   for (let done = 0; done < warm.most && Date.now() < until; done += warm.atOnce) {

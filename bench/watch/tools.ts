@@ -167,7 +167,7 @@ export class Load {
   }): Promise<{ readonly load: Load; readonly ns: number; readonly resumed: number }> {
     const { program, folder, security, port, streams, request, ready = '' } = options;
     const protocol = security === undefined ? options.protocol : `${security}+${options.protocol}`;
-    // One for each: several begin at once, and whoever wrote it again would take it from under another that reads.
+    // One file for each: several start at once, and rewriting a shared file would disturb a reader.
     const file = join(folder, `request-${randomUUID()}`);
     writeFileSync(file, request);
     const command = [program, protocol, '127.0.0.1', String(port), String(streams), file, ready];
@@ -177,7 +177,10 @@ export class Load {
     return { load: new Load(talker), ns, resumed };
   }
 
-  /** Counts from now on; `reached` tells when each stream has so many more documents. What is written before this answers may not be counted. */
+  /**
+   * Counts from now on; `reached` resolves when each stream has this many more documents. What is written before this
+   * call resolves may not be counted.
+   */
   async expect(documents: number): Promise<{ readonly reached: Promise<Reached> }> {
     this.#talker.say(`expect ${documents}`);
     await this.#talker.hears('expecting');
@@ -185,7 +188,7 @@ export class Load {
       const [first = 0, p50 = 0, p99 = 0, last = 0] = numbersOf(line);
       return { first, p50, p99, last };
     });
-    // Whoever waits for it may be busy writing when it fails.
+    // The waiting caller may be busy writing when it fails.
     reached.catch(() => {});
     return { reached };
   }

@@ -30,7 +30,7 @@ const field = (control, name) => new RegExp(`^${name}: (.*)$`, 'm').exec(control
 function stanza(file) {
   const control = run('dpkg-deb', ['--field', file]).trimEnd();
   const name = field(control, 'Package');
-  // What Debian's own archive does: names that would be awkward in a path are escaped by whoever serves them, not here.
+  // As in Debian's own archive: the web server escapes names that would be awkward in a path, not this script.
   const filename = `pool/main/${name.slice(0, 1)}/${name}/${basename(file)}`;
   const bytes = readFileSync(file);
   const text = `${control}\nFilename: ${filename}\nSize: ${bytes.length}\nSHA256: ${sha256(bytes)}\n`;
@@ -88,7 +88,10 @@ export function writeAptRepository({ debs, outdir, epoch, gpgKey, signedAt, vali
   writeFileSync(join(outdir, 'ringfence.asc'), run('gpg', ['--armor', '--export', gpgKey]));
 }
 
-/** For so many days apt believes what was signed. Then it asks for a newer signature: whoever serves old lists for ever is noticed. */
+/**
+ * The number of days for which apt trusts a signature. Then it requires a newer one, so that a mirror that keeps
+ * serving old lists is noticed.
+ */
 export const defaultValidDays = 60;
 
 /**

@@ -33,7 +33,7 @@ export const modulesIn = ({ outputs }) =>
   );
 
 /**
- * Components in the order of their names; one that two parts hold stands there once.
+ * Components in the order of their names; one that two parts hold is listed once.
  * @param {Readonly<Record<string, readonly string[]>>} modules by part
  * @returns {readonly Component[]}
  */

@@ -18,7 +18,7 @@ const read = (path) => readFileSync(join(top, path), 'utf8');
 export const runtimePath = 'usr/lib/ringfence/node';
 const programFolder = 'usr/lib/ringfence/program';
 
-/** Whoever builds packages answers for them, as with Debian's own tools; unsaid, an address that cannot be anybody's. */
+/** The builder of packages is their maintainer, as with Debian's own tools. Default: an address that cannot exist. */
 const { DEBFULLNAME = 'Ringfence maintainers', DEBEMAIL = 'maintainers@ringfence.invalid' } = process.env;
 const common = {
   Maintainer: `${DEBFULLNAME} <${DEBEMAIL}>`,
@@ -155,7 +155,7 @@ export const serverPackage = (version, units = unitFolder) =>
   unitPackage('server', {
     version,
     units,
-    // The database asks for the name of its user, which systemd made up: libnss-systemd tells it.
+    // The database looks up the name of its user, which systemd allocates: libnss-systemd resolves it.
     depends: `init-system-helpers, ${postgres}, libnss-systemd, util-linux`,
     text: description(
       'API server of Ringfence, as a service',

@@ -29,7 +29,7 @@ const images = /** @type {const} */ ({
       '--port=8080',
       '--user=ringfence',
     ],
-    // The database is told not to compile its queries: a third of the image would be the compiler.
+    // The database is configured not to compile its queries: the compiler would be a third of the image.
     hook: 'rm -rf "$1"/usr/lib/postgresql/*/lib/bitcode "$1"/usr/lib/postgresql/*/lib/llvmjit* "$1"/usr/lib/*/libLLVM* "$1"/usr/lib/*/libz3.so* && chroot "$1" useradd --system --uid 990 --home-dir /var/lib/ringfence --create-home ringfence && chmod 0700 "$1/var/lib/ringfence"',
   },
 });
@@ -64,7 +64,8 @@ export function buildImage(name, { debs, version, epoch, outdir }) {
       `--customize-hook=mkdir "$1/tmp/debs" && cp ${work}/*.deb "$1/tmp/debs/"`,
       `--customize-hook=chroot "$1" sh -c '${install}'`,
       '--customize-hook=rm -rf "$1/tmp/debs" "$1"/usr/share/locale/* "$1"/usr/share/man/*',
-      // PostgreSQL's packages bring a key that they make up while they are installed: it is used by nobody, and would be the same for everybody.
+      // PostgreSQL's packages generate a key during installation. It is unused, and would be the same in every copy of
+      // the image.
       '--customize-hook=rm -f "$1"/etc/ssl/private/ssl-cert-snakeoil.key "$1"/etc/ssl/certs/ssl-cert-snakeoil.pem',
       '--customize-hook=if [ -d "$1/etc/ssl/certs" ]; then find "$1/etc/ssl/certs" -lname ssl-cert-snakeoil.pem -delete; fi',
       `--customize-hook=${hook}`,

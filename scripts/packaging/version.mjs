@@ -1,4 +1,4 @@
-/** Owns what a build is called and dated: its version stands in package.json, its date in the history of the source. */
+/** Owns the version and the date of a build: the version is in package.json, the date in the history of the source. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

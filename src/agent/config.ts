@@ -1,4 +1,4 @@
-/** Owns the agent's configuration: what its options mean together, and what they must not say at once. */
+/** Owns the agent's configuration: the meaning of its options together, and which options exclude each other. */
 import { parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
 import type { Selector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';

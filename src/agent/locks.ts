@@ -21,7 +21,8 @@ export async function lockState(
     );
   }
   await refuseSharedFolder(state, process.geteuid?.());
-  // Whoever may open a directory may lock it, and so keep the agent from its next start. On a read-only disk it stays as it is.
+  // Any user who may open a directory may lock it, and so block the next start of the agent. On a read-only disk the
+  // mode stays as it is.
   await chmod(state, 0o700).catch(() => {});
   const places = [{ folder: state, held: `another agent is running with ${state}` }];
   const namespace = await namespaceFolder();

@@ -1,4 +1,4 @@
-/** Owns the command `ringfence agent`: runs the agent, or takes its rules away, and says in one line why it cannot. */
+/** Owns the command `ringfence agent`: it runs the agent or removes its rules, and reports a failure in one line. */
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../client/clock.ts';
 import { printable } from '../node/printable.ts';

@@ -1,4 +1,4 @@
-/** Owns the options of the agent: names, environment variables, defaults and what a value must look like. */
+/** Owns the options of the agent: names, environment variables, defaults and the format of each value. */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseDeviceId, parseOrganizationId } from '../policy/ids.ts';

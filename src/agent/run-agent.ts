@@ -1,4 +1,4 @@
-/** Owns the running agent: puts its parts together and follows the server until it is asked to stop. */
+/** Owns the running agent: it assembles the parts and follows the server until it is asked to stop. */
 import { fstatSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -141,7 +141,8 @@ export async function runAgent(
   });
   try {
     log('info', 'starting the agent', { version, pid: process.pid, state });
-    // While they come up, the interfaces are read; if one does not, whoever asks it is told.
+    // While the helpers start, the agent reads the interfaces. If a helper does not start, the first request to it
+    // fails.
     netlink.start();
     nft.start().catch(() => {});
     await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);

@@ -1,4 +1,4 @@
-/** Owns the agent's policy source at work: who this device is, its credential, and the stream that follows. */
+/** Owns the assembly of the agent's policy source: the identity of this device, its credential, and the stream. */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -111,7 +111,7 @@ function enrollDevice(
       organization,
       folder,
       publicKey,
-      // Nobody's tunnel key, only a name that no other device has: its shape is that of a WireGuard key.
+      // Not a tunnel key: a unique name for the device in the shape of a WireGuard key.
       makeKey: () => randomBytes(32).toString('base64'),
       hostname: hostname().slice(0, 255),
       ...(machine !== undefined && { machine }),

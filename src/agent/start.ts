@@ -1,4 +1,4 @@
-/** Owns the start of the agent: a command line that runs it is read here, without loading anything of the other commands. */
+/** Owns the start of the agent: it reads the command line here, without loading the other commands. */
 import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
 import { printable } from '../node/printable.ts';
 import { programVersion } from '../node/version.ts';

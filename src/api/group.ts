@@ -170,7 +170,7 @@ export const SecurityGroup = Type.Object(
 );
 export type SecurityGroup = Wire<typeof SecurityGroup>;
 
-/** A warning about a write that was saved as requested. */
+/** Something that was saved as asked, and that whoever asked should know. */
 export const GroupWarning = Type.Object(
   {
     pointer: Type.String({
@@ -225,13 +225,13 @@ export const AddSecurityGroup = Type.Object(
     $id: 'AddSecurityGroup',
     title: 'AddSecurityGroup',
     examples: [
-      // Databases admit every device with the label app.
+      // Databases admit whatever is labelled app, as long as it is.
       {
         group_name: 'postgres',
         applies_to: [{ labels: ['db'] }],
         inbound_rules: [{ ip_protocol: 'tcp', from_port: 5_432, to_port: 5_432, peers: [{ labels: ['app'] }] }],
       },
-      // No device admits telnet, also when one of its groups allows it.
+      // No device admits telnet, whatever its groups say.
       {
         group_name: 'no telnet',
         guardrail: 'forbid',

@@ -1,4 +1,4 @@
-/** Owns which fields of a stored record this program knows, read from the wire schemas. */
+/** Owns which fields of a stored record this program knows, from the schemas of the wire. */
 import { isObject } from '../policy/json.ts';
 import { Device } from './device.ts';
 import { SecurityGroup } from './group.ts';

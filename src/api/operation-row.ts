@@ -1,4 +1,4 @@
-/** Owns the columns of the table of operations: one for each fact about an operation. */
+/** Owns what is said of an operation: one column a fact. */
 import type { TArray, TObject, TSchema } from 'typebox';
 import type { ErrorCode } from './codes.ts';
 

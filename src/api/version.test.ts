@@ -1,4 +1,4 @@
-/** Proves that every change of a schema comes with a new wire version. */
+/** Holds the version of the wire to its schemas. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { errors, allProblemCodes } from './codes.ts';

@@ -1,4 +1,4 @@
-/** Proves that the words of a family are its commands, so that nobody's command is hidden by another family's word. */
+/** Proves that the words of a family are its commands, so that no family hides a command of another. */
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { clientFamilies } from './client-commands.ts';

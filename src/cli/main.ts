@@ -1,4 +1,4 @@
-/** Owns the one program: which commands there are, loaded only when asked for, and what a wrong command line answers. */
+/** Owns the program's entry: its commands, each loaded only when needed, and the response to a wrong command line. */
 import { Command, CommanderError } from 'commander';
 import { addAgentCommands } from './agent/command.ts';
 import { runIfAgent } from './agent/run.ts';
@@ -83,7 +83,7 @@ function dropRefusals(command: Command, env: NodeJS.ProcessEnv): void {
 }
 
 dropEmptyVariables(process.env);
-// Whoever reads help may leave early (`| head`): that is no failure.
+// The reader of the help may close the pipe early (`| head`): that is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);

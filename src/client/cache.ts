@@ -1,4 +1,4 @@
-/** Owns the local copy of one kind: what the server has shown, and what is different from before. */
+/** Owns the local copy of one kind: the records that the server has sent, and how each differs from before. */
 import type { WatchKind } from '../api/kinds.ts';
 import type { Watched, WatchedByIdentity, WatchedId } from '../api/watch.ts';
 import type { WatchEvent } from './document.ts';

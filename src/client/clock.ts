@@ -1,4 +1,4 @@
-/** Owns the client's sense of time: passed in, so that a test can make an hour pass in a moment. */
+/** Owns the client's clock. It is passed in, so that a test can advance time. */
 
 export interface Clock {
   /** Milliseconds since the epoch. */

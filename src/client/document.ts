@@ -1,4 +1,4 @@
-/** Owns the reading of one watch document (reference 2.6): what comes from the network is checked before it is believed. */
+/** Owns the reading of one watch document (reference 2.6): input from the network is checked before it is used. */
 import type { WatchKind } from '../api/kinds.ts';
 import { largestRevision } from '../api/limits.ts';
 import type { DepartedGroup, Watched, WatchedByIdentity, WatchedId, WatchItem } from '../api/watch.ts';
@@ -7,8 +7,8 @@ import { badAnswer } from './request.ts';
 import { isObject } from '../policy/json.ts';
 
 /**
- * One document of the stream. `kind` is always told, also where the wire leaves it out. `R` is what each kind's records are: full ones, or devices
- * by identity.
+ * One document of the stream. `kind` is always set, even where the wire leaves it out. `R` maps each kind to its
+ * records: complete ones, or devices by identity.
  */
 export type WatchEvent<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
   ? ChangeEvent<K, R> | DeleteEvent<K, R> | TailEvent<K>
@@ -24,7 +24,7 @@ export interface ChangeEvent<K extends WatchKind, R extends WatchedByIdentity = 
   readonly value: R[K];
 }
 
-/** The resource is gone: deleted, or (with nothing but its id told) out of the reader's view. */
+/** The resource was deleted, or (with only its id given) has left the reader's view. */
 export interface DeleteEvent<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly type: 'delete';
   readonly kind: K;
@@ -103,9 +103,12 @@ const organizationField: { readonly [K in WatchKind]: string } = {
 /** As deep as a document of the stream may nest. Those of the protocol nest six deep. */
 const deepest = 32;
 
-/** Whether a text of JSON nests deeper than that, told before it is parsed: a deep value takes much memory, and whoever walks it overflows the stack. */
+/**
+ * Whether a JSON text nests deeper than the limit. This is checked before parsing, because a deep value takes much
+ * memory, and walking it overflows the stack.
+ */
 function nestsDeep(text: string): boolean {
-  // Few brackets cannot nest deep: this tells of nearly all documents, at a fraction of the cost.
+  // A text with few brackets cannot nest deep. This settles nearly all documents at a fraction of the cost.
   if (!hasMore(text, '[', deepest / 2) && !hasMore(text, '{', deepest / 2)) return false;
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {

@@ -1,4 +1,4 @@
-/** Owns the one error that the client throws: a stable code, and everything the server said about it. */
+/** Owns the one error that the client throws: a stable code, and the server's details. */
 import { errors as wireErrors, type ErrorCode, type RequestProblem } from '../api/codes.ts';
 
 /** What can go wrong on this side of the wire. A code never changes its meaning. */
@@ -28,7 +28,7 @@ export interface RingfenceErrorInit {
 }
 
 /**
- * Every failure of a request or a stream. `switch (error.code)` tells them apart. An abort is no failure: then the
+ * Every failure of a request or a stream. `switch (error.code)` distinguishes them. An abort is not a failure: then the
  * signal's own reason is thrown.
  */
 export class RingfenceError extends Error {

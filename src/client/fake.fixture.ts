@@ -1,4 +1,4 @@
-/** Owns the stand-ins for time and network that the client's tests share. */
+/** Owns the fake clock and network that the client's tests share. */
 import type { Clock } from './clock.ts';
 import { Client, type ClientOptions } from './http.ts';
 import type { FetchInit, FetchResponse } from './request.ts';
@@ -12,7 +12,7 @@ export async function turn(times = 1): Promise<void> {
   }
 }
 
-/** A clock that stands still until it is told to move. */
+/** A clock that moves only when a test advances it. */
 export class FakeClock implements Clock {
   #now = 1_700_000_000_000;
   readonly #timers = new Set<{ readonly at: number; readonly run: () => void }>();

@@ -1,4 +1,7 @@
-/** Proves that every operation is sent as the table of operations says, and that every answer is read or told apart. */
+/**
+ * Proves that every operation is sent as the table of operations says, and that every response is read or rejected with
+ * its own error.
+ */
 import { describe, expect, it } from 'vitest';
 import { paths } from '../api/paths.ts';
 import type { CallId } from './calls.ts';

@@ -6,7 +6,10 @@ import { organization } from './records.fixture.ts';
 
 type FakeResponder = (request: RecordedRequest, stream: FakeStream) => Response;
 
-/** A running informer, the streams it opened and what it told. `answers` overrule the stream that a request would get. */
+/**
+ * A running informer, the streams it opened and what it reported. `answers` override the stream that a request would
+ * get.
+ */
 export function informed<K extends WatchKind>(
   kinds: readonly K[],
   { answers = [], ...options }: Partial<InformerOptions<K>> & { readonly answers?: (FakeResponder | undefined)[] } = {},

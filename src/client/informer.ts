@@ -35,35 +35,36 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly backoff?: Omit<BackoffOptions, 'random'>;
   /** Which failures end `run`: unless given, those that waiting cannot heal (401, 403, 404 and the like). */
   readonly giveUp?: (error: RingfenceError) => boolean;
-  /** Told that somebody waits for what is made of everything up to this revision; the copy reflects it by then. */
+  /** Called when the server waits for a report about this revision. The copy already reflects it. */
   readonly onReport?: (revision: number) => void;
   /**
-   * Called when the copy is what the server had at one revision, with no change half in it: see `complete`. It is called after the changes were told.
+   * Called when the copy equals the server's state at one revision, with no change half applied: see `complete`. It is
+   * called after the changes were reported.
    */
   readonly onComplete?: () => void;
   /** Shows the server that this device is there. */
   readonly signs?: Omit<SignOptions, 'upgrade'>;
-  /** Told when a handler throws; unless given, it is thrown where nobody can overlook it. */
+  /** Called when a handler throws. Without it, the fault is thrown as an uncaught exception. */
   readonly onFault?: (fault: unknown) => void;
 }
 
 /**
- * An informer keeps a copy of the resources of some kinds of one organization and tells what changes in it.
+ * An informer keeps a copy of the resources of some kinds of one organization and reports what changes in it.
  *
  * It promises, while `run` runs:
  *
  * 1. **Complete.** Once the server is reachable for long enough, the copy equals what the credential may see, and
  *    after every later change it does so again. Intermediate states of a resource may be skipped, its last state and
  *    its deletion never: not by a cut stream, a restarted server, another replica, or a revision that is gone.
- * 2. **No ghosts.** A resource that was deleted while nobody listened is reported deleted: by the server's own deletion,
- *    or, after a start afresh, when the new listing is whole and has not shown it.
- * 3. **In order.** For one resource, `added` comes first, each `updated` has a newer revision and the state told before
- *    as `old`, and `deleted` comes last, once. A resource that left the view and came back is `added` again. Only a
- *    server that was restored from a backup makes a revision go back, and that is told as `updated`.
- * 4. **Synced never ahead of data.** `synced` turns true after the first whole listing of every kind is in the copy and
- *    its changes have been told; it stays true. While the server is away the copy stays as it was.
+ * 2. **No ghosts.** A resource that was deleted while no stream was open is reported as deleted: by the server's own
+ *    deletion, or, after a new listing, when that listing is complete and does not contain it.
+ * 3. **In order.** For one resource, `added` comes first, each `updated` has a newer revision and the last reported
+ *    state as `old`, and `deleted` comes last, once. A resource that left the view and came back is `added` again. Only a
+ *    server that was restored from a backup makes a revision go back, and that is reported as `updated`.
+ * 4. **Synced never ahead of data.** `synced` turns true after the first complete listing of every kind is in the copy and
+ *    its changes have been reported; it stays true. While the server is away the copy stays as it was.
  * 5. **Handlers see the newest.** They are called once for all changes that arrived together, after the copy has
- *    taken all of them in. A handler should mark what is to be done and return. One that throws harms nobody else.
+ *    applied all of them. A handler should note what to do and return. One that throws does not affect the others.
  * 6. **Patient.** One stream for all kinds. A lost one is resumed after a random, growing, bounded wait that starts
  *    small again after progress; the server's `Retry-After` is obeyed; a stream that the server ends in good order is
  *    resumed at once, but not if it ends again and again; a stream without heartbeats is given up.
@@ -86,7 +87,7 @@ export interface Informer<K extends WatchKind = WatchKind, R extends WatchedById
   /** The greatest revision seen so far. */
   readonly revision: number;
   view<T extends K>(kind: T): View<T, R>;
-  /** Not told again what the copy holds already: whoever comes late reads the view first. */
+  /** The handler does not receive what the copy already holds: read the view first. */
   onChange(handler: (changes: readonly Change<K, R>[]) => void): Unsubscribe;
   onState(handler: (state: ConnectionState) => void): Unsubscribe;
   /** Ends a wait between two attempts, e.g. because the network is back. */
@@ -219,7 +220,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       if (signal.aborted) return;
       if (this.#relistPending) continue;
       const { error } = end;
-      // A server of an earlier version: it gives whole records, in which everything asked for stands too, and it knows no tokens.
+      // A server of an earlier version sends complete records with every requested field, and knows no tokens.
       const refused = refusedFields(error).filter((field) => !this.#unknownFields.has(field));
       this.#unknownFields = new Set(refused.length > 0 ? [...this.#unknownFields, ...refused] : []);
       if (refused.length > 0) continue;
@@ -285,8 +286,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   /**
-   * Where each kind goes on. A tail is asked for every time (reference 4.3 (6) would allow to do without): it is what
-   * tells that everything missed has come, and where the order by kind ends and the common order begins.
+   * Where each kind resumes. A tail is requested every time, although reference 4.3 (6) allows to omit it: it marks the
+   * point where everything missed has arrived, and where the order by kind ends and the common order begins.
    */
   #items(): readonly (WatchItem & { readonly kind: K })[] {
     const deviceView = this.#unknownFields.has('view') ? 'full' : this.#options.deviceView;
@@ -299,7 +300,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     }));
   }
 
-  /** Takes in what arrived together, then tells it. Answers whether it brought the copy forward. */
+  /** Applies what arrived together, and then reports it. Returns whether the copy advanced. */
   #take(batch: readonly WatchEvent<K, R>[], tails: Set<K>, completeAt: StreamPosition | undefined): boolean {
     const before = this.#mark();
     const changes: Change<K, R>[] = [];
@@ -314,14 +315,15 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       }
       const change = cache.apply(event as Extract<WatchEvent<K, R>, { type: 'change' | 'delete' }>);
       if (change !== undefined) changes.push(change);
-      // Before the last tail the kinds come one after the other, and a revision tells nothing about the other kinds.
-      // After it they come in one common order: whoever shows a revision has shown all before, of every kind.
+      // Before the last tail the kinds arrive one after the other, and a revision says nothing about the other kinds.
+      // After it they arrive in one common order: an event at a revision shows that all earlier events, of every kind,
+      // have arrived.
       if (tails.size < this.#caches.size) cache.advance(event.revision, event.token);
       else for (const each of this.#caches.values()) each.advance(event.revision, event.token);
     }
     if (completeAt !== undefined) this.#reach(completeAt, tails);
     if (changes.length > 0) this.#changes.tell(changes);
-    // Whoever was told may want everything once more: then this listing is not the last.
+    // A handler may have requested a complete new listing: then this one is not the last.
     if (tails.size === this.#caches.size && this.#state.phase !== 'live' && !this.#relistPending) {
       this.#becomeSynced();
       this.#enter({ phase: 'live', failures: 0 });
@@ -329,7 +331,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
     return this.#mark() !== before;
   }
 
-  /** Everything up to the revision has come: it is where every kind stands, also where the last of it was nothing to be seen here. */
+  /**
+   * Everything up to the revision has arrived. Every kind advances to it, even if the last changes were not visible
+   * here.
+   */
   #reach({ revision, token }: StreamPosition, tails: ReadonlySet<K>): boolean {
     if (tails.size < this.#caches.size) return false;
     for (const cache of this.#caches.values()) cache.advance(revision, token);

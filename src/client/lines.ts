@@ -1,4 +1,4 @@
-/** Owns the cutting of a byte stream into lines, wherever the network puts its borders. */
+/** Owns the splitting of a byte stream into lines, independent of its chunks. */
 import { RingfenceError } from './error.ts';
 
 const lineFeed = 0x0a;

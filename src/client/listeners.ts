@@ -1,4 +1,4 @@
-/** Owns the handlers that somebody has registered for one kind of news. */
+/** Owns the handlers that are registered for one kind of event. */
 
 /** Ends a registration. */
 export type Unsubscribe = () => void;

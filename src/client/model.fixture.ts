@@ -1,4 +1,4 @@
-/** Owns a model of the server's stream: a history of changes, and what a stream that opens now would say about it. */
+/** Owns a model of the server's stream: a history of changes, and what a stream that opens now would send. */
 import type { WatchKind } from '../api/kinds.ts';
 import type { WatchItem } from '../api/watch.ts';
 import { device, deviceId, group, groupId, organization } from './records.fixture.ts';

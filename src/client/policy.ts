@@ -1,4 +1,4 @@
-/** Owns the way from the records of the wire to the policy in force on a device. */
+/** Owns the step from wire records to the policy of a device. */
 import type { Device } from '../api/device.ts';
 import type { SecurityGroup } from '../api/group.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../policy/effective.ts';

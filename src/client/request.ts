@@ -1,4 +1,4 @@
-/** Owns one exchange with the server: how a request is sent by fetch, and how an answer or its absence is read. */
+/** Owns one exchange with the server: how a request is sent by fetch, and how a response or its absence is read. */
 import { problemContentType, type RequestProblem } from '../api/codes.ts';
 import type { Clock } from './clock.ts';
 import { codeOfStatus, isErrorCode, RingfenceError } from './error.ts';
@@ -180,7 +180,7 @@ async function problemOf(response: FetchResponse): Promise<JsonObject> {
   }
 }
 
-/** Lets go of a body that nobody reads, so that its connection is free again. */
+/** Cancels a body that is not read, so that its connection is free again. */
 async function discard(response: FetchResponse): Promise<void> {
   await response.body?.cancel().catch(() => undefined);
 }

@@ -1,4 +1,7 @@
-/** Owns what a client asks before it has a credential and after it gives one up: how to sign in, and the end of a browser's session. */
+/**
+ * Owns the requests before a client has a credential and after it gives one up: how to sign in, and the end of a
+ * browser's session.
+ */
 import type { SignedOut, SignInMethods } from '../api/sign-in.ts';
 import { signInAddresses } from '../api/sign-in-paths.ts';
 import type { CallOptions } from './calls.ts';
@@ -23,6 +26,6 @@ async function ask(
 export const signInMethods = async (client: Client, options: CallOptions = {}): Promise<SignInMethods> =>
   (await ask(client, signInAddresses.listSignInMethods, options)) as SignInMethods;
 
-/** Ends the session of this browser; tells where the provider's own is ended. */
+/** Ends the session of this browser, and returns where the provider's own session can be ended. */
 export const signOut = (client: Client, options: CallOptions = {}): Promise<SignedOut> =>
   ask(client, signInAddresses.signOut, options);

@@ -1,4 +1,7 @@
-/** Owns the signs of life of one stream: line feeds on a stream that goes both ways, and requests beside one that a proxy keeps to one way. */
+/**
+ * Owns the signs of life of one stream: line feeds on a bidirectional stream, and separate requests where a proxy makes
+ * it one-way.
+ */
 import { RingfenceError } from './error.ts';
 import { withSignal, type Transport } from './request.ts';
 

@@ -1,7 +1,10 @@
-/** Owns what an informer makes of a stream's failure: whether waiting heals it, and what the next attempt does without. */
+/** Owns an informer's reaction to a stream's failure: whether to wait, and what the next attempt leaves out. */
 import type { RingfenceError } from './error.ts';
 
-/** Milliseconds between two attempts where nothing answers: the network may be back any moment, and asking loads nobody. */
+/**
+ * The longest wait in milliseconds between two attempts while nothing answers. It is short, because the network may
+ * return at any moment and the attempts load no server.
+ */
 export const longestUnanswered = 5_000;
 
 export const healsByWaiting = (error: RingfenceError): boolean => error.retryable || error.code === 'revision_gone';

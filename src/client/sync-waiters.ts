@@ -1,4 +1,4 @@
-/** Owns the waits for an informer's first whole copy. */
+/** Owns the waits for an informer's first complete copy. */
 
 export class SyncWaiters {
   readonly #waiters = new Set<{ resolve: () => void; reject: (reason: unknown) => void }>();

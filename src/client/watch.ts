@@ -1,4 +1,4 @@
-/** Owns one watch stream: opened, read, watched over, ended. It never reconnects; the informer does. */
+/** Owns one watch stream: it opens, reads, supervises and ends it. It never reconnects; the informer does. */
 import { limits } from '../api/limits.ts';
 import {
   completePreference,
@@ -38,8 +38,8 @@ import { SignsOfLife, type SignOptions } from './signs.ts';
 export interface WatchOptions {
   readonly signal?: AbortSignal;
   /**
-   * Milliseconds without a byte after which the stream counts as dead. Unless given: 40 seconds, or a third more than the interval of
-   * heartbeats that the server tells with `signs`.
+   * Milliseconds without a byte after which the stream counts as dead. Default: 40 seconds, or a third more than the
+   * heartbeat interval that the server announces.
    */
   readonly silence?: number;
   /** Bytes that one document may be long; 16 MiB unless given. */
@@ -54,7 +54,7 @@ export interface WatchOptions {
    * everything has come. A server of an earlier version sends no tokens.
    */
   readonly onPosition?: (position: StreamPosition) => void;
-  /** Asks the server for lines that say when no change is half sent: `BatchStream.completeAt` tells of them. */
+  /** Asks the server for lines that mark where no change is half sent: see `BatchStream.completeAt`. */
   readonly complete?: boolean;
   /** Shows the server that this device is there, as often as the server asks for it. */
   readonly signs?: SignOptions;
@@ -102,7 +102,7 @@ export async function* watch<K extends WatchKind>(
   }
 }
 
-/** The same, with the documents that arrived together kept together. Whoever reads it closes it. */
+/** The same stream, with the documents that arrived together kept together. The reader must close it. */
 export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watched> {
   readonly #client: Client;
   readonly #organization: string;
@@ -117,7 +117,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
   /** Whether the stream goes both ways, and whether its last line has come. */
   #isTwoWay = false;
   #hasEnded = false;
-  /** What lines between documents say; told once the documents before them were taken. */
+  /** Callbacks of lines between documents. They run once the documents before them were taken. */
   #pending: (() => void)[] = [];
   /** Documents that came after the last line that said so, and were not given yet. */
   #rest: WatchEvent[] = [];
@@ -199,7 +199,7 @@ export class BatchStream<K extends WatchKind, R extends WatchedByIdentity = Watc
     this.#tellsComplete = complete && applied.has(completePreference);
     const every = applied.get(signsPreference);
     const interval = headers.get(heartbeatHeader);
-    // A server of an earlier version tells it only to those that show signs of life.
+    // A server of an earlier version announces it only to clients that send signs of life.
     const heartbeat = interval === null ? applied.get(heartbeatPreference) : Number(interval) * 1_000;
     if (heartbeat !== undefined) this.#silence = silence ?? silenceFor(heartbeat);
     if (signs !== undefined && every !== undefined) {
@@ -317,7 +317,7 @@ async function open(
   return response as FetchResponse & { readonly body: ByteStream };
 }
 
-/** The preferences that a server applies, each with the seconds that it tells, as milliseconds, where it tells any. */
+/** The preferences that a server applied, each with its value in milliseconds where the server gives one in seconds. */
 function appliedPreferences(header: string | null): ReadonlyMap<string, number | undefined> {
   const applied = new Map<string, number | undefined>();
   for (const part of (header ?? '').split(',')) {

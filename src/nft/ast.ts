@@ -57,7 +57,9 @@ export type Match =
   | { readonly kind: 'notSyn' }
   /** The connection's destination or source address was translated. */
   | { readonly kind: 'translated'; readonly by: 'dnat' | 'snat' }
-  /** The packet came in by an interface: in `postrouting` this tells forwarded packets from the device's own. */
+  /**
+   * The packet came in by an interface: in `postrouting` this distinguishes forwarded packets from the device's own.
+   */
   | { readonly kind: 'forwarded' }
   /** More than one range makes an anonymous set. Never empty. */
   | { readonly kind: 'address'; readonly family: Family; readonly side: AddressSide; readonly ranges: RangeSet };
@@ -136,7 +138,10 @@ export interface HelperChain {
   readonly rules: readonly Rule[];
 }
 
-/** A named map from addresses to counters. Its name tells whom it is about, not who that is now: members come and go in place. */
+/**
+ * A named map from addresses to counters. Its name identifies the peers, not their current addresses: members are added
+ * and removed in place.
+ */
 export interface PeerMap {
   readonly name: ObjectName;
   readonly family: Family;

@@ -1,4 +1,6 @@
-/** Owns the cutting of address ranges into blocks of one size: those a hash can look up, where a tree must be walked for ranges. */
+/**
+ * Owns the splitting of address ranges into blocks of one size: a hash can look up blocks, while ranges need a tree.
+ */
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 
@@ -40,7 +42,7 @@ const noBlocks: Blocks = { length: 0, firsts: [] };
 /** By plain numbers, which take a tenth of the time: most ranges are of this family. */
 function blocksOf4(ranges: RangeSet): Blocks | undefined {
   let borders = 0;
-  // Behind the last address stands a zero: bits beyond those of an address are left out.
+  // The border after the last address is zero, because bits beyond those of an address are dropped.
   for (const { first, last } of ranges) borders |= Number(first) | (Number(last) + 1);
   const size = (borders & -borders) >>> 0;
   const most = ranges.length * growth;

@@ -1,4 +1,4 @@
-/** Owns the names of our counters: which packets each of them counts, and the way back from a name. */
+/** Owns the names of our counters: which packets each counts, and the parsing of a name. */
 import { isUuid, parseGroupId, type GroupId } from '../policy/ids.ts';
 import type { Direction } from '../policy/rule.ts';
 import type { Rule } from './ast.ts';

@@ -82,7 +82,7 @@ function typeOf(kind: EndedKind): string {
 
 type Way = 'arriving' | 'leaving';
 
-/** What of a packet is looked up, the far end's part first. A port alone is that of whoever sends the packet. */
+/** The key of a packet for the lookup, the far end's part first. A key of one port is the sender's port. */
 function lookUpOf(kind: EndedKind, way: Way): string {
   if (isPort(kind)) return 'meta l4proto . th sport';
   const [far, near] = way === 'arriving' ? ['s', 'd'] : ['d', 's'];

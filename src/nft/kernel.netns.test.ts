@@ -79,7 +79,7 @@ class Kernel {
     await this.apply(collect);
   }
 
-  /** The installed tables are exactly the desired ones; tells what they mean. */
+  /** Expects that the installed tables are exactly the desired ones, and returns what they enforce. */
   async expectInstalled(
     desired: Ruleset,
   ): Promise<
@@ -94,7 +94,7 @@ class Kernel {
   }
 }
 
-/** A kernel that nobody else has, for as long as this takes. */
+/** Runs the proof in a network namespace of its own. */
 async function inOwnKernel(prove: (kernel: Kernel) => Promise<unknown>): Promise<void> {
   const namespace = await Namespace.create();
   try {
@@ -105,7 +105,7 @@ async function inOwnKernel(prove: (kernel: Kernel) => Promise<unknown>): Promise
 }
 
 let kernel: Kernel;
-/** Called by whoever changes little: a kernel for all its tests, with nothing in it before each. */
+/** For suites that change little: one namespace for all their tests, emptied before each. */
 function useClearedKernel(): void {
   beforeAll(async () => {
     kernel = new Kernel(await Namespace.create());

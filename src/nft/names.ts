@@ -1,4 +1,4 @@
-/** Owns the names that may stand in nft text: each kind has one parser, and nothing else makes one. */
+/** Owns the names that may occur in nft text: each kind has one parser, and nothing else makes one. */
 
 declare const brand: unique symbol;
 type Name<Kind extends string> = string & { readonly [brand]: Kind };

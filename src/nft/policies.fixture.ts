@@ -104,7 +104,7 @@ const rangeSet = (family: Family): fc.Arbitrary<RangeSet> =>
 const plain: fc.Arbitrary<Addresses> = fc.record({ v4: rangeSet(4), v6: rangeSet(6) });
 const groups = [1, 2, 3].map((n) => parseGroupId(`00000000-0000-4000-8000-00000000000${n}`));
 
-/** Nobody's, one group's, or several groups'. */
+/** Addresses without a group, of one group, or of several groups. */
 const addresses: fc.Arbitrary<Addresses> = fc.oneof(
   plain,
   fc

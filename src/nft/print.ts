@@ -1,4 +1,4 @@
-/** Owns nft text: the one printer, from commands to exact bytes. Nothing else in the project writes nft. */
+/** Owns the printing of nft text, from commands to exact bytes. Nothing else in the project writes nft. */
 import { printAddress, printRange } from '../policy/address.ts';
 import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
@@ -29,7 +29,7 @@ function dispatch<Node extends { readonly kind: string }>(printers: Printers<Nod
 const own = ({ table = 'service' }: Pick<Command, 'table'>): string => `${tableFamily} ${table}`;
 const ip = (family: Family): string => (family === 4 ? 'ip' : 'ip6');
 const icmp = (family: Family): string => (family === 4 ? 'icmp' : 'icmpv6');
-/** One element stands alone, because that makes no set; the caller never passes an empty list. */
+/** A single element is written without braces, because that makes no set. The caller never passes an empty list. */
 const braced = (elements: readonly string[]): string =>
   elements.length === 1 ? (elements[0] ?? '') : `{ ${elements.join(', ')} }`;
 

@@ -1,4 +1,4 @@
-/** Owns the lines of an interactive nft session besides the batches themselves, and the reading of its answers. */
+/** Owns the lines of an interactive nft session around the batches, and the reading of its replies. */
 import { tableFamily, type Command, type TableName } from './ast.ts';
 import { endedTable, type EndedCommand } from './ended-flows.ts';
 import { printCommands } from './print.ts';
@@ -37,7 +37,10 @@ const longestDetail = 300;
 /** Plain, or with the file and place that an included line has. */
 const errorLine = /^(?:nft> )*(?:\S+:\d+:\d+(?:-\d+)?: )?(?:netlink: )?Error: (.*)$/;
 
-/** What nft said to one line, the mark left out. The first error tells the most; what it quotes may be megabytes. */
+/**
+ * nft's reply to one line, without the end mark. The first error is the most useful one; the text that nft quotes may
+ * be megabytes long.
+ */
 export function readNftReply(lines: readonly string[]): NftReply {
   for (const line of lines) {
     // The quoted line of a failed batch can be huge and is never an error line itself: only its beginning is looked at.

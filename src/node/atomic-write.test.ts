@@ -1,4 +1,7 @@
-/** Proves that a file is replaced whole or not at all, and that nobody in the directory can lead the write elsewhere. */
+/**
+ * Proves that a file is replaced completely or not at all, and that another writer in the directory cannot redirect the
+ * write.
+ */
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Owns the writing of files that are never seen half: the old one or the new one, whatever happens in between. */
+/** Owns atomic file writes: a reader sees the old file or the new one, never a part. */
 import { closeSync, constants, fchmodSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -10,7 +10,10 @@ export interface AtomicWriteOptions {
   readonly failpoint?: (at: 'written' | 'renamed') => void | Promise<void>;
 }
 
-/** Never an existing file, and never through a link: whoever else can write to the directory leads us nowhere. */
+/**
+ * Creates a new file only and follows no link, so another user who can write to the directory cannot redirect the
+ * write.
+ */
 const fresh = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /** A file that was not there before, or is not any more: a leftover of that name is removed, a link too, and never followed. */
@@ -19,14 +22,17 @@ export async function openFreshFile(path: string, mode: number): Promise<FileHan
   return open(path, fresh, mode);
 }
 
-/** A file that is whole, under a passing name: it takes its place when it is told to, or is given up. */
+/** A complete file under a temporary name. The caller either places it or discards it. */
 export interface PreparedFile {
-  /** Replaces what stands in its place, at one instant. */
+  /** Replaces the file at the final path in one atomic step. */
   readonly place: () => Promise<void>;
   readonly discard: () => Promise<void>;
 }
 
-/** A name that nobody can know, so that nobody can be there before us. Loaded only then: commands that write nothing would wait for it. */
+/**
+ * A random name that an attacker cannot guess and so cannot create first. `node:crypto` is loaded here, not at the top,
+ * because commands that write no file should not wait for it.
+ */
 const passingName = (path: string): string =>
   `${path}.${process.getBuiltinModule('node:crypto').randomBytes(8).toString('hex')}.new`;
 
@@ -91,7 +97,10 @@ export async function writeFileAtomically(
   if (durable) await syncFolder(dirname(path));
 }
 
-/** Removes what writes of these files left behind that were cut off. Nobody else may be writing them. */
+/**
+ * Removes the temporary files that interrupted writes of these paths left behind. No other process may write these
+ * paths meanwhile.
+ */
 export async function removeUnfinished(paths: readonly string[]): Promise<void> {
   for (const folder of new Set(paths.map((path) => dirname(path)))) {
     const owned = new Set(paths.filter((path) => dirname(path) === folder).map((path) => basename(path)));

@@ -1,4 +1,4 @@
-/** Owns the guess what was meant by a mistyped word. */
+/** Owns the suggestion for a mistyped word. */
 
 /** The nearest of the words to a mistyped one, if any is near enough. */
 export function closestWord(word: string, words: readonly string[]): string | undefined {

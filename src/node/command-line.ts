@@ -15,7 +15,7 @@ export interface OptionSpec {
   readonly read?: (text: string) => unknown;
   /** It may be given several times: the values are joined by commas. */
   readonly joined?: true;
-  /** Its value is shown to nobody. */
+  /** The value is never printed. */
   readonly secret?: true;
 }
 

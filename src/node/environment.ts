@@ -1,4 +1,4 @@
-/** Owns what variables of the environment say where an option takes no value. */
+/** Owns the reading of environment variables for options that take no value. */
 
 /** Whether a variable says no: `RINGFENCE_REMOVE=0` must not remove anything. */
 export const isOff = (text: string): boolean => /^(?:0|false|no|off)$/i.test(text.trim());

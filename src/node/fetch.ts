@@ -1,4 +1,7 @@
-/** Owns a program's way to the server: Node's own HTTP client, which is ready in a fifth of the time that its fetch takes to load. */
+/**
+ * Owns the client's `fetch` to the server on Node's own HTTP client, which loads in a fifth of the time of Node's
+ * fetch.
+ */
 import type { IncomingMessage } from 'node:http';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -12,7 +15,9 @@ export interface NodeFetchOptions {
   readonly authorities?: () => Promise<string>;
   /** Finds the addresses of a host, instead of the system's own way; not asked where the URL names an address. */
   readonly lookup?: LookupFunction;
-  /** Told the far end's address of each new connection; the answer is called when the connection has ended. */
+  /**
+   * Called with the remote address of each new connection. The returned function is called when the connection ends.
+   */
   readonly onConnection?: (address: string) => () => void;
   /** Milliseconds that a connection may take once the address is known; as long as the system likes unless given. */
   readonly connectTimeout?: number;
@@ -193,7 +198,7 @@ class NodeBody implements ByteStream, ByteReader {
       const waiting = this.#taken();
       if (waiting !== undefined) waiting.resolve({ done: false, value: chunk });
       else {
-        // Nobody waits: the far end does, until what is here was read.
+        // No reader is waiting: keep the chunk, and pause the sender until it has been read.
         this.#chunks.push(chunk);
         answer.pause();
       }

@@ -1,4 +1,4 @@
-/** Owns the question whether a server's address sends credentials over a network in the clear. */
+/** Owns the check whether a server URL would send credentials over a network unencrypted. */
 import { isSafeUrl } from './safe-url.ts';
 
 /** True for `http://` to any host but this machine itself. */

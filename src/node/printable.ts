@@ -1,4 +1,6 @@
-/** Owns text in which nothing is unprintable, turns the line around or gives a terminal orders: what a terminal or a log may be sent. */
+/**
+ * Owns the escaping of text for terminals and logs: no invisible characters, no reversed lines, no terminal commands.
+ */
 
 /**
  * Controls of both kinds, format characters (bidirectional controls, zero width characters, tags), separators of lines and paragraphs, lone
@@ -30,7 +32,10 @@ export const printableJson = (json: string): string =>
 /** Whether YAML has to quote a text so that `printableYaml` can escape it. */
 export const needsQuotes = (text: string): boolean => !isPrintable(text.replaceAll('\n', ''));
 
-/** YAML with the same meaning, in which everything can be seen; what needs it stands in double quotes already. */
+/**
+ * Escapes every invisible character in the YAML without changing its meaning. The YAML writer already double-quotes
+ * values that contain such characters.
+ */
 export const printableYaml = (yaml: string): string =>
   yaml.replace(unsafe, (c) => {
     const code = c.codePointAt(0) ?? 0;

@@ -1,4 +1,4 @@
-/** Owns one exchange with an identity provider: to safe addresses only, bounded in time and size, never redirected. */
+/** Owns one HTTP exchange with an identity provider: only to safe URLs, bounded in time and size, without redirects. */
 import { isSafeUrl } from './safe-url.ts';
 
 export type Fetch = typeof globalThis.fetch;

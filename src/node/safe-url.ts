@@ -1,6 +1,9 @@
-/** Owns the question whether an address may be trusted to carry what nobody may change on its way. */
+/** Owns the check whether a URL is safe for content that must not be changed in transit. */
 
-/** Plain HTTP is for a provider on this machine only: whoever can change the keys on their way can be anyone. */
+/**
+ * Plain HTTP is accepted only for a provider on this machine: an attacker who can change the keys in transit can
+ * impersonate any user.
+ */
 export function isSafeUrl(text: string): boolean {
   let url: URL;
   try {

@@ -1,4 +1,4 @@
-/** Owns SHA-256 by the runtime's own code: what `#sha256` in package.json is on Node. */
+/** Owns SHA-256 by the runtime's own implementation: `#sha256` in package.json resolves to this file on Node. */
 
 let hash: typeof import('node:crypto').hash | undefined;
 

@@ -1,4 +1,4 @@
-/** Owns the union of address sets, and which group has which share of it. */
+/** Owns the union of address sets, and each group's share of it. */
 import type { Addresses, MatchSet, NamedPeers, Names, Share, TransportPolicy } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import { holdsAll, isWholeFamily, mergeRanges, sameRanges, uniteRanges, type Range, type RangeSet } from './range.ts';
@@ -16,7 +16,7 @@ const isNoPort = ({ anyPort, ports }: TransportPolicy): boolean =>
 export const matchesNothing = ({ any, echo, tcp, udp }: MatchSet): boolean =>
   hasNoAddress(any) && hasNoAddress(echo) && isNoPort(tcp) && isNoPort(udp);
 
-/** The protocol whose ports are all that protocols are told apart for; nothing where there is more to tell. */
+/** The transport protocol if the set matches ports of only this one protocol and nothing else; otherwise undefined. */
 export function onlyTransport({ echo, tcp, udp }: MatchSet): 'tcp' | 'udp' | undefined {
   if (!hasNoAddress(echo) || isNoPort(tcp) === isNoPort(udp)) return undefined;
   const only = isNoPort(tcp) ? 'udp' : 'tcp';
@@ -34,7 +34,7 @@ function withoutNames(addresses: Addresses): Addresses {
   return ranges;
 }
 
-/** The addresses and those that are named: of a family that is whole, nobody needs to be. */
+/** Adds the named devices to the addresses. A family that is already complete needs no names. */
 export function withNames(addresses: Addresses, { v4, v6 }: Names): Addresses {
   const names: Names = {
     v4: isWholeFamily(addresses.v4, 4) ? [] : v4,

@@ -1,4 +1,4 @@
-/** Owns address text: strict reading of addresses, prefixes and ranges into numbers, and the printing back. */
+/** Owns address text: strict parsing of addresses, prefixes and ranges into numbers, and printing. */
 import type { ProblemCode } from './problem.ts';
 import { type Range } from './range.ts';
 import type { Family } from './rule.ts';
@@ -69,7 +69,7 @@ function parseIPv4(text: string): Address | AddressFault {
   return neither;
 }
 
-/** Up to eight groups of hexadecimal digits, as numbers; a dotted IPv4 tail stands for the last two. */
+/** Parses up to eight groups of hexadecimal digits into numbers. A dotted IPv4 tail counts as the last two groups. */
 function parseGroups(text: string): number[] | AddressFault {
   if (text === '') return [];
   const words = text.split(':');

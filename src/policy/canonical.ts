@@ -1,4 +1,4 @@
-/** Owns the canonical form of a policy: what the rules mean, free of how they were written (order, overlap, doubles). */
+/** Owns the canonical form of a policy: the meaning of its rules, independent of order, overlap and duplicates. */
 import type { GroupId } from './ids.ts';
 import type { Range, RangeSet } from './range.ts';
 import type { Family, Members } from './rule.ts';
@@ -26,18 +26,19 @@ export interface Names {
 }
 
 /**
- * Addresses of both families. An empty set admits nobody; a whole family is one range.
- * `shares` say which group admits whom, so that packets can be counted: in the order of the device's groups, together the
- * whole set. They may overlap, and then the earlier one counts; one that earlier ones cover is left out. Absent where
- * nobody is counted.
+ * Addresses of both families. An empty set admits no address; a complete family is one range.
+ *
+ * `shares` lists which group admits which addresses, so that packets can be counted. The shares are in the order of the
+ * device's groups, and together they form the whole set. Where shares overlap, the earlier one counts; a share that
+ * earlier ones cover completely is left out. Absent where packets are not counted.
  */
 export interface Addresses {
   readonly v4: RangeSet;
   readonly v6: RangeSet;
   readonly shares?: readonly Share[];
   /**
-   * Whose addresses are in the set besides, in a form that keeps them apart: never of a family that is whole anyway, and
-   * absent where nobody is named.
+   * Peers whose addresses belong to the set too, kept by name. Never present for a family that is already complete;
+   * absent where no peer is named.
    */
   readonly names?: Names;
 }
@@ -55,7 +56,10 @@ export interface PortedRange extends Range {
   readonly to: number;
 }
 
-/** What one group admits at a node of a tree; nobody's where nobody is counted. Ranges are ascending and disjoint, and neighbours that touch differ in ports. */
+/**
+ * What one group admits at a node of a tree. `group` is absent where packets are not counted. Ranges are ascending and
+ * disjoint, and adjacent ranges differ in their ports.
+ */
 export interface PortedShare {
   readonly group?: GroupId;
   readonly v4: readonly PortedRange[];
@@ -97,7 +101,10 @@ export interface TransportPolicy {
   readonly ports: PortMap;
 }
 
-/** What rules match, whoever wrote them: packets of these protocols with these addresses and ports. */
+/**
+ * The packets that a set of rules matches: these protocols with these addresses and ports. It does not record which
+ * rule matched.
+ */
 export interface MatchSet {
   /** Every protocol. */
   readonly any: Addresses;

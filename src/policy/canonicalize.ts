@@ -1,4 +1,4 @@
-/** Owns the way from groups to the canonical form, and what the canonical form admits. */
+/** Owns the step from groups to the canonical form, and what the canonical form admits. */
 import type {
   Addresses,
   CanonicalPolicy,
@@ -121,7 +121,7 @@ function merge(groups: readonly PolicyGroup[], direction: Direction, as: PeersAs
   return { any, echo, tcp, udp };
 }
 
-/** What guardrails refuse in this direction; nothing where their rules match nobody. */
+/** What guardrails forbid in this direction. Empty where their rules match nothing. */
 function forbidden(policy: EffectivePolicy, direction: Direction, as: PeersAs): { readonly forbid?: MatchSet } {
   if (!hasForbid(policy, direction)) return {};
   const forbid = merge(policy.guardrails?.forbid ?? [], direction, as);
@@ -141,8 +141,8 @@ function directionPolicy(policy: EffectivePolicy, direction: Direction, as: Peer
 }
 
 /**
- * The canonical form of a policy: equal for rules in any order, doubled, overlapping or split. The order of groups tells
- * to whom a packet is counted that several of them admit, and nothing else.
+ * The canonical form of a policy. It is equal for rules in any order, duplicated, overlapping or split. The order of
+ * the groups decides only which group counts a packet that several groups admit.
  */
 export function canonicalize(effective: EffectivePolicy): CanonicalPolicy {
   const policy = withIsolation(effective);
@@ -152,7 +152,7 @@ export function canonicalize(effective: EffectivePolicy): CanonicalPolicy {
 /** Rules that may name devices before these are taken as addresses: a map for each is dear in the kernel, like a set. */
 const mostNamingRules = 500;
 
-/** Whether the rule names devices; one that has expired names nobody. */
+/** Whether the rule names devices. An expired rule names none. */
 const isNaming = ({ peers, expired }: StoredRule): boolean => peers !== undefined && expired !== true;
 
 function countNamingRules({ groups, guardrails }: EffectivePolicy): number {

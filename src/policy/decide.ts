@@ -1,4 +1,6 @@
-/** Owns the oracle: whether a policy admits a packet, and which rule of which group says so. True to the kernel. */
+/**
+ * Owns the oracle: whether a policy admits a packet, and which rule of which group decides. It agrees with the kernel.
+ */
 import type { EffectivePolicy } from './effective.ts';
 import { gonePeers, peerThatNames, type PeerLookup, type GonePeer } from './fleet/rule-peers.ts';
 import { isIsolated, refusalGroupId, isolationGroupId, withIsolation } from './isolation/isolation.ts';
@@ -59,7 +61,10 @@ export interface DecideOptions {
   readonly neighbourDiscovery?: boolean;
   /** Where the agent finds its server, if that way is to stay open. */
   readonly serverAccess?: ServerAccess | undefined;
-  /** Whether connections that the device translates for others, such as containers, count as its own; they do unless told. */
+  /**
+   * Whether connections that the device translates for others, such as containers, count as its own. Default: `guard`,
+   * they do.
+   */
   readonly containers?: 'guard' | 'ignore';
   /** Who the peers of rules are. A policy that was resolved needs it only to tell by which peer a rule matches. */
   readonly fleet?: PeerLookup | undefined;

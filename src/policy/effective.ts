@@ -13,7 +13,7 @@ export interface EffectivePolicy {
   /** Whether the default group applies because nothing else does: no entry of a list, and no group by label. */
   readonly source: 'default' | 'list';
   readonly groups: readonly PolicyGroup[];
-  /** Absent where none applies. Whoever copies a policy copies these too: without them it admits other traffic. */
+  /** Absent where none applies. Copy them along with the policy: without them it admits different traffic. */
   readonly guardrails?: Guardrails;
   /** Absent where no isolated device concerns this one. `policyAt` turns it into groups and guardrails. */
   readonly isolation?: PolicyIsolation;
@@ -28,15 +28,17 @@ export interface NextPolicy {
 }
 
 /**
- * What stands above the groups: what a `forbid` rule matches is refused; else what a `require` rule matches is admitted;
- * else the groups decide. Neither opens or closes the rest of a direction.
+ * Guardrails take precedence over the groups. What a `forbid` rule matches is refused; otherwise what a `require` rule
+ * matches is admitted; otherwise the groups decide. Guardrails do not open or close the rest of a direction.
  */
 export interface Guardrails {
   readonly forbid: readonly PolicyGroup[];
   readonly require: readonly PolicyGroup[];
 }
 
-/** Groups that a device names and nobody knows: the policy is not known, which is not the same as an empty one. */
+/**
+ * Groups that a device names but that are not known. The policy is then unknown, which differs from an empty policy.
+ */
 export interface MissingGroups {
   readonly missing: readonly GroupId[] | 'default';
 }

@@ -1,4 +1,6 @@
-/** Owns the reading of a group as a person sends it: create and update bodies (reference 2.3), all problems at once. */
+/**
+ * Owns the reading of a group as a user sends it: create and update bodies (reference 2.3), with all problems at once.
+ */
 import { readSelectors } from './fleet/read-peers.ts';
 import { isUuid } from './ids.ts';
 import { defaultLimits, type Limits } from './limits.ts';
@@ -33,9 +35,12 @@ export interface ReadGroupOptions {
   /** On update: what the group holds now, so that the limit counts the direction that stays. */
   readonly stored?: CurrentGroup;
   readonly limits?: Limits;
-  /** Whether the organization has this device. Absent: nobody is asked. */
+  /** Whether the organization has this device. Absent: ids are not checked. */
   readonly knowsDevice?: (id: string) => boolean;
-  /** When the group is written, in milliseconds since the epoch: rules must not have expired by then. Absent: nobody asks. */
+  /**
+   * The time at which the group is written, in milliseconds since the epoch: rules must not have expired by then.
+   * Absent: expiry is not checked.
+   */
   readonly now?: number;
 }
 

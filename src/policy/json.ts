@@ -1,4 +1,4 @@
-/** Owns careful steps into JSON that came from outside. */
+/** Owns safe access to untrusted JSON. */
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-/** Owns labels: what may be said of a device so that rules and groups can name it (reference 2.12). */
+/** Owns labels: the words on a device by which rules and groups can name it (reference 2.12). */
 
 declare const brand: unique symbol;
 /** 1–63 characters of `a-z 0-9 . _ / -`, the first and the last a letter or a digit. */

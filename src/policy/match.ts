@@ -8,7 +8,10 @@ import type { Family, Members, Peer, StoredRule } from './rule.ts';
 const known = new WeakMap<StoredRule, Addresses>();
 const fewRanges = 4;
 
-/** Thrown where a rule names devices and nobody has said who they are: its far end is unknown, which is not nobody. */
+/**
+ * Thrown where a rule names devices that were not resolved. Its far end is then unknown, which differs from an empty
+ * one.
+ */
 export class UnresolvedPeers extends Error {
   readonly code = 'unresolved_peers';
   constructor() {
@@ -28,7 +31,7 @@ export const isAboutSome = ({ ip_ranges, peers }: StoredRule): boolean =>
 
 const nobody: Addresses = { v4: [], v6: [] };
 
-/** Whom the rule's ranges name, its peers aside; nobody once it has expired. */
+/** The addresses of the rule's ranges, without its peers. Empty once the rule has expired. */
 export function ruleRanges(rule: StoredRule): Addresses {
   if (rule.expired === true) return nobody;
   const only = onlyFamily(rule);
@@ -37,7 +40,7 @@ export function ruleRanges(rule: StoredRule): Addresses {
   const v6: Range[] = [];
   for (const entry of rule.ip_ranges ?? []) {
     const range = parseRange(entry);
-    // A stored rule holds valid entries of its own family; one that does not admits nobody by that entry.
+    // A stored rule holds valid entries of its own family only. Any other entry admits nothing.
     if ('fault' in range || (only !== undefined && range.family !== only)) continue;
     (range.family === 4 ? v4 : v6).push(range);
   }

@@ -1,4 +1,4 @@
-/** Owns the packet as the policy sees it: what `decide` is asked about. */
+/** Owns the packet as the policy sees it: the input of `decide`. */
 import type { Direction, Family } from './rule.ts';
 
 /** The transport of a packet. ICMP types are numbers as on the wire; `other` is any IP protocol besides. */

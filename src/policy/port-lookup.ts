@@ -1,4 +1,4 @@
-/** Owns the look-up of a packet in a port map: whether it is admitted, and to whom it is counted. */
+/** Owns the lookup of a packet in a port map: whether it is admitted, and which group counts it. */
 import type { Addresses, PortMap, PortNode } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import { rangeAt } from './range.ts';

@@ -1,4 +1,4 @@
-/** Owns what port maps are made of: one rule's ports with whom it admits. */
+/** Owns the input of port maps: one rule's ports with the addresses that it admits. */
 import type { Addresses } from './canonical.ts';
 
 /** Ports are 1–65535; any-port rules do not come here. */

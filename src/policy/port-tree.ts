@@ -1,12 +1,14 @@
-/** Owns the interval tree over ports: overlapping port rules in a form that never grows beyond twice the ranges they name. */
+/**
+ * Owns the interval tree over ports: overlapping port rules in a form that never exceeds twice the ranges they name.
+ */
 import type { Addresses, PortedName, PortedRange, PortedShare, PortNode } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import type { PortRule } from './port-rule.ts';
 import type { Range } from './range.ts';
 
 /**
- * The rules of each node have a port in common, and every rule stands in one node: those that the middle port does not
- * lie in go to the left or to the right of it, and the same is done there.
+ * Groups the rules into nodes. The rules of one node share a port, and every rule is in exactly one node: rules that do
+ * not contain the middle port go to the left or right of it, where the same step repeats.
  */
 function groupByCommonPort(rules: readonly PortRule[]): PortRule[][] {
   const nodes: PortRule[][] = [];

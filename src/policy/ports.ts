@@ -1,4 +1,4 @@
-/** Owns the way from overlapping port rules to a port map: disjoint intervals, or a tree where those explode. */
+/** Owns the step from overlapping port rules to a port map: disjoint intervals, or a tree where those would explode. */
 import type { Addresses, PortInterval, PortMap } from './canonical.ts';
 import type { GroupId } from './ids.ts';
 import type { PortRule } from './port-rule.ts';
@@ -111,7 +111,10 @@ function toIntervals(rules: readonly PortRule[], order: readonly GroupId[]): Por
 const somebody = (rules: readonly PortRule[]): readonly PortRule[] =>
   rules.filter(({ addresses }) => !hasNoAddress(addresses));
 
-/** The port map of any rules; those that admit nobody leave no trace. `order` is that of the device's groups. */
+/**
+ * Builds the port map of the rules. Rules that admit no address leave no trace. `order` is the order of the device's
+ * groups.
+ */
 export function toPortMap(rules: readonly PortRule[], order: readonly GroupId[] = []): PortMap {
   const joined = joinEqual(somebody(rules), order);
   const intervals = toIntervals(joined, order);

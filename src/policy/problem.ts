@@ -1,4 +1,4 @@
-/** Owns the problem: one thing wrong with an input, where it stands, and a stable code for programs. */
+/** Owns the problem: one fault in an input, with its path and a stable code for programs. */
 
 /** Every code that validation can answer with. A code never changes its meaning. */
 export const problemCodes = {
@@ -53,7 +53,7 @@ interface ProblemOf<Code extends string> {
 
 export type Problem = ProblemOf<ProblemCode>;
 
-/** An answer tells at most so many problems, then how many more there are (reference 8). */
+/** A response lists at most this many problems, and then the number of further ones (reference 8). */
 export const mostProblems = 100;
 
 /** What was found wrong: the first problems, and how many more there are. */

@@ -41,7 +41,10 @@ export interface Members {
 /** A rule as stored, enforced and shown. Made by `normalize` only. `ip_ranges` may be absent or empty, as it was written. */
 export interface StoredRule extends SecurityRule {
   readonly ip_protocol: StoredProtocol;
-  /** The addresses of its peers at one moment. Made by `resolvePolicy` only, never stored, and nobody where it is empty. */
+  /**
+   * The addresses of its peers at one moment; an empty list means no address. Set by `resolvePolicy` only, and never
+   * stored.
+   */
   readonly members?: Members;
   /** It matches nothing any more. Made by `policyAt` only, and never stored. */
   readonly expired?: true;

@@ -1,4 +1,4 @@
-/** Proves that canonical policies are told apart exactly where they differ. */
+/** Proves that canonical policies compare as different exactly where they differ. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canonicalPolicy } from '../nft/policies.fixture.ts';

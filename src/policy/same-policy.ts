@@ -1,4 +1,4 @@
-/** Owns the question whether two canonical policies are the same, to whom they count a packet included: equal part by part, or they differ. */
+/** Owns the comparison of two canonical policies, part by part, including which group counts a packet. */
 import type {
   CanonicalPolicy,
   DirectionPolicy,

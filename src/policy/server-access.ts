@@ -1,4 +1,7 @@
-/** Owns the agent's own way to its server: the new connections of a device that stay open whatever its groups say (reference 1.2 (24)). */
+/**
+ * Owns the agent's access to its server: the new connections of a device that stay open regardless of its groups
+ * (reference 1.2 (24)).
+ */
 import type { Addresses } from './canonical.ts';
 import type { Packet } from './packet.ts';
 import { hasAddress, sameRanges } from './range.ts';
@@ -9,7 +12,7 @@ type Plain = Pick<Addresses, 'v4' | 'v6'>;
 export interface ServerAccess {
   readonly addresses: Plain;
   readonly port: number;
-  /** Whom it asks for these addresses; nobody where the server is named by an address. */
+  /** The DNS resolvers that the device asks for these addresses. Empty where the server is configured by address. */
   readonly resolvers: Plain;
 }
 

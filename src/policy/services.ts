@@ -1,4 +1,4 @@
-/** Owns well-known services: the names that people have for ports. */
+/** Owns well-known services: names for ports. */
 
 export interface Service {
   /** As people write it. */
@@ -45,6 +45,6 @@ export function serviceNamed(word: string): Service | undefined {
   return services.find(({ words }) => words.includes(lower));
 }
 
-/** Whether the service can be meant where this protocol stands: `udp ssh` is a mistake, `ip ssh` is not. */
+/** Whether the service fits this protocol: `udp ssh` is a mistake, `ip ssh` is not. */
 export const fitsProtocol = ({ ip_protocol }: Service, protocol: string): boolean =>
   ip_protocol === 'ip' || ip_protocol === protocol || (protocol !== 'tcp' && protocol !== 'udp');

@@ -11,7 +11,7 @@ import { protocols, type Family, type Peer, type Protocol, type SecurityRule, ty
 
 /** What to hold rules to besides their form. */
 export interface RuleChecks extends Limits {
-  /** Whether the organization has this device. Absent: nobody is asked. */
+  /** Whether the organization has this device. Absent: ids are not checked. */
   readonly knowsDevice?: ((id: string) => boolean) | undefined;
   /** Rules that are written must not have expired by then, in milliseconds since the epoch. Absent: rules are only read. */
   readonly now?: number | undefined;
@@ -178,7 +178,10 @@ function readRulePeers(
 const identityOf = (rule: StoredRule): string =>
   JSON.stringify([rule.ip_protocol, rule.from_port, rule.to_port, rule.ip_ranges ?? [], rule.peers, expiryOf(rule)]);
 
-/** Tells whether a rule may no longer be written because it has expired. One that is stored already, in all its parts, may stay. */
+/**
+ * Returns a check whether a rule must be rejected because it has expired. A rule that is already stored unchanged may
+ * stay.
+ */
 function expiryCheck({ now, storedRules = () => [] }: RuleChecks): (rule: SecurityRule) => boolean {
   let known: ReadonlySet<string> | undefined;
   return (rule) => {

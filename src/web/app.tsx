@@ -1,4 +1,4 @@
-/** Owns the outermost parts: look, and whether the pages or the sign-in stand there. */
+/** Owns the outermost parts: the theme, and the choice between the pages and the sign-in. */
 import { MantineProvider } from '@mantine/core';
 import {
   lazy,
@@ -29,10 +29,10 @@ import {
   storedToken,
 } from './state/session.ts';
 
-/** Everything behind the sign-in. It comes apart from it: whoever is not signed in yet waits for none of it. */
+/** Everything behind the sign-in. It is loaded separately, so the sign-in page does not wait for it. */
 const loadPages = () => import('./signed-in-app.tsx');
 const Pages = lazy(async () => ({ default: (await loadPages()).SignedInApp }));
-/** Whoever was signed in in this tab most likely still is: what they will need is fetched while the server is asked. */
+/** A user who was signed in in this tab most likely still is: the pages load while the server is asked. */
 if (storedToken() !== undefined) {
   setTimeout(() => void loadPages());
   // The page that most visits begin with.

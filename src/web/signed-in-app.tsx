@@ -1,4 +1,7 @@
-/** Owns everything behind the sign-in: queries, pages, messages, and the sign-in that stands over them when the credential has ended. */
+/**
+ * Owns everything behind the sign-in: queries, pages, messages, and the sign-in dialog that covers them when the
+ * credential has expired.
+ */
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';

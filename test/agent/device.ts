@@ -31,12 +31,13 @@ export async function installProgram(): Promise<{ readonly folder: string; reado
 }
 
 /**
- * A door inside a namespace to a server outside. A socket stays in the namespace where it was made, whoever has it: so a
- * short-lived process inside makes the listener and hands it over, and no interface of the machine itself is touched.
+ * A door inside a namespace to a server outside. A socket stays in the namespace where it was made, even when another
+ * process holds it. So a short-lived process inside makes the listener and hands it over, and no interface of the
+ * machine itself is touched.
  */
 export class Door {
   readonly url: string;
-  /** Where the server is; while there is none, whoever knocks is turned away. */
+  /** The server's address; without one, connections are refused. */
   target: string | undefined;
   readonly #listener: Server;
   readonly #sockets = new Set<Socket>();
@@ -59,7 +60,7 @@ export class Door {
           if (handle instanceof Server) resolve(new Door(handle, host));
           else reject(new Error('there is no door'));
         });
-        // Whoever also holds the listener would also take connections.
+        // A second holder of the listener would also accept connections.
         child.kill('SIGKILL');
       });
       child.once('error', reject);
@@ -198,14 +199,16 @@ export class Device {
   }
 }
 
-/** What the agent with this state tells of itself, asked as `agent status` asks it; undefined while none answers. */
+/**
+ * The status of the agent with this state directory, requested as `agent status` does; undefined while none answers.
+ */
 export const statusOf = (state: string): Promise<StatusDocument | undefined> =>
   askStatus(state).catch((error: unknown) => {
     if (error instanceof NoAnswer) return undefined;
     throw error;
   });
 
-/** Rules are in force a moment before the agent tells so: an expectation of what it tells has time to come true. */
+/** Rules are in force a moment before the agent reports it: an expectation about its report has time to come true. */
 export const comesTrue = (expectation: () => Promise<void>): Promise<void> =>
   vi.waitFor(expectation, { timeout: 60_000, interval: 100 });
 

@@ -1,6 +1,7 @@
 /**
- * Proves presence with packets that are dropped: real agents in namespaces of their own reach a server over its own TLS, behind nginx as documented, and behind an nginx that
- * nobody adapted. The server's intervals are short here; `src/server/watch/signs.test.ts` holds the default ones against the promised 60 and 15 seconds.
+ * Proves presence with packets that are dropped: real agents in namespaces of their own reach a server over its own
+ * TLS, behind nginx as documented, and behind an unadapted nginx. The server's intervals are short here;
+ * `src/server/watch/signs.test.ts` checks the default ones against the promised 60 and 15 seconds.
  */
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -65,7 +66,7 @@ class Machine {
     return new Machine(device, door, id, device.start(`${who} ${where}`.split(' ')));
   }
 
-  /** Every packet on the cable vanishes, in both directions, and nobody is told. */
+  /** Drops every packet on the cable silently, in both directions. */
   pull(): Promise<unknown> {
     const chain = (hook: string): string => `chain ${hook} { type filter hook ${hook} priority -300; policy drop; };`;
     return this.device.peer.run(['nft', `table inet cut { ${chain('input')} ${chain('output')} }`]);

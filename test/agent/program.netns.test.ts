@@ -109,7 +109,7 @@ describe('an enrolled agent', () => {
       },
     );
 
-    // One packet of a connection that nobody answers, and one that nothing admits; the next agent knows of both.
+    // One packet of a connection without an answer, and one that no rule admits; the next agent knows of both.
     const knock = (port: number) => `(timeout 1 bash -c '< /dev/tcp/100.64.0.1/${port}' || true) 2> /dev/null`;
     await device.peer.run(['sh', '-c', `${knock(22)}; ${knock(23)}`]);
     const counted = async (): Promise<string> => (await device.run(['status', '--state', state])).stdout;
@@ -125,7 +125,7 @@ describe('an enrolled agent', () => {
     expect(stopped.stdout).toContain(`not running with ${state}`);
     expect(stopped.stdout).toContain(`the rules for ${driver} are still in force`);
 
-    // The key is used up, and nobody needs it any more.
+    // The key is used up, and is no longer needed.
     const again = start([]);
     await allow(80);
     await device.untilOpen('80', again);

@@ -74,7 +74,7 @@ async function resolveBy(address: string): Promise<NameServer> {
 
 const tcp = (port: number) => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
 
-/** Sets the rules of the group: some ports come in, and only one that nobody uses goes out. */
+/** Sets the rules of the group: some inbound ports are open, and outbound only an unused one. */
 const allow = (ports: readonly number[], { closed = true } = {}): Promise<unknown> =>
   place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${place.defaultGroup}`, {
     inbound_rules: ports.map(tcp),
@@ -214,7 +214,7 @@ describe.each([
       });
     });
 
-    // Nobody answers for names any more, and both ends start anew under closed rules.
+    // The name server no longer answers, and both ends restart under closed rules.
     expect(await agent.end('SIGKILL')).toBe('SIGKILL');
     await names.silence();
     there.shut();
@@ -261,7 +261,7 @@ describe.each([
       out('tcp', second, 8_080),
       out('udp', resolver, 54),
       out('tcp', resolver, 8_080),
-      // Whoever sits at the server's address and port has no way in by that.
+      // A connection from the server's address and port gets no access by that.
       ask({ namespace: to, protocol: 'tcp', address: own, port: 2_222, ...silence }),
       ask({ namespace: to, protocol: 'udp', address: own, port: 2_222, localPort: 5_353, ...silence }),
     ]);

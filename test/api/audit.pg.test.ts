@@ -1,4 +1,7 @@
-/** Proves that the audit tells the truth: who changed which fields of which record, from what to what, for every kind of record. */
+/**
+ * Proves that the audit is correct: who changed which fields of which record, from what to what, for every kind of
+ * record.
+ */
 import { expect, test } from 'vitest';
 import { defaultInboundRules } from '../../src/policy/rule.ts';
 import type { Json } from '../lib/http.ts';
@@ -228,7 +231,7 @@ test('replaying the audit of an organization reproduces its records, whatever wa
         return ask('POST', `${base}/members`, { user_id: person.id });
       },
       () => ask('DELETE', `${base}/members/${member.id}?${random.pick(['', 'keep=devices&'])}detach=true`),
-      // What a member keeps to itself is in nobody else's audit.
+      // A member's private changes are in no other user's audit.
       () => member.api.ask('POST', `${own}/security_groups`, { body: { group_name: 'private thoughts' } }),
     ];
     return random.pick(deeds)();

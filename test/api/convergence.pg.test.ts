@@ -278,7 +278,7 @@ test('whoever waits is answered as soon as all have said it, on whichever server
   const changed = await setPort(8080);
   const { revision } = changed;
   const waiters = [convergence(`?revision=${revision}&wait=60`), convergence(`?revision=${revision}&wait=60`, second)];
-  // Each is asked on its stream, after it was told of the change.
+  // Each is asked on its stream, after it received the change.
   for (const stream of streams) {
     await stream.shows(`{"type":"report","revision":${revision}}`);
     const types = stream.documents.map((one) => one.type);
@@ -376,7 +376,7 @@ test('groups by label, guardrails and named devices count: in what a device shou
   await report([]);
   expect((await convergence()).in_force).toBe(1);
   await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'of no concern to it' });
-  // This one has not seen what changed: the device is away, and its digest tells that its rules are the policy's.
+  // This server has not seen the change: the device is away, and its digest shows that its rules are the policy's.
   const third = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
   onTestFinished(() => third.close());
   expect(await convergence('', third)).toMatchObject({ devices: 2, in_force: 1, never_seen: 1 });
@@ -427,7 +427,7 @@ test('a connection is explained: the verdict, the rule and the guardrail that de
       },
     ],
   });
-  // A rule that names a device which is gone admits nobody, and is named (reference 2.13 (5)).
+  // A rule that names a deleted device admits nothing, and is reported (reference 2.13 (5)).
   const gone = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'goes' });
   const peer = { device_id: gone.id };
   await api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
@@ -473,7 +473,7 @@ test('a user waits so often at a time and no more; a wait ends with its connecti
     expect(answer).toContain('"code":"rate_limited"');
   }
   expect(await statusOf(api)).toBe(429);
-  // Another token of the same user does not help; another user, a device and whoever does not wait are not concerned.
+  // Another token of the same user does not help. Another user, a device and a request without a wait are not affected.
   const { token } = await api.expect(201, 'POST', '/api/users/me/tokens', {});
   expect(await statusOf(stage.server.nobody.as(token))).toBe(429);
   expect(await statusOf(stage.server.nobody.as(place.member.token))).toBe(200);

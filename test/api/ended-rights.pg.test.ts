@@ -40,7 +40,7 @@ beforeAll(async () => {
     oidcIssuer: [provider.issuer],
     oidcAudience: [audience],
     oidcClientId: webClient.id,
-    // Nothing is sent there: nobody has a name of this kind.
+    // Nothing is sent there: the name is reserved for examples.
     webhookHosts: [readWebhookHost('hooks.example.com')],
     webhooks: { workEveryMs: 3_600_000 },
   });
@@ -341,7 +341,7 @@ describe('a right that ends between the guard and the commit', () => {
         return [...misjudged(ending, part, statuses), ...difference(before, await stored())];
       });
     };
-  // A report waits for nobody: one statement judges and writes it. Of writes that take several steps a server has four at a time.
+  // A report does not wait: one statement judges and writes it. A server runs four multi-step writes at a time.
   const waiting = tries.filter(({ id, by }) => by === 'user_token' && operations[id].effect === 'write');
 
   test('writes nothing: every operation × every role that may use it, the token revoked', async () => {

@@ -41,7 +41,7 @@ describe('each status', () => {
     ]) {
       const method = path.startsWith('/api/tokens') ? 'DELETE' : 'GET';
       expectProblem(await stage.place.owner.api.ask(method, path), 400, 'malformed_path');
-      // Whoever is nobody is told nothing else.
+      // A request without a credential learns nothing else.
       expectProblem(await stage.server.nobody.ask(method, path), 401, 'unauthenticated');
     }
     expectProblem(await stage.place.owner.api.get('/api/organizations/%zz'), 400, 'malformed_path');

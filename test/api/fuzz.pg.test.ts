@@ -61,7 +61,7 @@ function forget(name: string, id: unknown): void {
 
 beforeAll(async () => {
   postgres = await startPostgres();
-  // Nobody listens there: deliveries fail at once, and stay on this machine.
+  // No program listens there: deliveries fail at once, and stay on this machine.
   const webhookHosts = [{ kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: '9' }] as const;
   server = await startTestServer(postgres, { webhookHosts });
   const place = await newPlace(server);

@@ -1,4 +1,7 @@
-/** Owns a request that a test stops on its way: its head and its body go out apart, and the guard tells when it has let the request in. */
+/**
+ * Owns a request that a test holds on its way: its head and its body are sent separately, and the guard signals when it
+ * has admitted the request.
+ */
 import { connect, type Socket } from 'node:net';
 import { vi } from 'vitest';
 import { RequestGuard } from '../../src/server/http/guard/request-guard.ts';

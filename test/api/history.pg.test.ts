@@ -143,7 +143,7 @@ describe('restoring', () => {
     await owner.api.expect(200, 'POST', `${path}/restore?force=true`, { revision: closed.revision });
     await owner.api.expect(200, 'DELETE', path);
     expect(await owner.api.expect(200, 'POST', `${path}/restore`, { revision: made.revision })).toMatchObject(body);
-    // What it makes void of another group is told when that one is restored, as of every write.
+    // The rules of another group that it makes void are reported when that group is restored, as for every write.
     const web = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
       group_name: 'web',
       inbound_rules: [ssh],

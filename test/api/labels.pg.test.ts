@@ -1,4 +1,7 @@
-/** Proves what labels and further addresses of devices are, and that nobody but an owner gets or lends a label (reference 2.12, 5 (14)). */
+/**
+ * Proves labels and further addresses of devices, and that only an owner can obtain or give a label (reference 2.12, 5
+ * (14)).
+ */
 import { describe, expect, test } from 'vitest';
 import type { Api, Json } from '../lib/http.ts';
 import { newPerson, newPlace, type Person, type Place } from '../lib/server.ts';

@@ -257,7 +257,7 @@ describe('guardrails', () => {
     expect(elsewhere).not.toHaveProperty('warnings');
     const again = await patch(place, made.id, { inbound_rules: [tcp(22)] });
     expect(again).not.toHaveProperty('warnings');
-    // Written again by the way back to an earlier state, it is told of again.
+    // When a restore writes it again, the warning is repeated.
     const path = `${place.base}/security_groups/${made.id}/restore`;
     const restored = await place.owner.api.expect(200, 'POST', path, { revision: made.revision });
     expect(restored.warnings).toEqual(made.warnings);

@@ -38,7 +38,7 @@ beforeAll(async () => {
     oidcIssuer: [provider.issuer],
     oidcAudience: [audience],
     oidcClientId: webClient.id,
-    // Nothing is sent there: nobody has a name of this kind.
+    // Nothing is sent there: the name is reserved for examples.
     webhookHosts: [readWebhookHost('hooks.example.com')],
     webhooks: { workEveryMs: 3_600_000 },
   });
@@ -54,7 +54,7 @@ beforeAll(async () => {
     document.paths as Record<string, Record<string, { operationId: string; tags: string[] }>>,
   ).flatMap(([path, methods]) =>
     Object.entries(methods)
-      // Ways in and out of a browser's session; whoever asks is nobody yet.
+      // Sign-in and sign-out of a browser's session: the requester has no identity yet.
       .filter(([, { tags }]) => !tags.includes('sign-in'))
       .map(([method, { operationId }]) => ({ id: operationId, method, path })),
   );
@@ -105,7 +105,9 @@ interface Target {
   readonly body?: unknown;
 }
 
-/** What to aim at, fresh for each try; `kind` tells the two kinds of groups and devices apart where the table does. */
+/**
+ * The target, fresh for each attempt; `kind` distinguishes the two kinds of groups and devices where the table does.
+ */
 type Scenario = (kind: 'first' | 'second', role: Role) => Promise<Target> | Target;
 
 const group =
@@ -135,7 +137,7 @@ const webhook =
     return { params: { webhook_id: id }, ...more };
   };
 
-/** Of a group that whoever asks may change: the member's own, or the organization's. */
+/** A trial of a group that the requester may change: the member's own, or the organization's. */
 const aTrial =
   (more: Omit<Target, 'params'> = {}): Scenario =>
   async (_kind, role) => {

@@ -17,7 +17,7 @@ export interface Someone {
   readonly api: Api;
 }
 
-/** An organization of its own for each try: its owner, who stays, and whoever asks, in this role. */
+/** A separate organization for each attempt: its owner, who stays, and the requester in this role. */
 export interface Stage {
   readonly server: TestServer;
   readonly role: Role;
@@ -147,7 +147,7 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   deleteUserSecurityGroup: onGroup({}),
   applyChanges: ({ actor }) => ({ body: { security_groups: [{ group_name: unique(), user_id: actor.id }] } }),
   revertChangeSet: async ({ actor, org, base }) => {
-    // A set that deleted a group of one's own: whoever reverts it owns nothing before.
+    // A set that deleted one of the requester's own groups: before the revert the requester owns nothing.
     const own = await newId(actor.api, `/api/user/${org}/security_groups`, { group_name: unique() });
     const { change_id } = await actor.api.expect(200, 'POST', `${base}/changes`, { delete: [own] });
     return { params: { change_id } };

@@ -209,7 +209,7 @@ describe('org and member', () => {
     const guestOwns = await signedIn(guest.token);
     expect(await guestOwns.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 5 });
     expect(await guestOwns.run(['member', 'role', stage.place.owner.username, 'owner'])).toMatchObject({ code: 0 });
-    // The devices change hands, and whoever has copied their tokens has nothing of it.
+    // The devices change owners, and copies of their tokens no longer work.
     const made = [];
     for (const public_key of ['first', 'second'])
       made.push(await guest.api.expect(201, 'POST', `${stage.place.base}/devices`, { public_key }));

@@ -1,4 +1,6 @@
-/** Proves that a name which a user chose never stands for something else: commands and files refuse a word that could mean two things. */
+/**
+ * Proves that a name which a user chose is never taken for something else: commands and files refuse an ambiguous word.
+ */
 import { expect, it } from 'vitest';
 import { newPerson } from '../lib/server.ts';
 import type { Outcome } from '../lib/program.ts';
@@ -144,7 +146,7 @@ it('a policy file that names a host which was deleted or renamed does not label 
   const planned = await owner.run(['diff', file]);
   expect(planned).toMatchObject({ code: 0 });
   expect(planned.stderr).toContain(`Warning: ${file}:1: db-1 is the device ${mine.id}`);
-  // From another machine, as a pipeline does it: nobody can answer, and --yes is no answer to this.
+  // From another machine, as in a pipeline: there is no one to answer, and --yes does not answer this question.
   const pipeline = await owner.as('pipeline', {
     RINGFENCE_SERVER: people.server.url,
     RINGFENCE_ORG: place.org,

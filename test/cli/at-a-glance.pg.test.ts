@@ -99,7 +99,7 @@ it('the doctor finds all in order, tells of each thing that is not, and ends wit
   const away = await people.owner.run(['doctor', '--state', 'nowhere', '--server', 'http://127.0.0.1:1', '-o', 'json']);
   expect(away.code).toBe(1);
   expect(JSON.parse(away.stdout)[0]).toMatchObject({ name: 'server', state: 'failed' });
-  // On a device whose agent does not run: what the kernel holds is told.
+  // On a device whose agent does not run, the content of the kernel is shown.
   const stopped = await people.owner.run(['doctor', '--state', people.owner.home]);
   expect(stopped.code).toBe(1);
   expect(stopped.stdout).toMatch(/^failed +agent +does not run/m);

@@ -1,4 +1,6 @@
-/** Proves where the runtime keeps what it compiled for a client command: where nobody else can write, or nowhere. */
+/**
+ * Proves where the runtime caches compiled code of a client command: only where no other user can write, or nowhere.
+ */
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
@@ -17,7 +19,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-/** Tells instead of caching, and shows files as others might have them: temporary files lie in folders that everybody may write to. */
+/**
+ * Reports instead of caching, and fakes the ownership of files: temporary files are in folders that every user may
+ * write to.
+ */
 const stub = `
 const fs = require('node:fs');
 const { lstatSync } = fs;

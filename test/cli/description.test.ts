@@ -9,7 +9,9 @@ import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { flatten } from '../../src/cli/command-line/tree.ts';
 import { Program } from '../lib/program.ts';
 
-/** Never called: it tells the test runner that this file depends on every command and option of the program. */
+/**
+ * Never called: it makes the test runner treat every command and option of the program as a dependency of this file.
+ */
 export const everything = () => import('../../src/cli/main.ts');
 
 let program: Program;
@@ -185,7 +187,7 @@ describe('completion', () => {
     const path = await file(shell);
     const offer = offers[shell];
     if (offer === undefined) throw new Error(shell);
-    // Stands in for the program: it answers with the words that it was asked with.
+    // A fake of the program: it answers with its arguments.
     const bin = await program.as('bin');
     await chmod(await bin.file('ringfence', '#!/bin/sh\necho "answer-$*" | tr " " _\necho two words\n'), 0o755);
     const found = process.env['PATH'];

@@ -28,9 +28,9 @@ interface Row {
   readonly endless?: true;
 }
 
-/** Stands for the organization's revision at the moment of the command. */
+/** Replaced by the organization's revision at the moment of the command. */
 const headWord = '(head)';
-/** Stands for the newest change set. */
+/** Replaced by the newest change set. */
 const changeWord = '(change)';
 async function withHead(args: readonly string[]): Promise<readonly string[]> {
   if (args.includes(changeWord)) {

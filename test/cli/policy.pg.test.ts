@@ -258,7 +258,7 @@ describe('watch', () => {
   it('prints what is there, then every change as it happens, and ends in order on Ctrl-C', async () => {
     await device('edge-1');
     const watching = people.owner.run(['watch'], { until: { pattern: /removed in/, signal: 'SIGINT' } });
-    // The server tells the streams; nothing here waits for a clock.
+    // The server notifies the streams; nothing here waits for a clock.
     await people.place.owner.api.expect(201, 'POST', `${people.place.base}/security_groups`, {
       group_name: 'web',
       inbound_rules: [{ ip_protocol: 'tcp', from_port: 443, to_port: 443 }],

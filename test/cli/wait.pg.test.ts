@@ -1,4 +1,4 @@
-/** Proves `--wait`: until a change is in force it waits, and its exit code tells whether it is, in time. */
+/** Proves `--wait`: it waits until a change is in force, and its exit code shows whether that happened in time. */
 import { expect, it } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { digestForm } from '../../src/policy/digest/digest-form.ts';
@@ -20,7 +20,7 @@ async function setUp() {
     people.server.nobody
       .as(made.device_token)
       .expect(200, 'PUT', `${place.base}/devices/${made.id}/status`, { agent_version: '1.2.3', ...status });
-  /** That it enforces this state of the group, as the organization stands at the revision. */
+  /** Reports that the device enforces this state of the group at the organization's revision. */
   const apply = (group: Json, revision: number): Promise<Json> => {
     const { id, group_name: name, inbound_rules: inbound, outbound_rules: outbound = [] } = group;
     const policy = { source: 'list', groups: [{ id: parseGroupId(id), name, inbound, outbound }] } as const;

@@ -245,7 +245,7 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     const stream = await new EventStream(server.url, place.member.token, place.org, items).tail();
     expect(stream.told).toEqual([...later.map((revision) => `change ${revision}`), 'tail']);
     stream.close();
-    // Once, whoever noticed it.
+    // Once, independent of which server noticed it.
     const head = (await place.member.api.expect(200, 'GET', place.base)).revision;
     expect(head).toBe(later.at(-1));
     stop.abort();

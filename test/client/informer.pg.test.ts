@@ -28,7 +28,7 @@ async function proxied(to = world.server.url): Promise<Proxy> {
   return proxy;
 }
 
-/** A running informer that keeps count of the order in which it tells. */
+/** A running informer that records the order of its reports. */
 function follow(
   url: string,
   place: Place,

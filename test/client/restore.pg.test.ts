@@ -1,4 +1,7 @@
-/** Proves that a restored backup misleads no reader: who resumes from beyond it is told to start afresh, and ends without ghosts. */
+/**
+ * Proves that a restored backup misleads no reader: a reader that resumes from beyond it must list again, and ends
+ * without ghosts.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +30,7 @@ afterAll(async () => {
 
 const at = (databaseUrl: string) => serverConfig({ databaseUrl }, { env: {}, isRoot: false });
 
-/** As if the backup had been put back by other means than ours, which leap ahead of everything that was ever told. */
+/** Simulates a restore by other tools than ours: ours raises the revision above every revision ever sent. */
 async function withoutLeap(url: string): Promise<void> {
   const database = new Database({ connectionString: url });
   await database.connect();

@@ -132,7 +132,7 @@ export class Fleet {
     });
   }
 
-  /** Waits for it; a failure tells what the device's agent did and what its kernel holds. */
+  /** Waits for it; a failure shows what the device's agent did and what its kernel holds. */
   async eventually(number: number, what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
     await eventually(async () => {
       const device = this.device(number);

@@ -16,10 +16,15 @@ const drawn = longRun === undefined ? 20_261_116 : Math.floor(Math.random() * 1_
 const seed = Number(process.env['RINGFENCE_RECEIPTS_SEED'] ?? drawn);
 const devices = 3;
 const numbers = Array.from({ length: devices }, (_, index) => index + 1);
-/** One more, whose agent is killed before the changes begin: that it is away is told only after a while. */
+/**
+ * One more device, whose agent is killed before the changes begin: the server reports it as away only after a while.
+ */
 const absent = devices + 1;
 const ports = [7_101, 7_102, 7_103] as const;
-/** Seconds that whoever can hear of a change has to be counted: a bound, no measure. Who is not is not judged in that round. */
+/**
+ * Seconds in which a connected device must be counted: a bound, no measure. A device that is not counted is not judged
+ * in that round.
+ */
 const patience = 2;
 
 const rulesOf = (open: readonly number[]): SecurityRule[] =>
@@ -140,8 +145,9 @@ test(
 
     const waits: Promise<unknown>[] = [];
     /**
-     * Who is not in force, once that is nobody but those who are away, or after a while. Whoever lacks the change is among them all
-     * the time. Somebody waits meanwhile, so that agents tell at once; the wait for those who are away is not waited for.
+     * The devices that are not in force, once only the absent ones are left, or after a while. A device that lacks the
+     * change is always among them. A waiter is open meanwhile, so that agents report at once; the test does not wait
+     * for its end.
      */
     const pendingAt = async (at: number): Promise<ReadonlySet<string>> => {
       const wait = fleet.owner.statuses.convergence(fleet.org, { revision: at, wait: patience });

@@ -1,4 +1,7 @@
-/** Owns the kernel's own notes on packets: which reached a device's filter and which got past it, so that silence is told from a drop. */
+/**
+ * Owns the kernel's own record of packets: which reached a device's filter and which passed it, so that silence can be
+ * distinguished from a drop.
+ */
 import type { LabDevice } from '../../src/cli/lab/device.ts';
 import { runQuickly } from '../lib/batch-runner.ts';
 import { driverName } from '../../src/cli/lab/topology.ts';

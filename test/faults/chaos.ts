@@ -109,7 +109,7 @@ export class Chaos {
     ).catch(() => []);
   }
 
-  /** Whoever listens or notifies is cut off, over and over: nothing gets through. */
+  /** Cuts off every session that listens or notifies, repeatedly: no notification gets through. */
   async #loseNotifications(ms: number): Promise<void> {
     for (const end = Date.now() + ms; Date.now() < end; await sleep(20)) await this.#dropListeners();
   }

@@ -14,8 +14,7 @@ export interface Surroundings {
   /** A revision known to be committed. */
   readonly committed: () => number;
   readonly random: Random;
-  /** Told of an answer that is not 200. */
-  /** With the head that was known to be committed before the request was sent. */
+  /** Called for a response other than 200, with the head that was known to be committed before the request. */
   readonly onRefused: (client: Watcher, status: number, items: readonly Item[], headBefore: number) => void;
 }
 
@@ -142,7 +141,7 @@ export class Watcher {
     this.#next = setTimeout(() => this.open(), this.#around.random.int(5, this.#delay));
   }
 
-  /** A connection that received nothing tells nothing, and is not kept. */
+  /** A connection that received nothing proves nothing, and is not kept. */
   #keep(complete: boolean): void {
     if (this.#received.length === 0 && !complete) return;
     const { connections } = this;

@@ -41,7 +41,7 @@ class Writer {
     this.#name = name;
   }
 
-  /** Writes until told to stop. Whatever is not answered with success may or may not have happened. */
+  /** Writes until it is stopped. A request without a successful response may or may not have taken effect. */
   async work(api: Api, base: string, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const certain = [...this.known].filter(([, states]) => states.length === 1 && states[0] !== undefined);
@@ -76,7 +76,7 @@ class Writer {
   }
 }
 
-/** An answer, or undefined for none. Being told to come back later is no answer to build on, anything else wrong is a fault. */
+/** A response, or undefined for none. A request to retry later counts as none; any other failure is a fault. */
 async function asked(ask: () => Promise<Answered>): Promise<Answered | undefined> {
   const answer = await ask().catch(() => undefined);
   if (answer === undefined) await sleep(20);
@@ -138,7 +138,7 @@ async function check(api: Api, base: string, all: readonly Writer[]): Promise<vo
   }
 }
 
-/** The revisions that the audit tells of, ascending. */
+/** The revisions in the audit, ascending. */
 async function auditedRevisions(api: Api, base: string): Promise<number[]> {
   const revisions: number[] = [];
   for (let path: string | undefined = `${base}/audit`; path !== undefined;) {

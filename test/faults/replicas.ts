@@ -100,7 +100,7 @@ export class Replica {
     if (workers.length > 0) sendTo([random.pick(workers)], 'SIGKILL');
   }
 
-  /** Freezes a worker for a while and kills it then: nobody who came meanwhile may be left waiting. */
+  /** Freezes a worker for a while and then kills it: no client that connected meanwhile may be left waiting. */
   async freezeAndKillWorker(random: Random): Promise<void> {
     const workers = this.#workers();
     if (workers.length === 0) return;

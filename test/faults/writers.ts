@@ -80,7 +80,7 @@ export class Writers {
     const answer = await Promise.race([this.#api(person).ask(method, path, { body }), late]);
     const revision: unknown = answer.json?.revision;
     if (answer.status < 300 && typeof revision === 'number' && typeof answer.json.id === 'string') {
-      // A write that changed nothing answers with the revision that stands.
+      // A write that changed nothing answers with the current revision.
       if (method !== 'GET' && !this.acknowledged.has(revision)) this.acknowledged.set(revision, answer.json.id);
       this.committed = Math.max(this.committed, revision);
     }

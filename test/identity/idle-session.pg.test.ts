@@ -1,4 +1,4 @@
-/** Proves that nothing outlives a browser's session that nobody uses: no stream, no reconnecting one either. */
+/** Proves that nothing outlives an idle browser session: no stream, and no reconnecting one. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Person } from '../lib/person.ts';
 import { startProvider, webClient, type TestProvider } from '../lib/provider.ts';

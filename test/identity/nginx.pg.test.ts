@@ -21,7 +21,7 @@ const agent = new Agent({ localAddress: '127.0.0.2', ca: [first.cert], keepAlive
 
 beforeAll(async () => {
   [provider, postgres] = await Promise.all([startProvider(), startPostgres()]);
-  // The server is told its public address, which the proxy has only when it knows the server's.
+  // The server needs its public address, and the proxy has one only when it knows the server's address.
   const port = await freePort();
   nginx = await startNginx('documented', `http://127.0.0.1:${port}`, first);
   proxy = nginx.url;

@@ -225,7 +225,7 @@ describe('keys', () => {
       await own.rotate();
       const after = (await own.signIn('alice')).accessToken;
       expect(decodeProtectedHeader(after).kid).not.toBe(kid);
-      // Within the pause nobody makes us ask again, or forged key ids would be a way to make us flood the provider.
+      // Within the pause no token causes another request: otherwise forged key ids would make us flood the provider.
       expect(await verify(after)).toMatchObject({ kind: 'rejected' });
       expect(own.keysFetched()).toBe(1);
       now += 10_000;

@@ -94,7 +94,7 @@ it('an expired token is a 401, and a stream that it opened has ended with it', a
   const api = server.nobody.as(accessToken);
   const { id: org } = await api.expect(201, 'POST', '/api/organizations', { name: 'short' });
   const { exp = 0 } = decodeJwt(accessToken);
-  // The last moment at which the server accepts the token, the tolerance included; time stands still there.
+  // The last moment at which the server accepts the token, including the tolerance. The clock is stopped there.
   let moment = (exp + 30) * 1000 - 1;
   now = () => moment;
   const stream = new EventStream(server.url, accessToken, org, [{ kind: 'device' }]);

@@ -103,7 +103,7 @@ test('a lab in a terminal ends with Ctrl-C and takes everything with it', async 
   const networks = new Set(record.devices.map(({ holder }) => networkOf(holder)));
   const { code, stderr } = await running.stop('SIGINT');
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/Taking the lab down …\n$/) });
-  // What was told to end has ended soon after the lab; nothing else is left of it at once.
+  // Processes that were asked to end do so soon after the lab; everything else is gone at once.
   await eventually(
     () => `nobody is left: ${inside(networks).join(' ')}`,
     () => inside(networks).length === 0,

@@ -22,7 +22,7 @@ export async function startBrowser(): Promise<Browser> {
   return launchBrowser();
 }
 
-/** The browser alone, for whoever built the pages elsewhere. */
+/** The browser alone, for tests that build the pages elsewhere. */
 export const launchBrowser = (...more: readonly string[]): Promise<Browser> =>
   chromium.launch({ executablePath: program, args: [...flags, ...more] });
 
@@ -61,9 +61,9 @@ export async function visit(browser: Browser, url: string, options: VisitOptions
 }
 
 /**
- * Visitors one after the other in the same browser profiles, where the files of the pages need not be read and compiled anew:
- * that is most of what a visit costs. Whoever visits at the same time has a profile of its own; no cookie and no storage
- * outlives a visit.
+ * Visitors one after the other in the same browser profiles, so that the files of the pages need not be read and
+ * compiled again: that is most of the cost of a visit. Concurrent visitors have profiles of their own; no cookie and no
+ * storage outlives a visit.
  */
 export class Visitors {
   readonly #browser: Browser;

@@ -22,7 +22,7 @@ export interface HostedOutcome {
 
 const host = fileURLToPath(new URL('command-host.mjs', import.meta.url));
 
-/** Those that run nothing now; whoever asks while all are busy gets a new one, so that no command waits for another. */
+/** The idle hosts. A request while all are busy starts a new one, so that no command waits for another. */
 const idle: ChildProcess[] = [];
 
 function start(): ChildProcess {

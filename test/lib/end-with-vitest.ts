@@ -1,6 +1,6 @@
 /** Owns the end of a test process whose vitest was killed: it ends too, and with it what it started (`mortal.ts`). Loaded before every test file. */
 
-// Vitest forbids `process.exit` in tests; and nobody is left to whom an exit code could matter.
+// Vitest forbids `process.exit` in tests, and no process is left that would read the exit code.
 const endWithVitest = (): boolean => process.kill(process.pid, 'SIGKILL');
 
 // A process that runs many files loads this for each of them.

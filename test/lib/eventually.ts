@@ -1,9 +1,9 @@
-/** Owns the waiting for what must come to pass: looks again and again, at first often, and gives up only where nobody would still wait. */
+/** Owns the waiting for a condition: it polls, at first often, and gives up only after a very long time. */
 
 /** Milliseconds: a bound on what never happens, no measure. A busy machine takes ten times as long as a quiet one. */
 const longest = 120_000;
 
-/** Waits until the condition holds; `what` is told when it never does. */
+/** Waits until the condition holds. The error names `what` if it never does. */
 export async function eventually(
   what: string | (() => string | Promise<string>),
   condition: () => boolean | Promise<boolean>,

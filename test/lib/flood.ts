@@ -151,7 +151,7 @@ export class FloodLab {
     await eventually('packets of every kind come', async () => this.fewest(await this.#tally()) > 0);
   }
 
-  /** Ends the stream and tells what became of it, once the last packet has been handled. */
+  /** Ends the stream and returns its tally, once the last packet has been handled. */
   async stop(): Promise<Tally> {
     await Promise.all(
       this.#senders.map(async (sender) => {
@@ -211,7 +211,7 @@ export class FloodLab {
   }
 }
 
-/** Nobody has to ask for a hardware address. */
+/** Sets permanent neighbour entries, so that no hardware address has to be resolved. */
 async function neighbours(
   namespace: Namespace,
   addresses: readonly string[],

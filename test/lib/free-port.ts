@@ -1,8 +1,11 @@
-/** Owns the ports of programs that must be told one beforehand; whatever can say which port it got listens on 0 instead. */
+/** Owns the ports of programs that need one beforehand. A program that can report its port listens on 0 instead. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below those that the kernel gives to whoever connects: until the program listens, and while it is down, nobody else gets it by chance. */
+/**
+ * Below the kernel's range of ephemeral ports: until the program listens, and while it is down, no other program gets
+ * the port by chance.
+ */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 1_000; attempt += 1) {
     const port = 10_000 + Math.floor(Math.random() * 20_000);

@@ -8,7 +8,9 @@ import { parseSync } from 'vite';
 export interface Room {
   /** Other rooms it may import from. */
   readonly may: readonly string[];
-  /** npm packages it may import; an entry ending in `/` stands for a whole scope. `any` is for rooms that are bundled anyway. */
+  /**
+   * npm packages it may import; an entry ending in `/` means a whole scope. `any` is for rooms that are bundled anyway.
+   */
   readonly npm: readonly string[] | 'any';
   /** Whether Node's own modules may be imported. */
   readonly node: boolean;

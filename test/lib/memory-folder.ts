@@ -53,7 +53,7 @@ async function makeFolder(): Promise<string> {
 
 /** Called by vitest once before a project's tests; what it gives back is called after them. The first project chooses for all. */
 export async function setup(): Promise<(() => Promise<void>) | undefined> {
-  // Chosen already; and whoever names a place for such files means it.
+  // Already chosen: an explicit TMPDIR takes precedence.
   if (process.env['TMPDIR'] !== undefined) return undefined;
   const folder = await makeFolder().catch(() => undefined);
   if (folder === undefined) return undefined;

@@ -8,7 +8,7 @@ const onPath = (program: string): boolean =>
 /** The kernel sends the signal when the starting process is gone; `setpriv` becomes the program, so that its process id is the program's. */
 const tie = process.platform === 'linux' && onPath('setpriv') ? ['setpriv', '--pdeathsig', 'KILL', '--'] : [];
 
-/** A command line that runs this one and ends with whoever started it. */
+/** A command line that runs this one and ends with the process that started it. */
 export function mortal(command: string, args: readonly string[]): readonly [command: string, args: readonly string[]] {
   const [program = command, ...rest] = [...tie, command, ...args];
   return [program, rest];

@@ -16,7 +16,7 @@ export class NameServer {
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** Listens on port 53 of this address; answers nothing until it is told what. It ends with its namespace. */
+  /** Listens on port 53 of this address; answers nothing until `answer` is called. It ends with its namespace. */
   static async open(namespace: Namespace, address: string): Promise<NameServer> {
     const child = namespace.spawn([process.execPath, script, address], { stdio: ['pipe', 'pipe', 'inherit'] });
     const server = new NameServer(child);
@@ -30,7 +30,7 @@ export class NameServer {
     await this.#lines.next();
   }
 
-  /** Nobody gets an answer from now on. */
+  /** Answers no query from now on. */
   silence(): Promise<void> {
     return this.answer('silence');
   }

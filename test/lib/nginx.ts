@@ -1,4 +1,4 @@
-/** Owns a real nginx for tests: the set-up that people copy from the documentation, or one that nobody adapted. */
+/** Owns a real nginx for tests: with the configuration from the documentation, or with an unadapted one. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

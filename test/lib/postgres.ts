@@ -1,4 +1,7 @@
-/** Owns the PostgreSQL that tests run on: one for a whole run, with fresh databases for whoever asks; or one of a test's own, to pull the plug on. */
+/**
+ * Owns the PostgreSQL that tests run on: one for a whole run, with fresh databases on request; or one of a test's own
+ * that the test can kill.
+ */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +11,10 @@ import { openDatabase, type Database } from '../../src/server/database/supervise
 import { migrate } from '../../src/server/store/schema/migrate.ts';
 
 export interface TestPostgres {
-  /** The connection string of a new database without a row; where many are made, it has the tables already that whoever opens it would make. */
+  /**
+   * The connection string of a new database without a row. Where many are made, it already has the tables that opening
+   * it would create.
+   */
   freshUrl(): Promise<string>;
   /** The connection string of a new database without a table. */
   emptyUrl(): Promise<string>;
@@ -62,7 +68,7 @@ export async function makeTemplate(url: string): Promise<void> {
   await run(url, `ALTER DATABASE ${template} WITH ALLOW_CONNECTIONS false`);
 }
 
-/** Fresh databases in the PostgreSQL at this URL; `drop` takes them away again, whoever is still connected. */
+/** Fresh databases in the PostgreSQL at this URL; `drop` removes them, even with open connections. */
 function databasesAt(
   url: string,
   { fresh }: { readonly fresh: string },

@@ -12,7 +12,7 @@ export interface Shape {
   readonly sport: number;
   /** TCP flags; a SYN unless said otherwise. */
   readonly flags: number;
-  /** An IPv4 option, or an IPv6 destination-options header, stands between the addresses and the transport. */
+  /** An IPv4 option, or an IPv6 destination-options header, is between the addresses and the transport. */
   readonly options: boolean;
   /** Comes in two fragments, the first of which holds no more than eight bytes of the transport. */
   readonly fragmented?: boolean;

@@ -1,7 +1,7 @@
 /** Owns the questions that tests ask about processes that they did not start themselves, which may end at any moment. */
 import { readFileSync } from 'node:fs';
 
-/** A zombie that nobody has collected yet has ended. */
+/** A zombie counts as ended. */
 export function isRunning(pid: number): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

@@ -21,7 +21,7 @@ export interface RunOptions {
   readonly typed?: readonly (readonly [after: RegExp, text: string])[];
   /** Sends this signal as soon as the output matches; stdin stays open until then. */
   readonly until?: { readonly pattern: RegExp; readonly signal: NodeJS.Signals };
-  /** Told once of what the output shows when it first matches: something happens elsewhere then. */
+  /** Called once, when the output first matches, so that a test can act at that moment. */
   readonly shown?: { readonly pattern: RegExp; readonly act: (match: RegExpExecArray) => void };
   /** Ctrl-C as soon as this is so. */
   readonly interruptAfter?: Promise<unknown>;
@@ -67,7 +67,7 @@ export class Program {
     return new Program(home, this.#file, env);
   }
 
-  /** Writes a file into the home and tells its path. */
+  /** Writes a file into the home and returns its path. */
   async file(name: string, text: string): Promise<string> {
     const path = join(this.home, name);
     await writeFile(path, text);

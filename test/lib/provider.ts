@@ -30,7 +30,7 @@ export interface TestProvider {
   disown(login: string): void;
   /** How often its keys were fetched. */
   readonly keysFetched: () => number;
-  /** As if the network were down, until it is told otherwise. */
+  /** With true, behaves as if the network were down, until it is called with false. */
   unreachable(down: boolean): void;
   stop(): Promise<void>;
 }

@@ -25,7 +25,7 @@ function serve({ protocol, address, port }, say) {
     return;
   }
   const socket = createSocket(datagram(address));
-  // An answer that a filter refuses on its way out fails; that is for whoever asked to see.
+  // An answer that a filter refuses on its way out fails; the requester notices that itself.
   socket.on('message', (message, from) => socket.send(message, from.port, from.address, () => {}));
   socket.on('error', fail).bind(port, address, () => say('ready'));
 }

@@ -1,4 +1,4 @@
-/** Proves the lab before it proves anything else: it sees every packet, and it tells accept from drop. */
+/** Proves the lab before it proves anything else: it sees every packet, and it distinguishes accept from drop. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Packet, Transport } from '../../src/policy/packet.ts';
 import { plainShape } from './probe-bytes.ts';

@@ -185,7 +185,7 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
         { namespace: device, name: driver, addresses: ['100.64.0.1/24', 'fd7f::1/64'] },
         { namespace: peer, name: driver, addresses: ['100.64.0.2/24', 'fd7f::2/64'] },
       );
-      // Nobody has to ask for a hardware address, so that the rules under test cannot keep a packet from being sent.
+      // No hardware address has to be resolved, so that the rules under test cannot keep a packet from being sent.
       const neighbours = async (of: Namespace, other: Namespace, addresses: readonly string[]): Promise<void> => {
         const hardware = await hardwareAddress(other, driver);
         const lines = addresses.map((a) => `neigh replace ${a} lladdr ${hardware} dev ${driver} nud permanent\n`);
@@ -210,8 +210,9 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
   }
 
   /**
-   * Sends every packet and tells, in the same order, which the device's filter let pass. What a busy machine lost on the way to the filter, or could not note, says nothing of
-   * the filter: then all are sent again. Throws if that does not help.
+   * Sends every packet and returns, in the same order, which ones the device's filter let pass. A packet that a busy
+   * machine lost before the filter, or could not record, says nothing about the filter: then all are sent again. Throws
+   * if that does not help.
    */
   async probe(requests: readonly ProbeRequest[]): Promise<Verdict[]> {
     for (let attempt = 1; ; attempt += 1) {

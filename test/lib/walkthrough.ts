@@ -1,9 +1,9 @@
 /** Owns reading a walk-through out of a Markdown page, so that a test can follow it word for word. */
 
 export interface Step {
-  /** What the page tells to type. */
+  /** The commands that the page shows. */
   readonly script: string;
-  /** Lines that the page says come back; `…` stands for anything within a line. */
+  /** Lines of output that the page shows; `…` matches anything within a line. */
   readonly shows: readonly string[];
 }
 

@@ -19,7 +19,7 @@ const server = 'http://127.0.0.1:8080';
 let gpgKey: string;
 let packages: readonly string[];
 
-/** A key of nobody, in a key ring of its own: the installation line believes signed repositories only. */
+/** A test key in a key ring of its own: the installation line accepts only signed repositories. */
 function makeKey(): string {
   const home = join(debs, 'gnupg');
   execFileSync('mkdir', ['-m', '700', home]);

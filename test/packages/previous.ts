@@ -49,7 +49,10 @@ export interface Release {
 
 type Build = typeof buildProgramDebs;
 
-/** Its packages, made by its own scripts where it had any. Its version is below ours, also where nobody had numbered it yet. */
+/**
+ * The packages of the previous release, made by its own scripts where it had any. Its version is below ours, even where
+ * it had no number yet.
+ */
 export async function previousRelease(outdir: string): Promise<Release> {
   const program = previousCheckout();
   const { version: numbered } = JSON.parse(readFileSync(join(program, 'package.json'), 'utf8')) as { version: string };

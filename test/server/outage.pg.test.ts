@@ -58,7 +58,7 @@ describe('a database that is gone', () => {
       const ready = await server.nobody.get('/readyz');
       expect([ready.status, ready.json.detail]).toEqual([503, 'Not ready: cannot reach the database.']);
       expect((await server.nobody.get('/healthz')).status).toBe(200);
-      // What is refused before the database is asked is refused as ever.
+      // What is refused before the database is asked is refused as usual.
       expect((await server.nobody.get(base)).status).toBe(401);
       expect(server.logged()).toMatch(/"level":"warn".*"err"/);
     } finally {

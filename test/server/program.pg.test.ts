@@ -70,7 +70,7 @@ describe('starting', () => {
     const env = { RINGFENCE_DATABASE_URL: await postgres.freshUrl() };
     const run = program.run(['server', ...anywhere, '--data', await folder(), '--workers', workers], env);
     const { port } = new URL(await run.url());
-    // Of a socket that listens, ss tells the length of its queue where it tells unsent bytes of others.
+    // For a listening socket, ss shows the length of its queue in the column of unsent bytes.
     const listening = execFileSync('ss', ['--no-header', '--listening', '--tcp', '--numeric', `sport = :${port}`]);
     const [, , queue] = listening.toString().trim().split(/\s+/);
     const allowed = (await readFile('/proc/sys/net/core/somaxconn', 'utf8')).trim();

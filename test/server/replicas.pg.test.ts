@@ -93,7 +93,9 @@ async function write(
   }
 }
 
-/** Reads heads and lists on both replicas in turn until told to stop: what was seen once is never unseen. */
+/**
+ * Reads heads and lists on both replicas in turn until it is stopped: no later read may be older than an earlier one.
+ */
 async function watchHeads(base: string, signal: AbortSignal): Promise<number> {
   let head = 0;
   let reads = 0;

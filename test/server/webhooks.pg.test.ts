@@ -1,4 +1,7 @@
-/** Proves alerts end to end: a real server tells a real receiver, once each, through failures, restarts and several servers (reference 4.9). */
+/**
+ * Proves alerts end to end: a real server notifies a real receiver, once each, through failures, restarts and several
+ * servers (reference 4.9).
+ */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
@@ -171,7 +174,7 @@ test('devices are judged by what the server knows: wrong digests, policies put b
     ['device.reverted', 'reverted', 'reverted', undefined],
   ]);
 
-  // Whoever comes back and goes away again is told of again; whoever holds a stream, never.
+  // A device that returns and goes away again raises a new alert; a device with an open stream never does.
   await report(second, place, away, { state: 'starting' });
   await until(async () => (await query(url, 'SELECT FROM webhook_conditions')).length === 2);
   await age(away);

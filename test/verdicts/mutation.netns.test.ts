@@ -45,7 +45,10 @@ describe('the comparison catches a compiler that', () => {
     return undefined;
   }
 
-  /** Whether an agent that reads back what the kernel holds would say so, or be told so by its digest, where that is not the policy. */
+  /**
+   * Whether an agent that reads the kernel back, or the server by its digest, would notice that the rules are not the
+   * policy.
+   */
   async function isFoundByReceipt(lab: VerdictLab, scenario: Scenario): Promise<boolean> {
     const held = await installed(lab);
     const enforced = held && decompile(held).enforced;

@@ -52,7 +52,7 @@ function drawProbe(random: Random, direction: Direction, rules: readonly DrawnRu
   return { packet, shape: drawShape(random, other) };
 }
 
-/** An address at a border of the rule; of another rule or of nobody where the rule names none. */
+/** An address at a border of the rule; an address of another rule or of none where the rule names no address. */
 function drawRemote(
   random: Random,
   rule: DrawnRule | undefined,

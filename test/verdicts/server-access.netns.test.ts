@@ -20,7 +20,7 @@ afterAll(() => lab?.close());
 
 const base: Readonly<Record<Family, bigint>> = { 4: 0x0a14_0000n, 6: 0xfd14_0000_0000_0000_0000_0000_0000_0000n };
 
-/** A way to draw, at even addresses, so that every neighbour is nobody. */
+/** A random access at even addresses, so that every adjacent address is unused. */
 function drawAccess(random: Random): ServerAccess {
   const hosts = (family: Family, most: number) =>
     Array.from({ length: random.int(0, most) }, (_, i) => {
@@ -42,7 +42,7 @@ function probesFor(random: Random, { addresses, port, resolvers }: ServerAccess)
           const direction: Direction = random.chance(0.8) ? 'outbound' : 'inbound';
           const transport: Transport = { kind, dport };
           const packet: Packet = { direction, family, remote, transport };
-          // Whoever comes from the server's own port has no way in by that.
+          // A packet from the server's own port gets no access by that.
           return { packet, shape: { ...plainShape, sport: direction === 'inbound' ? port : plainShape.sport } };
         }),
       ),

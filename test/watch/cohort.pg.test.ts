@@ -84,7 +84,7 @@ test('each of them is judged by itself: among a thousand, the revoked are refuse
   const devices: Device[] = [];
   for (let i = 0; i < 20; i += 1) devices.push(await world.newDevice(place));
   const revoked = new Set(devices.slice(0, 5).map(({ device_token }) => device_token));
-  // Deleting a device ends its token; another server is told by nothing but the database.
+  // Deleting a device ends its token; another server learns of it only through the database.
   const replica = await world.replica();
   for (const { id } of devices.slice(0, 5)) {
     await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${id}`);

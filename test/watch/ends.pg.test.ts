@@ -1,4 +1,7 @@
-/** Proves how streams end, who sees what, and that slow readers harm nobody (reference 4.3 (15) to (18), 5 (5)). */
+/**
+ * Proves how streams end, who sees what, and that slow readers affect no other reader (reference 4.3 (15) to (18), 5
+ * (5)).
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { Place, TestServer, TestServerOptions } from '../lib/server.ts';

@@ -58,7 +58,7 @@ class Reader {
   }
 }
 
-/** Collects garbage when it is told to, and then says in a file of its own what is held: objects and buffers, in bytes. */
+/** Collects garbage on request, and then writes into a file what is held: objects and buffers, in bytes. */
 const collector = (file: string): string => `
   const { renameSync, writeFileSync } = require('node:fs');
   require('node:v8').setFlagsFromString('--expose-gc');

@@ -20,7 +20,7 @@ const examples: readonly Example[] = [...page.matchAll(/```sh\n([^`]*)```\n\n```
   ([, command = '', text = '']) => ({ command, lines: text.trimEnd().split('\n') }),
 );
 
-/** `…` stands for any text. */
+/** `…` matches any text. */
 const pattern = (line: string): RegExp =>
   new RegExp(`^${line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.*')}$`);
 

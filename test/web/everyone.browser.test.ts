@@ -44,7 +44,7 @@ test('on a phone the menu opens, leads to a group, and a rule is edited and save
   expect(await portOf(group)).toBe(8443);
 });
 
-/** Goes on with Tab until the focus stands on what has this name. */
+/** Presses Tab until the element with this name has the focus. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const focused = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`;
   for (let steps = 0; steps < 60; steps += 1) {

@@ -1,4 +1,7 @@
-/** Proves that the page is live: events as they happen, a lost stream told and resumed without gaps, and reachability that follows. */
+/**
+ * Proves that the page is live: events as they happen, a lost stream that is shown and resumed without gaps, and
+ * reachability that follows.
+ */
 import { readFileSync } from 'node:fs';
 import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';

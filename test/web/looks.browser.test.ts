@@ -201,7 +201,7 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
-/** A colour that is still on its way from one scheme to the other is nobody's choice of contrast. */
+/** Waits for colour transitions: a colour between two schemes says nothing about contrast. */
 const settled =
   'Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))';
 

@@ -58,7 +58,7 @@ describe('signing in', () => {
     const before = await places();
     expect(before).toHaveLength(3);
     await page.unroute('**/*.js');
-    // Never answered, so that nobody is signed in or out.
+    // Never answered, so that the page stays between signed in and signed out.
     await page.route('**/api/auth', () => undefined);
     await page.reload();
     await expectShown(page.getByText('Signing in…'));
@@ -90,7 +90,7 @@ describe('organizations', () => {
     await page.getByRole('button', { name: /Organization: first house/ }).click();
     await page.getByRole('menuitem', { name: /second house/ }).click();
     await expectShown(page.getByRole('button', { name: /Organization: second house/ }));
-    // Whoever comes for the first time begins where most devices are.
+    // A new visitor starts in the organization with the most devices.
     const fullest = (await person.api.expect(200, 'GET', '/api/organizations')).at(-1);
     const device = { public_key: 'k', hostname: 'one' };
     await person.api.expect(201, 'POST', `/api/organizations/${fullest.id}/devices`, device);
@@ -210,7 +210,7 @@ describe('devices', () => {
     await page.getByRole('textbox', { name: 'Search devices' }).fill('nowhere');
     // Offered twice: beside the filters, and a moment later where the list would be.
     await expectShown(page.getByRole('heading', { name: 'No device matches' }));
-    // Lists that nobody has opened are not drawn.
+    // Closed lists are not rendered.
     expect(await page.locator('[role=option]').count()).toBe(0);
     const filters = page.getByRole('search', { name: 'Devices' });
     await filters.getByRole('button', { name: 'Show every device' }).click();
@@ -487,7 +487,7 @@ describe('addresses', () => {
     const [first, second, third] = await rows.allInnerTexts();
     expect(first).toMatch(/database.*tcp 5432 ←.*10\.1\.0\.0\/16.*everything goes out.*0 of 1 in force/s);
     expect(second).toMatch(/mail.*not in use/s);
-    // Whoever reads a line must not take what is forbidden for what is admitted.
+    // A reader must not take a forbidden rule for an admitted one.
     expect(third).toMatch(/no-telnet.*guardrail: forbid.*tcp 23/s);
     expect(third).not.toContain('goes out');
     const search = page.getByRole('textbox', { name: 'Search groups' });

@@ -1,4 +1,6 @@
-/** Owns what every test of the pages stands on: a server, a browser, and visits whose complaints fail the test that made them. */
+/**
+ * Owns what every test of the pages uses: a server, a browser, and visits whose errors fail the test that made them.
+ */
 import type { Browser, Page } from 'playwright-core';
 import { afterEach, expect } from 'vitest';
 import { startBrowser, Visitors, type Visit, type VisitOptions } from '../lib/browser.ts';
@@ -7,7 +9,7 @@ import { lasting, useServer } from '../lib/stage.ts';
 
 export interface Stage {
   readonly server: TestServer;
-  /** A page in a browser profile that nobody else has meanwhile, closed after the test. */
+  /** A page in a browser profile that no other test uses meanwhile, closed after the test. */
   readonly open: (options?: VisitOptions, url?: string) => Promise<Page>;
 }
 

@@ -1,4 +1,7 @@
-/** Owns work that begins while more of it still comes: all that has come by then is done together, part after part. */
+/**
+ * Owns a queue that works in batches: work starts at once, and what arrives meanwhile is done together in the next
+ * batch.
+ */
 
 export interface BatchQueueOptions {
   /** The first part begins at once; each of the others waits until there are so many, or until all have come. 1 unless given. */

@@ -1,4 +1,7 @@
-/** Owns tracked connections through the programs `conntrack` and `ss`: the way that works everywhere, and is slow for many. */
+/**
+ * Owns tracked connections through the programs `conntrack` and `ss`. This works everywhere, but is slow for many
+ * connections.
+ */
 import { parseFlows, socketFlow, type Flow, type LocalFlow } from './flows.ts';
 import type { FlowTable } from './flow-table.ts';
 import { CannotRun, type Run } from './run-command.ts';
@@ -38,7 +41,7 @@ async function everyFlow(run: Run): Promise<readonly Flow[]> {
   return parseFlows(stdout);
 }
 
-/** What tells a connection from all others of its zone. */
+/** A key that is unique among the connections of a zone. */
 const nameOf = (flow: Flow): string => `${wayOf(flow)} ${flow.original.sport}`;
 
 /** The connection without the port that its beginner chose. */
@@ -47,8 +50,8 @@ const wayOf = ({ family, protocol, original: { src, dst, dport }, icmp }: Flow):
   (icmp === undefined ? '' : ` --icmp${family === 6 ? 'v6' : ''}-id ${icmp.id}`);
 
 /**
- * The lines that delete these and no others: conntrack goes through all connections once a line, so one line stands for all
- * connections to the same port of the same pair of addresses, where none of them is kept.
+ * The conntrack lines that delete exactly these connections. conntrack walks all connections once per line, so one line
+ * covers all connections to the same port between the same two addresses, unless one of them must be kept.
  */
 function deletions(flows: readonly Flow[], kept: readonly Flow[]): readonly string[] {
   const mixed = new Set(kept.map(wayOf));

@@ -1,4 +1,4 @@
-/** Owns addresses and routes by the program `ip`. */
+/** Owns the reading of addresses and routes through the program `ip`. */
 import type { LocalAddresses, RoutedInterface, RouteTable, RouteLookup } from './route-table.ts';
 import type { Run } from './run-command.ts';
 
@@ -38,7 +38,8 @@ async function over(
   const note = (way: RouteLookup, answer: string): void => {
     if (/(?:^|\s)dev (\S+)/.exec(answer)?.[1] === name) found.add(way);
   };
-  // A way without a route ends a batch of ip early, and its answers would no longer be told apart; so one by one then.
+  // A lookup without a route ends a batch of `ip` early, and the remaining replies can no longer be matched. Then each
+  // lookup runs alone.
   const input = ways.map((way) => `route get ${argsOf(way).join(' ')}\n`).join('');
   const { code, stdout } = await run(['ip', '-o', '-batch', '-'], input);
   const answers = stdout.split('\n').filter((line) => line !== '');

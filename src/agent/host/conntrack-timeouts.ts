@@ -1,4 +1,4 @@
-/** Owns how long the kernel remembers silent connections, as its settings tell. */
+/** Owns the reading of the kernel's timeouts for silent connections. */
 import { readFileSync } from 'node:fs';
 import type { EndedSilence } from '../../nft/ended-flows.ts';
 
@@ -6,7 +6,7 @@ import type { EndedSilence } from '../../nft/ended-flows.ts';
 const least = 180;
 /** More is not asked of a set. */
 const most = 365 * 86_400;
-/** What kernels have for TCP unless they are told otherwise. */
+/** The kernel's default timeout for established TCP connections. */
 const fiveDays = 432_000;
 
 const readSetting = (name: string): string => readFileSync(`/proc/sys/net/netfilter/${name}`, 'utf8');

@@ -1,7 +1,10 @@
-/** Owns the choice of the driver interface: the one that the policy binds, by name or by pattern, wherever it goes. */
+/**
+ * Owns the choice of the driver interface, the interface that the policy applies to: by name or by pattern, also after
+ * a rename.
+ */
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 
-/** A network interface, as the kernel tells it. */
+/** A network interface as the kernel reports it. */
 export interface Link {
   /** Stays with the interface for its whole life, also when it is renamed. */
   readonly index: number;
@@ -14,7 +17,7 @@ export interface Link {
 
 export type Selector =
   | { readonly kind: 'name'; readonly name: InterfaceName }
-  /** `*` stands for any letters, `?` for one. */
+  /** `*` matches any characters, `?` matches one. */
   | { readonly kind: 'pattern'; readonly pattern: string };
 
 export interface Driver {
@@ -55,7 +58,7 @@ function nameOf(link: Link): InterfaceName | undefined {
   try {
     return parseInterfaceName(link.name);
   } catch {
-    return undefined; // A name that nft cannot hold: nobody could have given it to us.
+    return undefined; // nft cannot hold this name, so it cannot come from our configuration.
   }
 }
 

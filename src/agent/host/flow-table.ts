@@ -1,4 +1,4 @@
-/** Owns the port to the kernel's tracked connections: which there are, and their end. */
+/** Owns the port to the kernel's tracked connections: how to list them and how to end them. */
 import type { Direction } from '../../policy/rule.ts';
 import type { Flow, LocalFlow } from './flows.ts';
 

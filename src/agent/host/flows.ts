@@ -1,4 +1,4 @@
-/** Owns tracked connections as the agent sees them: read from conntrack's listing, in the eyes of the policy. */
+/** Owns tracked connections as the agent reads them from conntrack's listing and evaluates them by policy. */
 import { parseAddress } from '../../policy/address.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { admits } from '../../policy/canonicalize.ts';
@@ -29,7 +29,7 @@ export interface Flow {
 
 const word = /(?:^|\s)(src|dst|sport|dport|type|code|id)=(\S+)/g;
 
-/** A line of `conntrack -L`, or nothing where it tells of no connection between two addresses. */
+/** Parses a line of `conntrack -L`. Undefined where it describes no connection between two addresses. */
 export function parseFlow(line: string): Flow | undefined {
   const protocol = Number(/^\S+\s+(\d+)\s/.exec(line)?.[1] ?? Number.NaN);
   if (!Number.isInteger(protocol)) return undefined;
@@ -52,7 +52,7 @@ export function parseFlow(line: string): Flow | undefined {
 
 export const parseFlows = (text: string): Flow[] => text.split('\n').flatMap((line) => parseFlow(line) ?? []);
 
-/** A TCP connection that a local socket tells of. A server's was begun by the far end. */
+/** The TCP connection of a local socket. The far end opened the connections of a server socket. */
 export function socketFlow(socket: {
   readonly near: string;
   readonly far: string;

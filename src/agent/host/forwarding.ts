@@ -1,4 +1,4 @@
-/** Owns whether this device forwards packets at all, as the kernel's settings tell. */
+/** Owns the check whether this device forwards packets, read from the kernel's settings. */
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { Forwarding } from '../../nft/compile/base.ts';

@@ -1,4 +1,4 @@
-/** Owns the watching of network interfaces: which there are, and that something about them changed. */
+/** Owns the monitoring of network interfaces: the current list, and a signal for every change. */
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import type { Link } from './driver-interface.ts';
@@ -59,7 +59,7 @@ export class LinkMonitor {
     this.#argv = [...prefix, program];
     this.#program = new SupervisedProcess({
       clock,
-      // `netconf` tells when forwarding is switched on or off.
+      // `netconf` reports when forwarding is switched on or off.
       argv: [...this.#argv, '-o', 'monitor', 'link', 'netconf'],
       longestLine: 100,
       // A line is only a hint: some speak of bridges, and a deletion may be of a membership.

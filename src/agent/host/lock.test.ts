@@ -1,4 +1,7 @@
-/** Proves the locks of an agent: one holder for all of them, another's lock told by its place, and a release that waits for the holder's end. */
+/**
+ * Proves the locks of an agent: one holder for all of them, an error that names the folder another agent has locked,
+ * and a release that waits until the holder has ended.
+ */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

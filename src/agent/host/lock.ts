@@ -26,7 +26,7 @@ export interface LockedFolder {
 export interface LockOptions {
   /** How often to look again: a holder that was killed needs a moment to go. */
   readonly attempts?: number;
-  /** Called when the locks are lost although nobody released them. */
+  /** Called when the locks are lost without a call of `release`. */
   readonly onLost?: (why: string) => void;
   /** Milliseconds for an answer of `flock`; 5 seconds unless given. */
   readonly timeoutMs?: number;
@@ -45,9 +45,10 @@ export interface SilenceHandlers {
 }
 
 /**
- * Takes the locks, or throws `Locked`. Node cannot lock files, so a small process holds them for us: on the directories themselves,
- * which works on a full or read-only disk too. It ends with us, however we end, because our end closes its input; and the
- * kernel drops its locks. Unlike a socket's name, nobody without rights to a directory can take it away from us.
+ * Takes the locks, or throws `Locked`. Node cannot lock files, so a small process holds the locks for us. It locks the
+ * directories themselves, which works on a full or read-only disk too. It ends whenever we end, because its input
+ * closes, and then the kernel drops its locks. Unlike a socket's name, a user without rights to a directory cannot take
+ * its lock.
  */
 export async function lockFolders(places: readonly LockedFolder[], options: LockOptions = {}): Promise<FolderLock> {
   const { attempts = 20 } = options;
@@ -99,7 +100,7 @@ function tryLock(
     let released = false;
     let isLate = false;
     const gone = new Promise<void>((over) => holder.once('close', () => over()));
-    /** Ends a holder that hangs. Its own children may keep the pipes open, so nobody waits for them. */
+    /** Kills a holder that hangs. Its children may keep the pipes open, so we do not wait for those. */
     const giveUp = (): void => {
       released = true;
       holder.kill('SIGKILL');

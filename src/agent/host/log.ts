@@ -1,4 +1,4 @@
-/** Owns the agent's log: one line an event, readable by people and by the journal. */
+/** Owns the agent's log: one line per event, readable by people and by the journal. */
 
 import { printable } from '../../node/printable.ts';
 

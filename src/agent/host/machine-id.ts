@@ -1,4 +1,4 @@
-/** Owns the id of this machine, in a form that is good for Ringfence only and does not give the real one away. */
+/** Owns the id of this machine in a form that only Ringfence uses and that does not reveal the real machine id. */
 import { createHmac } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 

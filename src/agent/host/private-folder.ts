@@ -1,4 +1,4 @@
-/** Owns the check that nobody else can put files into a directory that root trusts. */
+/** Owns the check that no other user can put files into a directory that root trusts. */
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
@@ -11,9 +11,9 @@ const writableByOthers = 0o022;
 const sticky = 0o1000;
 
 /**
- * Throws `SharedFolder` where another user owns the directory or one above it, or may write there. Only for root: whoever
- * else runs the agent can be harmed by itself only. Above the directory, a place like /tmp is good enough, where everybody
- * may write and nobody may rename what belongs to others.
+ * Throws `SharedFolder` where another user owns the directory or one above it, or may write there. The check is for
+ * root only: an agent of another user can harm only that user. Above the directory, a sticky directory like /tmp is
+ * accepted: everyone may write there, but only the owner may rename a file.
  */
 export async function refuseSharedFolder(folder: string, user: number | undefined): Promise<void> {
   if (user !== 0) return;

@@ -1,10 +1,10 @@
-/** Owns whom this device asks for addresses by name: the resolvers that its configuration names. */
+/** Owns the reading of the DNS resolvers that this device is configured to ask. */
 import { readFile } from 'node:fs/promises';
 import { parseAddress, type Address } from '../../policy/address.ts';
 
 /** The system's resolver asks the first three, whatever else the file names. */
 const mostAsked = 3;
-/** systemd-resolved asks all that it has; nobody has more than a few. */
+/** systemd-resolved asks all resolvers that it has; real configurations have only a few. */
 const mostUpstream = 8;
 
 const configuration = '/etc/resolv.conf';

@@ -17,7 +17,7 @@ const revocation = {
   after: policyOf([written('tcp', 22, 22, '100.64.0.9')]),
 };
 
-/** A kernel that lists these parts, in a turn of the event loop each, and writes down what it is told. */
+/** A fake kernel that lists these parts, one per turn of the event loop, and records the calls. */
 function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abort' | 'block' | 'forget' | 'list' }) {
   const told: string[] = [];
   const fail = (at: string): void => {

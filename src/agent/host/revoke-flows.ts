@@ -1,4 +1,7 @@
-/** Owns the end of connections that a change of policy no longer admits: on the driver interface, and for good. */
+/**
+ * Owns the revocation of connections that a new policy no longer admits: it ends them on the driver interface,
+ * permanently.
+ */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { FarEnd, FlowTable } from './flow-table.ts';
@@ -13,7 +16,7 @@ export interface Revocation {
   readonly after: CanonicalPolicy;
   /** The agent's own connections stay, whatever the policy says of them. */
   readonly serverAccess?: ServerAccess | undefined;
-  /** Whether connections that the device translates for others end too; they do unless told. */
+  /** Whether connections that the device translates for others end too. Default: `guard`, they do. */
   readonly containers?: 'guard' | 'ignore';
   /** The only far ends that may have lost anything, where that is known: spares looking at the others. */
   readonly remotes?: readonly FarEnd[] | undefined;
@@ -36,10 +39,11 @@ export interface RevocationPorts {
 }
 
 /**
- * Ends every connection over the interface that an old policy admitted and the new one does not. The new rules are in
- * force already. Local sockets go first, so that the far end learns of it. Then the kernel drops what still comes of the connection, from either side:
- * whoever goes on sending would have it tracked again, in the direction that is open. At last the kernel forgets it. The first are
- * ended while the others are still being listed, because the kernel goes through its whole table for a listing.
+ * Ends every connection over the interface that an old policy admitted and the new one does not. The new rules are
+ * already in force. First the agent closes the local sockets, so that the far end notices. Then the kernel drops all
+ * further packets of the connection from both sides: otherwise a side that keeps sending would have it tracked again,
+ * in the direction that is open. At last the kernel forgets the connection. The first connections end while the others
+ * are still being listed, because the kernel walks its whole table for a listing.
  */
 export async function revokeFlows({ routes, table, block }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
   const { interface: name, before, after, serverAccess, containers = 'guard', remotes, untracked = false } = revocation;
@@ -81,7 +85,10 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
 /** The first connections end at once. The others end in large parts, because each part waits several times for the kernel. */
 const together = 1_024;
 
-/** Tells which connections go over the interface. conntrack does not tell that of a connection; the routes do, once for each way. */
+/**
+ * Finds out which connections use the interface. conntrack does not report that, so the routes decide, with one lookup
+ * per pair of ends.
+ */
 function interfaceFinder(
   routes: RouteTable,
   addresses: ReadonlyMap<string, boolean>,
@@ -101,7 +108,7 @@ function interfaceFinder(
 function routeLookups(addresses: ReadonlyMap<string, boolean>): (flow: LocalFlow) => RouteLookup {
   const ways = new Map<string, RouteLookup>();
   return ({ local, remote }) => {
-    // The way of a connection that never was an address of ours is told by its far end alone.
+    // Without an address of ours at its near end, only the far end selects the route.
     const way = addresses.has(local) ? { remote, local } : { remote };
     const key = `${remote} ${way.local ?? ''}`;
     const known = ways.get(key);

@@ -1,4 +1,7 @@
-/** Owns the port to the kernel's addresses and routes: which addresses are this device's, and what goes over the driver interface. */
+/**
+ * Owns the port to the kernel's addresses and routes: which addresses this device has, and which traffic uses the
+ * driver interface.
+ */
 
 /** The driver interface as the kernel knows it. */
 export interface RoutedInterface {

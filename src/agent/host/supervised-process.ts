@@ -1,4 +1,4 @@
-/** Owns one long-running helper program: its lines as they come, its end, and a new start after a growing wait. */
+/** Owns one long-running helper program: its output lines, its exit, and its restart after a growing wait. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 

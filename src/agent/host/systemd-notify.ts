@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { helperEnvironment } from './supervised-process.ts';
 
-/** Says it once, and never fails: without systemd there is nobody to tell. */
+/** Notifies systemd once, and never fails. Without systemd it does nothing. */
 export function notifyReady(env: NodeJS.ProcessEnv): Promise<void> {
   const { NOTIFY_SOCKET } = env;
   if (NOTIFY_SOCKET === undefined) return Promise.resolve();

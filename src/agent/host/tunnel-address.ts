@@ -1,4 +1,4 @@
-/** Owns the question which address this device has at its driver interface. */
+/** Owns the lookup of this device's address on its driver interface. */
 import { isObject } from '../../policy/json.ts';
 import type { Run } from './run-command.ts';
 

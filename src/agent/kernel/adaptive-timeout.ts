@@ -1,4 +1,4 @@
-/** Owns how long nft may take for an answer: longer for a larger batch, and longer still after it was not long enough. */
+/** Owns the timeout for an answer of nft: longer for a larger batch, and longer again after a timeout. */
 
 /** Milliseconds for an answer to nothing much, on a busy machine. */
 const least = 60_000;
@@ -22,7 +22,7 @@ export class AdaptiveTimeout {
     return Math.min((this.#least + bytes * perByte) * this.#factor, most);
   }
 
-  /** It was not enough: whoever asks the same again waits twice as long. */
+  /** The timeout was too short: the next attempt waits twice as long. */
   grow(): void {
     this.#factor *= 2;
   }

@@ -1,4 +1,7 @@
-/** Owns what was counted altogether, in both tables: the kernel's counters begin anew with their table, and with the machine; these totals do not. */
+/**
+ * Owns the packet totals over both tables. The kernel's counters start again with their table and with the machine;
+ * these totals do not.
+ */
 import { tableNames, type TableName } from '../../nft/ast.ts';
 import { readCounter, type Counted } from '../../nft/counters.ts';
 import { field, isObject } from '../../policy/json.ts';

@@ -1,10 +1,10 @@
-/** Owns drift: what others have changed in our tables. */
+/** Owns drift: changes that other programs have made in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
 import { isOurCounter, isOurMap } from '../../nft/read/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/read/listing.ts';
 import type { Finding } from '../../nft/read/read-chain.ts';
 
-/** What a change of the packet filter did to our tables, as far as the kernel's monitor tells. */
+/** What a change of the packet filter did to our tables, as far as the kernel's monitor reports it. */
 export interface TableChange {
   /** Those that were themselves made or deleted. */
   readonly tables: ReadonlySet<TableName>;
@@ -12,7 +12,10 @@ export interface TableChange {
   readonly chains: ReadonlySet<string>;
 }
 
-/** What stands in the table without touching packets and was not there before: chains that nothing of ours leads to, sets, … */
+/**
+ * Objects in the table that do not affect packets and were not there before: chains that none of our chains refers to,
+ * sets, …
+ */
 export function foreignParts(
   installed: Installed | undefined,
   rules: TableRules,

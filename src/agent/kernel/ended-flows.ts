@@ -1,4 +1,7 @@
-/** Owns ended connections that must not come back: which there are, and the kernel's table that drops their packets (reference 1.2 (26)). */
+/**
+ * Owns ended connections that must not resume: their list, and the kernel table that drops their packets (reference 1.2
+ * (26)).
+ */
 import {
   endedKinds,
   isPort,
@@ -78,8 +81,8 @@ export class EndedFlows {
   }
 
   /**
-   * From now on packets of these connections are dropped, whoever sends them. `sockets` says whether those of this device are surely gone: what still has
-   * one can come back after a long silence.
+   * Drops all further packets of these connections, from both sides. `sockets` says whether the sockets of this device
+   * are known to be gone: a connection that still has one can resume after a long silence.
    */
   async block(flows: readonly LocalFlow[], place: Place, sockets: 'ended' | 'unknown' = 'unknown'): Promise<void> {
     if (!this.#isKnown) await this.#adopt();

@@ -32,7 +32,7 @@ const targetWith = (...addresses: readonly string[]): Target => {
   };
 };
 
-/** Frees all that nobody can reach. */
+/** Collects all unreachable objects. */
 function collectMemory(): void {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

@@ -1,4 +1,6 @@
-/** Owns what the kernel enforces: puts a policy in force without a gap, finds out what others changed, and puts it right. */
+/**
+ * Owns what the kernel enforces: applies a policy without a gap, detects changes by other programs, and repairs them.
+ */
 import { setImmediate } from 'node:timers/promises';
 import {
   basesOf,
@@ -29,8 +31,8 @@ export interface Target extends Omit<CompileOptions, 'salt'> {
   /** By addresses. */
   readonly policy: CanonicalPolicy;
   /**
-   * The same policy by names: then members of maps come and go in place, and chains change only with the rules. Absent
-   * where it names nobody, or is to be enforced by addresses.
+   * The same policy with peers by name: then members of maps are added and removed in place, and chains change only
+   * with the rules. Absent where the policy names no peer, or is to be enforced by addresses.
    */
   readonly named?: CanonicalPolicy | undefined;
   /** Who is named; targets of one form that differ in this alone are turned into each other by what changed. */
@@ -106,7 +108,7 @@ export class Enforcer {
     return this.#inForce?.target;
   }
 
-  /** Reads what the kernel enforces, whoever put it there. */
+  /** Reads what the kernel enforces, independent of what this enforcer wrote. */
   async read(): Promise<Decompiled | undefined> {
     const { service } = await this.#list();
     return service && decompile(service);
@@ -300,7 +302,7 @@ export class Enforcer {
     this.#salt = Math.floor(this.#options.random() * 2 ** 52).toString(36);
   }
 
-  /** Runs the commands, as one transaction unless told. */
+  /** Runs the commands. Default: as one transaction. */
   async #run(commands: readonly Command[], batches: readonly (readonly Command[])[] = [commands]): Promise<void> {
     if (commands.length === 0) return;
     const before = this.#known;

@@ -1,4 +1,4 @@
-/** Owns a packet filter in memory that answers as the kernel does: tests of the agent run on it without any rights. */
+/** Owns an in-memory packet filter that answers as the kernel does, so that tests of the agent need no privileges. */
 import { tableNames, type Command, type TableName } from '../../nft/ast.ts';
 import { isEndedCommand, type EndedCommand, type EndedElement } from '../../nft/ended-flows.ts';
 import type { EndedListing } from '../../nft/read/ended-flows.ts';

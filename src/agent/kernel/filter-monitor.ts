@@ -1,4 +1,4 @@
-/** Owns the watching of the packet filter: `nft monitor`, kept running. */
+/** Owns the monitoring of the packet filter through `nft monitor`, which it keeps running. */
 import type { Clock } from '../../client/clock.ts';
 import { longestMonitorLine, MonitorReader, type MonitorEvent } from './monitor-events.ts';
 import { SupervisedProcess } from '../host/supervised-process.ts';

@@ -1,4 +1,6 @@
-/** Owns the short way between two targets that differ only in whom their rules name: from what changed to changes of elements. */
+/**
+ * Owns the fast path between two targets that differ only in the members of their peers: it changes map elements only.
+ */
 import { rulesOfTable, tableNames, type Command, type PeerMap, type Ruleset } from '../../nft/ast.ts';
 import type { CompileOptions } from '../../nft/compile/compile.ts';
 import type { Installed, InstalledMembers, InstalledTables } from '../../nft/read/listing.ts';
@@ -9,7 +11,7 @@ import { sameServerAccess } from '../../policy/server-access.ts';
 
 /** Who is named, and in what. */
 export interface Membership {
-  /** A policy by names; the same object for all policies that say the same of whoever is named. */
+  /** A policy with peers by name. Policies that differ only in the members of their peers share one object. */
   readonly form: CanonicalPolicy;
   readonly members: MembersByKey;
 }

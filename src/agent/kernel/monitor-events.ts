@@ -1,4 +1,4 @@
-/** Owns the reading of `nft monitor`: who changed the packet filter, and what of it was ours. */
+/** Owns the parsing of `nft monitor`: which program changed the packet filter, and which changes concern our tables. */
 import { tableFamily, tableNames, type TableName } from '../../nft/ast.ts';
 import { endedTable } from '../../nft/ended-flows.ts';
 import type { TableChange } from './drift.ts';

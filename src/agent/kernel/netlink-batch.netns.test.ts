@@ -103,7 +103,7 @@ describe('rules', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** The expressions of each rule of a chain, as the kernel tells them. */
+  /** The expressions of each rule of a chain, as the kernel lists them. */
   const expressions = async (name: string): Promise<readonly string[]> => {
     const found: string[] = [];
     const listRules = { type: (10 << 8) | 7, payload: Uint8Array.of(1, 0, 0, 0) };
@@ -143,7 +143,7 @@ describe('rules', () => {
     const [theirs, ours] = [await expressions(viaNft), await expressions(viaNetlink)];
     expect(theirs).toHaveLength(small.length);
     expect(ours).toEqual(theirs);
-    // Somebody's policy, and a table that is told to sleep, give way to ours.
+    // A foreign chain policy and a dormant flag give way to ours.
     await namespace.run(['nft', 'chain inet service at-input { policy drop; }']);
     await namespace.run(['nft', 'table inet service { flags dormant; }']);
     expect(await changeOverNetlink(channel, [{ kind: 'addTable' }, ...bases])).toBe(true);

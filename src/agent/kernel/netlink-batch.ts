@@ -1,4 +1,4 @@
-/** Owns the way of a batch over netlink: whether it is taken, and what follows when the channel fails. */
+/** Owns the sending of a batch over netlink: whether the batch qualifies, and what happens when the channel fails. */
 import type { Command } from '../../nft/ast.ts';
 import { isEndedCommand, type EndedCommand } from '../../nft/ended-flows.ts';
 import { ChannelError, type ChannelErrorCode, type NetlinkChannel } from '../netlink/channel.ts';

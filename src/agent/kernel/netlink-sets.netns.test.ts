@@ -51,7 +51,7 @@ class Side {
     this.nft = new RealNft({ clock: systemClock, scratch, prefix });
   }
 
-  /** All that the kernel tells of our tables, and what nft reads in it, in its two forms. */
+  /** Everything the kernel lists of our tables, and what nft prints of it, in both forms. */
   async told(): Promise<readonly string[]> {
     const lines: string[] = [];
     const all: [keyof typeof asked, Uint8Array[]][] = [];

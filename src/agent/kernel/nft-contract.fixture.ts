@@ -1,4 +1,4 @@
-/** Owns what every implementation of the port `Nft` must do; run on the fake, and on the kernel through `nft` and over netlink. */
+/** Owns the contract suite of the port `Nft`. It runs on the fake, and on the kernel through `nft` and over netlink. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   accept,

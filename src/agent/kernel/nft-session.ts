@@ -1,4 +1,4 @@
-/** Owns one running `nft -i`: a line goes in, its answer comes out, and the process is never left behind. */
+/** Owns one running `nft -i`: it writes a line, reads the reply, and always ends the process. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import { isMark, listingStart, markLine } from '../../nft/session.ts';
@@ -119,7 +119,7 @@ export class NftSession {
   }
 
   #endLine(): void {
-    // A line of megabytes that nobody reads as it comes is joined once.
+    // A line of megabytes is joined once, at its end.
     const [line, isListing] = [this.#partial.join(''), this.#isListing];
     this.#partial = [];
     this.#isListing = false;

@@ -1,4 +1,4 @@
-/** Owns the port to the kernel's packet filter: what the agent may ask of it, and how it may fail. */
+/** Owns the port to the kernel's packet filter: the operations that the agent needs, and how they may fail. */
 import type { Command, TableName, TableRules } from '../../nft/ast.ts';
 import type { EndedCommand } from '../../nft/ended-flows.ts';
 import type { EndedListing } from '../../nft/read/ended-flows.ts';
@@ -11,18 +11,19 @@ import type { CounterReading } from '../../nft/read/counter-reading.ts';
  * It promises:
  *
  * 1. **One transaction.** `run` makes all changes of its batch or none, and no packet meets a part of them as rules.
- *    The contents of sets that the batch makes may follow a moment later: whoever cares stages first.
+ *    The contents of sets that the batch creates may follow a moment later: a caller for whom this matters stages them
+ *    first.
  * 2. **In order.** Calls take effect in the order in which they were made, one after the other.
- * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` and `timed_out` everything
- *    has changed or nothing, and only a listing tells which; the next call works again if it can.
- * 4. **Only ours.** No other table is ever written, and of no other more is asked for than its name.
+ * 3. **Old or new.** After `refused`, `not_permitted` and `missing` nothing has changed. After `interrupted` and
+ *    `timed_out` everything has changed or nothing, and only a listing shows which. The next call works again if it can.
+ * 4. **Only ours.** No other table is ever written, and of other tables only the names are read.
  */
 export interface Nft {
   /** Resolves when the kernel has taken the whole batch. An empty batch does nothing. */
   run(commands: readonly (Command | EndedCommand)[]): Promise<void>;
   /**
-   * A table of ours, `service` unless told, as the kernel holds it at this moment; nothing where it is not there. Rules that
-   * read as those expected at their place may be the same objects, which spares memory.
+   * Lists one of our tables as the kernel holds it now. Default: `service`. Undefined where the table does not exist.
+   * Rules that equal the expected ones at their place may be the same objects, which saves memory.
    */
   list(table?: TableName, expected?: TableRules): Promise<Installed | undefined>;
   /** The table for ended connections; nothing where it is not there. */

@@ -1,4 +1,4 @@
-/** Owns the real packet filter: transactions through one long-lived `nft -i`, started anew whenever it is gone. */
+/** Owns the real packet filter: transactions through one long-lived `nft -i`, which it restarts when needed. */
 import { mkdir, rm, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../client/clock.ts';
@@ -71,7 +71,7 @@ export class RealNft implements Nft {
     this.#file = join(options.scratch, `batch-${process.pid}.nft`);
   }
 
-  /** Starts nft, so that the first question finds it running. Where it cannot be started, that question tells. */
+  /** Starts nft, so that the first request finds it running. If it cannot be started, that request fails. */
   async start(): Promise<void> {
     await this.#running();
   }

@@ -1,4 +1,4 @@
-/** Owns the effect of commands on our tables, in memory: what the kernel holds after a batch, or why it would refuse it. */
+/** Owns an in-memory model of our tables: what the kernel holds after a batch, or why it would refuse the batch. */
 import { hookPriority, targets, type Command, type Hook, type ObjectKind, type TableName } from '../../nft/ast.ts';
 import { countersOf } from '../../nft/counters.ts';
 import {

@@ -1,4 +1,4 @@
-/** Owns what an operator can do about a step that fails. */
+/** Owns the advice to an operator about a step that fails. */
 import { NftError, type NftErrorCode } from '../kernel/nft.ts';
 import { StateUnwritable } from '../state/state-folder.ts';
 

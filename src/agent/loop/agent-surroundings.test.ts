@@ -180,7 +180,7 @@ describe('when the time of day jumps', () => {
     expect((await world.enforced())?.policy).toEqual(meaning(web));
     await world.clock.advance(2_000);
     expect((await world.enforced())?.policy).toEqual(meaning(ssh));
-    // The regular inspection still finds what nobody reported.
+    // The regular inspection still finds unreported changes.
     skew = -jump;
     insert(world);
     await world.clock.advance(130_000);

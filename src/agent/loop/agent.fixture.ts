@@ -1,4 +1,4 @@
-/** Owns an agent whose whole world is in memory: kernel, source, interfaces and time are moved by the test. */
+/** Owns an agent with an in-memory environment: the test controls kernel, source, interfaces and time. */
 import { FakeClock } from '../../client/fake.fixture.ts';
 import type { TableName } from '../../nft/ast.ts';
 import { decompile, type Enforced } from '../../nft/read/decompile.ts';

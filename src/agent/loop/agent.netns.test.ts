@@ -160,7 +160,7 @@ describe('changes by others to our table', () => {
         await inForce(world, web);
         expect(await dump()).toBe(kept);
       }
-      // Whoever flushes everything brings the other tables back: that is not our business.
+      // A program that flushes the ruleset must restore the other tables itself.
       await runQuickly(world.device, ['nft', 'flush', 'ruleset']);
       await inForce(world, web);
       await runQuickly(world.device, ['nft', '-f', '-'], foreign);

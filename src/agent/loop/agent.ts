@@ -1,4 +1,4 @@
-/** Owns the agent's loop: handlers mark, the loop reads the marks and takes one step at a time. */
+/** Owns the agent's loop: event handlers set marks, and the loop reads the marks and takes one step at a time. */
 import { setImmediate } from 'node:timers/promises';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
@@ -18,7 +18,10 @@ const minute = 60_000;
 /** While a rule is to expire, the time of day is looked at so often. */
 const clockCheck = 5_000;
 
-/** What comes before everything else: nobody is asked, or told, before what is known already is in force, or has failed to be. */
+/**
+ * The steps that run before everything else. The agent contacts no other party before the policy that it already knows
+ * is in force, or has failed to apply.
+ */
 const startSteps: ReadonlySet<StepKind> = new Set(['links', 'start', 'repair', 'apply']);
 const isForStart = (next: NextStep): boolean => next.kind === 'step' && startSteps.has(next.step);
 
@@ -72,7 +75,7 @@ export class Agent {
           await this.#sleep(next.until);
         } else {
           const step = takeStep(this.#loop, next.step);
-          // What goes to the kernel goes first; while it works, others are told.
+          // Work for the kernel starts first; while the kernel works, the agent publishes its status.
           if (isNew) await setImmediate().then(() => this.#publish());
           await step;
           this.#publish();
@@ -82,7 +85,7 @@ export class Agent {
       signal.removeEventListener('abort', onAbort);
       for (const end of ends) end?.();
       await Promise.all([links.stop(), this.#monitor.stop(), following]);
-      // What rests would be lost; what cannot be written now is written by nobody.
+      // Deferred writes would be lost at the end, so they happen now. A write that fails here is not repeated.
       if (isUnsaved(this.#loop)) await savePolicy(this.#loop).catch(() => {});
       await saveCounters(this.#loop);
     }
@@ -134,7 +137,10 @@ export class Agent {
     this.#loop.options.onStatus?.(this.status);
   }
 
-  /** Milliseconds until the policy may change by time alone. The time of day may be set meanwhile, and nothing tells of that. */
+  /**
+   * Milliseconds until the policy may change by time alone. The clock may be set meanwhile without notice, so the wait
+   * is bounded.
+   */
   #untilPolicyChanges(): number {
     const { state, time } = this.#loop;
     const changesAt = state.desired?.changesAt;

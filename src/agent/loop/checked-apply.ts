@@ -1,4 +1,7 @@
-/** Owns the check of a policy that was put in force: if the server can no longer be reached under it, the policy before comes back. */
+/**
+ * Owns the check of a policy after it was applied: if the server can no longer be reached, the previous policy is
+ * restored.
+ */
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { ApplyCheck, RestorablePolicy } from '../state/apply-check.ts';
 import { policyFingerprint } from '../state/last-good-policy.ts';

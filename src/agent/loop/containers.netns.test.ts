@@ -95,7 +95,7 @@ describe.each(families)('over $family', ({ device, peer, container: inside }) =>
       ]);
       expect(await scene.refused()).toBeGreaterThan(0);
 
-      // The container's own port is nobody's business, and neither is another source.
+      // Rules about the container's own port, or about another source, do not apply.
       const elsewhere = inside.includes(':') ? 'fd00::1' : '10.1.1.1';
       await scene.put([written('tcp', 80, 80), written('tcp', 8_080, 8_080, elsewhere)]);
       expect(await knock(8_080, 'tcp', silence)).toBe('silent');

@@ -1,4 +1,4 @@
-/** Owns when the loop reads the kernel's counters, and when it writes the totals down. */
+/** Owns when the loop reads the kernel's counters and when it saves the totals. */
 import type { Loop } from './loop.ts';
 
 /** Reads the counters. Where they cannot be read, the totals stay. */

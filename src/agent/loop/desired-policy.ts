@@ -1,4 +1,4 @@
-/** Owns the desired policy: what the agent should enforce, and where it came from. */
+/** Owns the desired policy: what the agent should enforce, and its origin. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import type { MembersByKey } from '../../nft/compile/peer-maps.ts';

@@ -1,4 +1,4 @@
-/** Owns the response to changes that others make to our table: which mark they leave, and what is said about them. */
+/** Owns the response to changes that other programs make to our table: the mark that they set, and the log lines. */
 import type { Finding } from '../../nft/read/read-chain.ts';
 import type { MonitorEvent } from '../kernel/monitor-events.ts';
 import type { Loop } from './loop.ts';
@@ -24,7 +24,7 @@ export function markMonitorEvent({ state, options, enforcer }: Loop, event: Moni
   if (change === undefined && !ended) return false;
   if (change !== undefined) enforcer.distrust();
   if (!state.authorsAreKnown) {
-    // It may have been ourselves under another number: only an inspection tells.
+    // The change may be our own under another number: only an inspection can decide.
     state.inspectAt = now;
     return true;
   }

@@ -1,4 +1,4 @@
-/** Owns the way from what the source knows to what should be in force. */
+/** Owns the step from what the policy source knows to the desired policy. */
 import { samePolicy } from '../../policy/same-policy.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
@@ -39,8 +39,10 @@ function desire(state: LoopState, desired: DesiredPolicy): void {
   if (inForce?.desired.canonical === desired.canonical) state.inForce = { ...inForce, desired };
 }
 
-/** Takes in what time does to the policy, whether or not the server can be reached: rules that have expired match nothing any more, and a change that nobody
- * confirmed is undone. */
+/**
+ * Applies what time does to the policy, whether or not the server can be reached: expired rules match nothing any more,
+ * and an unconfirmed trial is undone.
+ */
 export function followTime({ state, time, options: { log } }: Pick<Loop, 'state' | 'options' | 'time'>): void {
   const { desired: old } = state;
   const now = time.now();

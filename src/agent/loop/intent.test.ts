@@ -1,4 +1,4 @@
-/** Proves that the intent on disk tells whose the kernel's rules are, also where an update fails. */
+/** Proves that the intent on disk identifies the policy of the kernel's rules, even after a failed update. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Owns the intent of an update: what is about to be put in force is on disk before the kernel turns to it. */
+/** Owns the intent of an update: the policy is on disk before the kernel switches to it. */
 import { setImmediate } from 'node:timers/promises';
 import type { BeforeSwitch } from '../kernel/enforcer.ts';
 import { NftError } from '../kernel/nft.ts';
@@ -33,7 +33,10 @@ export class Intent implements BeforeSwitch {
     this.#write(this.#record);
   };
 
-  /** The update failed. Where the kernel has certainly not turned, the intent before stands again: it may be all that tells whose its rules are. */
+  /**
+   * The update failed. Where the kernel has certainly not changed, this restores the earlier intent: it may be the only
+   * record of which policy the kernel's rules belong to.
+   */
   async giveUp(before: LastGoodPolicy | undefined, error: unknown): Promise<void> {
     await (await this.#prepared)?.discard();
     if (this.#isPlaced && before !== undefined && !isUnclear(error)) this.#write(before);

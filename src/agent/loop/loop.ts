@@ -1,4 +1,4 @@
-/** Owns what every step of the loop works with: the ports to the world around the agent, and the state. */
+/** Owns what every step of the loop uses: the ports to the agent's environment, and the state. */
 import type { Clock } from '../../client/clock.ts';
 import type { Forwarding } from '../../nft/compile/base.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
@@ -31,7 +31,7 @@ export interface ServerAccessPort {
   readonly access: ServerAccess;
   /** The answer ends the subscription. */
   onChange(handler: () => void): () => void;
-  /** Told whenever the loop has done what it can about this access. */
+  /** Called whenever the loop has done what it can about this access. */
   settled(access: ServerAccess | undefined): void;
 }
 

@@ -1,4 +1,4 @@
-/** Owns the difference between two states of one policy whose groups are the same and whose devices are not. */
+/** Owns the difference between two states of one policy that have the same groups but different members. */
 import { printAddress } from '../../policy/address.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { changeOfMembers } from '../../policy/fleet/members.ts';
@@ -10,7 +10,7 @@ import type { FarEnd } from '../host/flow-table.ts';
 /** More far ends than this are not worth a list of their own. */
 const mostRemotes = 8;
 
-/** The far ends by which members differ; nothing where they are too many to be told one by one. */
+/** The far ends in which two member lists differ. Undefined where there are too many to list. */
 class Remotes {
   readonly #found = new Map<string, FarEnd>();
   #tooMany = false;
@@ -19,7 +19,7 @@ class Remotes {
     return this.#tooMany ? undefined : [...this.#found.values()];
   }
 
-  /** Whoever is among the one and not among the other. */
+  /** Adds the far ends that are in `among` but not in `other`. */
   addMissing(direction: Direction, among: Members, other: Members): void {
     const change = changeOfMembers(among, other);
     if (change !== undefined) {

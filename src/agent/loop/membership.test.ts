@@ -201,7 +201,7 @@ describe('the short way of a join or leave', () => {
           ),
         },
     );
-    // As an inspection finds it, and as the monitor tells of it.
+    // As an inspection finds it, and as the monitor reports it.
     expect((await way.enforcer.inspect()).findings).toHaveLength(1);
     const whole = await afresh(policy, [deviceIdentity({ id: 'a', tunnel_ip: '100.64.0.1', labels: ['app'] })]);
     expect(await mapsOf(way.nft)).toEqual(await mapsOf(whole.nft));

@@ -1,4 +1,4 @@
-/** Owns the packet counts of the status: from totals by counter name to what each group and each reason has counted. */
+/** Owns the packet counts of the status: it turns totals by counter name into counts by group and by reason. */
 import { isCounted } from '../../nft/compile/compile.ts';
 import { reasonCounter, groupCounter, type PacketReason } from '../../nft/counters.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
@@ -22,7 +22,7 @@ const countingGroups = ({ policy }: Pick<DesiredPolicy, 'policy'>): readonly Pol
   ...(policy?.groups ?? []),
 ];
 
-/** What the rules are made of, whoever is named in it. */
+/** The policy form that the rules are made from, independent of the current members. */
 const formOf = ({ membership, canonical }: DesiredPolicy): CanonicalPolicy => membership?.form ?? canonical;
 
 /** The directions in which this policy counts, with what was counted there so far. */

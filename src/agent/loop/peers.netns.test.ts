@@ -12,7 +12,7 @@ const port = 5_432;
 const other = 8_000;
 const to = (number: number, ...peers: object[]) => ({ ip_protocol: 'tcp', from_port: number, to_port: number, peers });
 const label = (...labels: string[]) => ({ labels });
-/** Addresses of the far namespace, which stands for several devices. */
+/** Addresses of the far namespace, which plays several devices. */
 const [first4, second4, third4, second6] = ['100.64.0.2', '100.64.0.3', '100.64.0.4', 'fd7f::3'];
 /** Long enough for several retransmissions: a bound on silence, no measure. */
 const aWhile = 1_000;

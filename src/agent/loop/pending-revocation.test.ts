@@ -32,7 +32,7 @@ const policy = {
   groups: [groupOf(1, [{ ip_protocol: 'tcp', from_port: 22, to_port: 22, peers: [{ labels: ['app'] }] }])],
 } as const;
 
-/** A fleet whose devices with the label may connect, and what the agent is told of it. */
+/** A fleet whose devices with the label may connect. It passes each change to the agent. */
 class Members {
   readonly #fleet = new Fleet();
   readonly #world: World;
@@ -114,7 +114,7 @@ describe('while connections cannot be ended', () => {
 });
 
 test('connections by a policy that the kernel took although it failed end when it is withdrawn', async () => {
-  /** Does what it is told, and then says that it did not answer in time. */
+  /** Runs the commands, and then reports a timeout. */
   class LateNft extends FakeNft {
     late = false;
     override async run(commands: readonly Command[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** Owns what connections may still stand on, from the first policy that was narrowed until they have been looked at. */
+/** Owns pending revocations: the narrowed policies whose connections the agent has not yet checked. */
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { FarEnd } from '../host/flow-table.ts';
 
@@ -14,7 +14,7 @@ export const mostPolicies = 8;
 /** More far ends than this are not worth a list of their own. */
 const mostRemotes = 64;
 
-/** Stands for policies that are too many to be remembered: whatever they admitted, it does too. */
+/** Replaces a list of policies that is too long to keep: it admits everything that they admitted. */
 export const everything: CanonicalPolicy = { inbound: { kind: 'open' }, outbound: { kind: 'open' } };
 
 /** Whether another narrowing is better not waited for. */

@@ -1,4 +1,6 @@
-/** Owns what time it is for rules that end: no clock that is set back, here or at a restart, keeps a rule open for longer than promised. */
+/**
+ * Owns the time for rules that expire. A clock that is set back, while running or at a restart, does not extend a rule.
+ */
 import type { Clock } from '../../client/clock.ts';
 
 export interface PolicyClockOptions {

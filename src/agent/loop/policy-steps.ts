@@ -1,4 +1,7 @@
-/** Owns the steps of a change of policy: put it in force, end what it no longer admits, save it for the next start. */
+/**
+ * Owns the steps of a policy change: apply it, end the connections that it no longer admits, and save it for the next
+ * start.
+ */
 import { admits } from '../../policy/canonicalize.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
@@ -53,7 +56,7 @@ function noteRevocation(state: LoopState, before: InForce | undefined, { desired
   }
   if (before === undefined || before.target.policy === target.policy) return;
   const narrowed = remotesOfChange(before.desired.policy, desired.policy);
-  // Nobody lost anything: who joins is none the worse, and neither are the others.
+  // No far end lost access, so there is nothing to revoke.
   if (narrowed?.length === 0) return;
   state.revocation = withNarrowed(state.revocation, before.target.policy, narrowed);
 }

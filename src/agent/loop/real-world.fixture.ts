@@ -1,4 +1,7 @@
-/** Owns an agent on a real kernel: a device and a peer in namespaces of their own; only the source is moved by the test. */
+/**
+ * Owns an agent on a real kernel: a device and a peer in namespaces of their own. The test controls only the policy
+ * source.
+ */
 import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -110,7 +113,7 @@ export class RealWorld {
     this.#running = undefined;
   }
 
-  /** Like `eventually`; a failure tells what the agent did and what the kernel holds. */
+  /** Like `eventually`; a failure shows what the agent did and what the kernel holds. */
   async eventually(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
     try {
       await eventually(what, condition);

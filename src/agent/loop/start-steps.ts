@@ -1,4 +1,7 @@
-/** Owns the steps that find out where the agent stands: which interface it guards, and what the last run left behind. */
+/**
+ * Owns the steps that establish the starting state: which interface the agent guards, and what the last run left
+ * behind.
+ */
 import { chooseDriver, type Driver, type Note, type Selector } from '../host/driver-interface.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
@@ -94,8 +97,8 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
 }
 
 /**
- * The time is no earlier than this. A clock that shows less than when the policy was saved was set back, and nobody can tell for how long a change
- * that is being tried still has: then it has ended.
+ * The earliest time that it can be now. A clock that shows an earlier time than when the policy was saved was set back,
+ * so the remaining time of a trial is unknown: then the trial counts as ended.
  */
 function earliestNow({ policy, at = 0 }: LastGoodPolicy, clock: number): number {
   if (clock >= at) return at;
@@ -109,7 +112,7 @@ function hasChanged({ policy, at = 0 }: LastGoodPolicy, desired: DesiredPolicy |
   return (policyAt(policy, at).changesAt ?? Number.POSITIVE_INFINITY) <= (desired?.at ?? 0);
 }
 
-/** The interface as it was, where it cannot be told how it is: it may come back under its name. */
+/** The interface as it was last time, where its current state is unknown: it may come back under its name. */
 function driverLastTime(
   driver: Driver | undefined,
   selector: Selector,

@@ -1,4 +1,4 @@
-/** Owns the choice of what to enforce at the start, before the server is asked. */
+/** Owns the choice of the policy to enforce at the start, before the server answers. */
 import type { Decompiled } from '../../nft/read/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
@@ -62,8 +62,9 @@ const recordOf = (stored: StoredPolicy): LastGoodPolicy | undefined =>
   stored.kind === 'found' ? stored.record : undefined;
 
 /**
- * What the kernel enforces, where that is as an agent left it. No policy leaves the inbound chain empty. An empty outbound chain beside
- * chains that nothing refers to was emptied by another hand, or at the very end of the last run: then the disk tells.
+ * The policy that the kernel enforces, if the rules are as an agent left them. No policy leaves the inbound chain
+ * empty. If the outbound chain is empty beside chains that nothing refers to, either another program emptied it or the
+ * last run was interrupted at its very end: then the saved policy decides.
  */
 function policyInKernel({ enforced, findings }: Decompiled): CanonicalPolicy | undefined {
   if (enforced === undefined) return undefined;
@@ -75,9 +76,9 @@ function policyInKernel({ enforced, findings }: Decompiled): CanonicalPolicy | u
 }
 
 /**
- * What the kernel holds, because nothing on the disk is newer: a policy is saved after the kernel has taken it. Where the kernel holds no
- * rules of ours, the newest saved policy. Where that cannot be told, and this device had a policy, nothing passes but the way to the server
- * (reference 10 (21)).
+ * The policy that the kernel holds, because nothing on the disk is newer: a policy is saved after the kernel has taken
+ * it. Where the kernel holds no rules of ours, the newest saved policy. Where neither is readable and this device had a
+ * policy, only the connection to the server is admitted (reference 10 (21)).
  */
 export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   const { lastGood, intent, kernel, unwritable, untilFirstPolicy, now } = leftovers;

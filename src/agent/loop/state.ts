@@ -42,7 +42,7 @@ export interface Failure {
 
 export interface Drift {
   readonly at: number;
-  /** Who did it, as far as the kernel tells. */
+  /** The author of the change, as far as the kernel reports it. */
   readonly by: string;
   readonly what: readonly string[];
 }
@@ -79,7 +79,10 @@ export interface LoopState {
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
   held: PolicyHold | undefined;
-  /** Whether the server can still be reached under the policy in force; absent where it can, or nobody asks. */
+  /**
+   * The check whether the server can still be reached under the policy in force. Absent where it can, or where no check
+   * is configured.
+   */
   check: ApplyCheck | undefined;
   /** The check that the state folder holds for the next start. */
   savedCheck: ApplyCheck | undefined;

@@ -29,7 +29,7 @@ export interface AgentStatus {
   readonly policyDigest: string | undefined;
   readonly appliedAt: number | undefined;
   readonly verifiedAt: number | undefined;
-  /** Something else should be in force, or nobody knows what. */
+  /** The desired policy is not in force, or the policy in force is unknown. */
   readonly pending: boolean;
   /** The newest revision that was dealt with, in force or in vain; absent while that is under way. */
   readonly observedRevision: number | undefined;

@@ -1,4 +1,4 @@
-/** Owns the order of the agent's work: from what is marked and due, the one step to take next. No effects. */
+/** Owns the order of the agent's work: from what is marked and due, it chooses the next step. No side effects. */
 
 /** Everything the agent ever does by itself. Earlier ones go first. */
 export const steps = ['links', 'start', 'repair', 'apply', 'revoke', 'save', 'collect', 'verify', 'inspect'] as const;

@@ -1,4 +1,4 @@
-/** Owns the steps that keep our table as it should be: repair, verify, inspect, and collect what is out of use. */
+/** Owns the steps that maintain our table: repair, verify, inspect, and remove unused objects. */
 import { policyDigest } from '../../policy/digest/digest.ts';
 import { saveCounters, readCounters } from './counters.ts';
 import { noteDrift, noteFindings } from './drift-response.ts';

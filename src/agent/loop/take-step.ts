@@ -1,4 +1,4 @@
-/** Owns one turn of the loop: which step comes next, taking it, and surviving its failure. */
+/** Owns one turn of the loop: it chooses the next step, runs it, and survives its failure. */
 import { adviceFor } from './advice.ts';
 import type { Loop } from './loop.ts';
 import { isUrgent } from './pending-revocation.ts';

@@ -1,4 +1,7 @@
-/** Proves that a device goes back by itself when nobody confirms a change: without the server, after a restart, and whatever happens to its clock. */
+/**
+ * Proves that a device undoes an unconfirmed trial by itself: without the server, after a restart, and with any change
+ * of its clock.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

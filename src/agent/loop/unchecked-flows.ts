@@ -1,4 +1,7 @@
-/** Owns the mark that connections may be there which no rule of ours has judged: the agent has just taken control, or got it back. */
+/**
+ * Owns the mark that connections may exist which no rule of ours has checked: the agent has just taken or regained
+ * control.
+ */
 import type { Loop } from './loop.ts';
 
 /** Marks it, where connections are ended at all. Each mark is another one, so that a look at connections clears no mark that came meanwhile. */

@@ -1,4 +1,7 @@
-/** Owns the reading of the kernel's answers. These are functions of their own, so that what they are compiled to serves every question. */
+/**
+ * Owns the parsing of the kernel's answers. These are separate functions, so that their compiled code serves every
+ * request.
+ */
 import { controlType, errorNumber, type Message } from './message.ts';
 
 /** Requests that were sent as one, and what their answers are noted in. */

@@ -1,4 +1,4 @@
-/** Owns the messages of one transaction: written one behind the other into few pieces of memory, however many they are. */
+/** Owns the messages of one transaction, written one after the other into a few buffers. */
 import type { Family } from '../../policy/rule.ts';
 import { headSize, putFrameHead } from './frames.ts';
 import { aligned, attribute, attributeHeaderSize, flag, headerSize, nested, nestedFlag } from './message.ts';
@@ -88,7 +88,7 @@ export class Batch {
     this.#at += length;
   }
 
-  /** Writes a part of a message that its number tells all of: where it comes again, it is copied. */
+  /** Writes a part of a message that its number fully identifies. A repeated part is copied. */
   again(part: number, write: () => void): void {
     const known = this.#parts.get(part);
     if (known !== undefined) {

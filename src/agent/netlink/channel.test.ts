@@ -78,7 +78,7 @@ describe('a channel', () => {
         await clock.advance(5_000);
         expect(failure).toMatchObject({ code: 'timed_out', message: 'the kernel did not answer over netlink' });
       }, 60_000);
-      // One that never answered holds up nobody else.
+      // A request without a reply does not hold up other requests.
       await expect(channel.send(netfilter, [request])).rejects.toMatchObject({ code: 'missing' });
       const { pid = 0 } = channel;
       await vi.waitFor(() => expect(isRunning(pid)).toBe(false), 60_000);

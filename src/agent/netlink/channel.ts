@@ -1,4 +1,7 @@
-/** Owns the channel to the kernel's netlink sockets: a helper process that is started when needed, and one question at a time to each. */
+/**
+ * Owns the channel to the kernel's netlink sockets: a helper process that starts when needed and handles one request
+ * per socket at a time.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
@@ -113,7 +116,10 @@ export class NetlinkChannel {
     return this.#child !== undefined && this.#answers;
   }
 
-  /** Starts the helper and greets it, so that the first question finds it running. Where it cannot be started, that question tells. */
+  /**
+   * Starts the helper and greets it, so that the first request finds it running. If it cannot be started, that request
+   * fails.
+   */
   start(): void {
     if (this.#closed || this.#child !== undefined || this.#formerEnd !== undefined) return;
     try {
@@ -155,7 +161,7 @@ export class NetlinkChannel {
         const part = requests.slice(at, at + together);
         const first = this.#take(part.length);
         const last = first + part.length - 1;
-        // Success is silent, except the last one's: it tells that all were dealt with.
+        // The kernel acknowledges only the last message: its acknowledgement shows that all were processed.
         const messages = part.map(({ type, flags = 0, payload }, i) => {
           const ack = first + i === last ? flag.ack : 0;
           return { type, flags: flags | flag.request | ack, sequence: first + i, payload };
@@ -209,7 +215,8 @@ export class NetlinkChannel {
         for (const answer of answers) {
           if (answer.type !== controlType.error || answer.sequence < first || answer.sequence > last + 1) continue;
           const number = errorNumber(answer);
-          // The kernel tells of errors once it has undone all: of very many, it may tell no more than the first ones.
+          // The kernel reports errors after it has undone the whole batch. Of very many errors it may report only the
+          // first ones.
           if (number !== 0) failed ??= number;
           if (number !== 0 || answer.sequence === last) return true;
         }
@@ -259,7 +266,7 @@ export class NetlinkChannel {
       : this.#waitForEnd(former).then(() => this.#write(socket, frame, hear));
   }
 
-  /** Nobody else is asked before one that was given up has ended: what it asked for last may still come into force. */
+  /** No new helper starts before a given-up one has ended: its last request may still take effect. */
   #waitForEnd(end: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = this.#options.clock.after(this.#timeout, () =>

@@ -1,4 +1,4 @@
-/** Owns tracked connections over netlink: listed, and forgotten one by one (ctnetlink). */
+/** Owns tracked connections over netlink (ctnetlink): it lists them, and deletes single ones. */
 import { parseAddress, printAddress } from '../../policy/address.ts';
 import type { Family } from '../../policy/rule.ts';
 import type { FarEnd } from '../host/flow-table.ts';
@@ -126,7 +126,7 @@ function readTuple(bytes: Uint8Array, begin: number, to: number, texts: Texts): 
 
 const headSize = 4;
 
-/** The connection that a message of a listing tells of. */
+/** Reads the connection from one message of a listing. */
 function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
   let [original, reply, master]: (ReadTuple | undefined)[] = [];
   let [key, zone]: [Uint8Array | undefined, Uint8Array | undefined] = [undefined, undefined];
@@ -215,7 +215,8 @@ export async function visitConnections(
   }
   const ends = (['original', 'reply'] as const).filter((end) => sources6[end].size > 0);
   if (ends.length === 0) return;
-  // Kernels list those that do not have the address where a filter names one of IPv6, so they are told apart here.
+  // Where a filter names an IPv6 address, kernels also list connections without that address, so they are filtered
+  // here.
   await channel.dump(netfilter, { type: conntrack.get, payload: head(familyNumber(6)) }, (part) =>
     seen(part.filter((message) => ends.some((end) => hasSource(message, end, sources6[end])))),
   );

@@ -1,4 +1,4 @@
-/** Owns the choice between the channel and the programs that do the same where it does not work. */
+/** Owns the choice between the netlink channel and the programs that replace it where it does not work. */
 import { ChannelError } from './channel.ts';
 
 export async function withFallback<T>(work: () => Promise<T>, otherwise: () => Promise<T>): Promise<T> {

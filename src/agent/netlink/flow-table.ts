@@ -1,4 +1,4 @@
-/** Owns tracked connections over netlink, with the programs as the way that works where the channel does not. */
+/** Owns tracked connections over netlink, with the programs as a fallback where the channel does not work. */
 import type { FlowTable } from '../host/flow-table.ts';
 import type { Flow } from '../host/flows.ts';
 import type { NetlinkChannel } from './channel.ts';

@@ -1,12 +1,17 @@
-/** Owns the helper that carries bytes between a pipe and the kernel's netlink sockets: some lines of Perl, without any module. */
+/**
+ * Owns the helper that carries bytes between a pipe and the kernel's netlink sockets: a short Perl script without
+ * modules.
+ */
 
 /**
- * A frame is the length of its bytes (four bytes, little endian), the number of a socket (one byte), and the bytes. The lower five bits of the
- * number are its protocol of netlink; the others tell sockets of one protocol apart. Frames of the input go to their socket in one write; what a
- * socket gives at a time comes out as one frame: a thousand short answers are not worth a thousand wake-ups. Most answers are there when the
- * write returns, so they are looked for at once; to a short frame there is one, and what else there may be is found like a listing, which comes out part
- * by part, as the kernel gives it, while other sockets have their turn in between. Whoever joins waits for this: each operation more costs a
- * microsecond where a hundred helpers share a machine. It understands nothing of what it carries, ends with its input, and dies with a sentence where a call fails.
+ * A frame is the length of its bytes (four bytes, little endian), the number of a socket (one byte), and the bytes. The
+ * lower five bits of the number are the netlink protocol; the other bits distinguish sockets of one protocol. The helper
+ * writes each input frame to its socket in one write. What a socket returns at one time comes out as one frame, because
+ * a thousand short answers are not worth a thousand wake-ups. Most answers are ready when the write returns, so the
+ * helper reads at once. A short frame has one answer; anything further is found like a listing. A listing comes out part
+ * by part, as the kernel returns it, and other sockets get their turn in between. A device that joins waits for this
+ * path, and each additional operation costs a microsecond where a hundred helpers share a machine. The helper does not
+ * interpret what it carries. It ends with its input, and exits with an error message where a call fails.
  *
  * 16 and 3 are AF_NETLINK and SOCK_RAW; 64 is MSG_DONTWAIT, 11 EAGAIN; 1 and 33, SO_RCVBUFFORCE, so that answers to many requests find room, and 32, SO_SNDBUFFORCE, so that a
  * large batch goes out in one write; 270 and 10, NETLINK_CAP_ACK, so that they do not repeat the requests. 105 is ENOBUFS: of very many errors the last

@@ -1,4 +1,4 @@
-/** Owns the wire form of netlink: messages and their attributes, written and read (little endian machines). */
+/** Owns the netlink wire format: writes and reads messages and their attributes (little-endian machines). */
 
 /** Flags of a request. */
 export const flag = { request: 0x1, ack: 0x4, create: 0x400, append: 0x800, dump: 0x300 } as const;

@@ -1,4 +1,7 @@
-/** Owns addresses and routes over netlink (rtnetlink), with the program as the way that works where the channel does not. */
+/**
+ * Owns addresses and routes over netlink (rtnetlink), with the program `ip` as a fallback where the channel does not
+ * work.
+ */
 import { parseAddress, printAddress } from '../../policy/address.ts';
 import type { LocalAddresses, RoutedInterface, RouteTable, RouteLookup } from '../host/route-table.ts';
 import type { NetlinkChannel, Request } from './channel.ts';

@@ -1,4 +1,4 @@
-/** Owns the local sockets of TCP connections over netlink: found, and aborted (sock_diag). */
+/** Owns the local sockets of TCP connections over netlink (sock_diag): it finds and aborts them. */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { socketFlow, type Flow, type LocalFlow } from '../host/flows.ts';
 import type { NetlinkChannel, Request } from './channel.ts';
@@ -14,7 +14,7 @@ const tcp = 6;
 const listening = 10;
 const everyState = 0xffff_ffff;
 const anyCookie = new Uint8Array(8).fill(0xff);
-/** Where the identity of a socket, ports, addresses, interface and cookie, stands in an answer (`struct inet_diag_msg`). */
+/** The offsets of a socket's identity (ports, addresses, interface, cookie) in a reply (`struct inet_diag_msg`). */
 const identity = { from: 4, to: 52 } as const;
 
 /** The two addresses of connections, of which there may be very many. */
@@ -119,7 +119,7 @@ function addressIn(payload: Uint8Array, at: number): string {
   return family === 6 && value >> 32n === mapped ? printAddress(4, value & 0xffff_ffffn) : printAddress(family, value);
 }
 
-/** The key of the socket that an answer tells of. */
+/** The key of the socket in a reply. */
 function keyIn({ payload }: Message): string {
   const port = (at: number): number => (payload[at] ?? 0) * 256 + (payload[at + 1] ?? 0);
   return `${port(4)} ${port(6)} ${addressIn(payload, 8)}`;

@@ -1,4 +1,4 @@
-/** Owns what is logged about the connection: each trouble once, however often it is tried again. */
+/** Owns the log lines about the connection: each problem once, regardless of how often the agent retries. */
 import type { Log } from '../host/log.ts';
 import type { Connection } from '../source/policy-source.ts';
 

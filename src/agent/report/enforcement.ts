@@ -1,4 +1,4 @@
-/** Owns which of the words for enforcement (reference 2.11) an agent can say of itself. */
+/** Owns which enforcement states (reference 2.11) an agent reports for itself. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 
 export type Exception = Exclude<InForce, 'yes'>;
@@ -18,8 +18,8 @@ export interface EnforcementFacts {
 }
 
 /**
- * All that keeps an agent from saying `yes`, what is wrong before what is only missing. The first is the word that the server has for
- * the device once it hears of it; being cut off is told beside a failure, never instead of it.
+ * Everything that keeps an agent from reporting `yes`: failures first, then what is only missing. The first entry is
+ * the state that the server shows for the device. A lost connection is reported beside a failure, never instead of it.
  */
 export function exceptionsOf(facts: EnforcementFacts): readonly Exception[] {
   const { held, held_code, troubles, reverted } = facts;

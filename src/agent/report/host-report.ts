@@ -1,4 +1,6 @@
-/** Owns what is known about the machine under an agent, whether or not one runs: kernel, nft, and whether it ever was a device. */
+/**
+ * Owns the report on the machine of an agent, running or not: kernel, nft, and whether the machine was ever enrolled.
+ */
 import { stat } from 'node:fs/promises';
 import { release } from 'node:os';
 import { CannotRun, commandRunner } from '../host/run-command.ts';

@@ -1,4 +1,6 @@
-/** Owns what is known about a device whose agent does not run: what is saved for its next start, and what the kernel holds. */
+/**
+ * Owns the report on a device whose agent does not run: what is saved for its next start, and what the kernel holds.
+ */
 import { systemClock } from '../../client/clock.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { RealNft } from '../kernel/real-nft.ts';

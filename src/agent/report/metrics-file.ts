@@ -1,4 +1,4 @@
-/** Owns the metrics file: rewritten whole, soon after a change and from time to time. */
+/** Owns the metrics file: it is rewritten completely, soon after a change and at regular intervals. */
 import type { Clock } from '../../client/clock.ts';
 import type { Log } from '../host/log.ts';
 import { writeFileAtomically } from '../../node/atomic-write.ts';

@@ -1,4 +1,7 @@
-/** Owns the agent's metrics in Prometheus' text format (version 0.0.4), printed by hand: there are few, and no library ships with the agent. */
+/**
+ * Owns the agent's metrics in the Prometheus text format (version 0.0.4). They are few, so the agent needs no library
+ * for them.
+ */
 import type { StatusDocument } from './status-document.ts';
 
 type Labels = Readonly<Record<string, string>>;

@@ -29,7 +29,7 @@ describe('packets', () => {
     expect(reports.since(first)).toEqual({ admitted: 0, refused: 0 });
     const second = status(inbound(130, 12, { [web.id]: 8, [guard.id]: 4 }));
     expect(reports.since(second)).toEqual({ admitted: 33, refused: 5 });
-    // It did not arrive: the next one tells it.
+    // The report did not arrive: the next one includes its counts.
     expect(reports.since(second)).toEqual({ admitted: 33, refused: 5 });
     reports.told(second);
     expect(reports.since(second)).toEqual({ admitted: 0, refused: 0 });

@@ -1,4 +1,4 @@
-/** Owns how many packets are reported to the server: what each counter gained since the last report that arrived. */
+/** Owns the packet counts in reports to the server: what each counter gained since the last report that arrived. */
 import type { GroupPackets, PacketReport } from '../../api/enforcement/overview.ts';
 import { mostCountedGroups, mostPackets } from '../../api/limits.ts';
 import type { AgentStatus } from '../loop/status.ts';
@@ -52,7 +52,10 @@ export function groupPacketsOf({ counts }: Pick<AgentStatus, 'counts'>): readonl
 export class PacketReports {
   #told: Readings | undefined;
 
-  /** What was counted since the last report that arrived; nothing at the first, because nobody knows since when. */
+  /**
+   * The packets counted since the last report that arrived. Undefined before the first report, because the start of the
+   * interval is unknown.
+   */
   since(status: Counts): PacketReport | undefined {
     const now = readingsOf(status);
     const before = this.#told;

@@ -1,4 +1,4 @@
-/** Owns the reports to the server about this device: on change, spread over the fleet, and seldom otherwise. */
+/** Owns the reports to the server about this device: after each change, spread over the fleet, and rarely otherwise. */
 import type { DeviceReport } from '../../api/device.ts';
 import type { GroupPackets } from '../../api/enforcement/overview.ts';
 import { Backoff } from '../../client/backoff.ts';
@@ -83,7 +83,10 @@ export class Reporter {
     this.#wake?.();
   }
 
-  /** Somebody waits until the rules in force reflect the revision: then that is reported at once, and so is what stands in the way. */
+  /**
+   * A caller waits until the rules in force reflect the revision. The reporter then reports that at once, and also what
+   * prevents it.
+   */
   expect(revision: number): void {
     this.#awaited = { revision, until: this.#options.monotonic() + awaitedFor };
     this.#wake?.();
@@ -99,7 +102,7 @@ export class Reporter {
         await this.#waitUntil(due, signal);
         continue;
       }
-      // Everybody hears of a change at once; nobody should answer at once, unless somebody waits for it.
+      // All devices receive a change at once. Their reports are spread over time, unless a caller waits for them.
       this.#spreadUntil ??= monotonic() + Math.min(this.#options.devices() * spreadPerDevice, widestSpread) * random();
       if (this.#spreadUntil > monotonic() && !this.#isAwaited) {
         await this.#waitUntil(this.#spreadUntil, signal);
@@ -109,7 +112,7 @@ export class Reporter {
       const seen = this.#seen;
       if (seen === undefined || !this.#live) continue;
       try {
-        // Whoever waits does not wait for counters.
+        // A report that a caller waits for does not wait for the counters.
         const counted = this.#isAwaited ? undefined : await this.#options.count?.();
         const packets = counted && this.#packets.since(counted);
         if (counted) this.#groupPackets = groupPacketsOf(counted);

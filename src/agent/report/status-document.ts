@@ -84,7 +84,7 @@ export interface StatusDocument {
     readonly peers?: { readonly named: number; readonly addresses: number };
     readonly applied_at?: string;
     readonly verified_at?: string;
-    /** Of the rules as read back from the kernel, as the server is told; absent until they were. */
+    /** The digest of the rules as read back from the kernel, as reported to the server. Absent until they were read. */
     readonly digest?: string;
     /** How the digest is made: only digests of one form can be compared. */
     readonly digest_form?: number;

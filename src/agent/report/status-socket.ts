@@ -1,4 +1,4 @@
-/** Owns the agent's unix socket: HTTP for whoever may read the state directory, and for nobody else. */
+/** Owns the agent's unix socket: HTTP for users who may read the state directory only. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createServer, request } from '../../node/http.ts';
@@ -17,8 +17,8 @@ export interface StatusSocket {
 }
 
 /**
- * Listens until it is closed. Whoever calls holds the lock on the state directory, so a socket that is there is a leftover;
- * and has set a umask that leaves the socket to its owner.
+ * Listens until it is closed. The caller holds the lock on the state directory, so an existing socket is a leftover.
+ * The caller has also set a umask that leaves the socket to its owner.
  */
 export async function openStatusSocket(state: string, { status, metrics }: StatusAnswers): Promise<StatusSocket> {
   const path = socketPath(state);
@@ -63,7 +63,7 @@ export async function openStatusSocket(state: string, { status, metrics }: Statu
   };
 }
 
-/** Why nobody answered. */
+/** Thrown where the agent gives no answer. */
 export class NoAnswer extends Error {
   readonly code: 'not_running' | 'not_permitted' | 'failed';
   constructor(code: NoAnswer['code'], message: string) {

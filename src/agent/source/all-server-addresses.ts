@@ -1,4 +1,6 @@
-/** Owns the addresses of all servers of the agent together: what the rules keep open, and which of them a connection asks for. */
+/**
+ * Owns the addresses of all servers of the agent: which of them the rules keep open, and which a connection resolves.
+ */
 import { mergeRanges } from '../../policy/range.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Address } from '../../policy/address.ts';

@@ -1,4 +1,4 @@
-/** Owns the groups that an agent does not hold, and the fetching of one when its device needs it after all. */
+/** Owns the groups that an agent does not keep in memory, and fetches one when its device needs it. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { Backoff } from '../../client/backoff.ts';
 import type { Clock } from '../../client/clock.ts';

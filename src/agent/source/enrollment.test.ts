@@ -143,7 +143,8 @@ describe('an enrollment', () => {
 
   test('that cannot be written down is used all the same, and written down as soon as that works', async () => {
     const server = new FakeServer();
-    // A folder where the file should be stands for a disk that takes nothing; it comes between application and answer.
+    // A folder in place of the file simulates a disk that accepts no write. It appears between the application and the
+    // answer.
     const obstacle = new IdentityFolder(folder).path('identity');
     const { identity, run, clock, logged } = setUp(server, {
       register: async (body) => {

@@ -1,4 +1,7 @@
-/** Owns the way from an enrollment key to a device: asked once, saved, and safe against a crash at any moment. */
+/**
+ * Owns enrollment: it turns an enrollment key into a device once, saves the identity, and survives a crash at any
+ * moment.
+ */
 import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
@@ -28,8 +31,9 @@ export class NotEnrolled extends Error {
 }
 
 /**
- * Who this device is: as saved, or by registering it. The key goes to the disk before the request does: whoever was cut off
- * between the server's answer and the disk asks with the same key again, and learns from the refusal what happened.
+ * Returns the saved identity of this device, or registers the device. The key is written to disk before the request is
+ * sent: an agent that was interrupted between the server's answer and the disk sends the same key again, and the
+ * refusal shows what happened.
  */
 export async function enroll(options: EnrollmentOptions, signal: AbortSignal): Promise<Identity> {
   const { organization, folder, log } = options;

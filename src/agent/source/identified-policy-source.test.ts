@@ -84,7 +84,7 @@ test('the log shows a live stream once, and each other trouble once', () => {
   const live = { phase: 'live', since: 0, failures: 0 };
   logConnection({ phase: 'connecting', since: 0, failures: 0 });
   logConnection(live);
-  // A stream that reached its age is followed by the next: nobody need know.
+  // A stream that reached its maximum age is followed by the next one without a log line.
   logConnection({ phase: 'connecting', since: 0, failures: 0 });
   logConnection(live);
   for (const message of ['away', 'away', 'refused', 'away', 'refused']) logConnection(waiting(message));

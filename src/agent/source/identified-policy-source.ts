@@ -1,4 +1,4 @@
-/** Owns a policy source that must first learn who it asks for: identity, then the stream. */
+/** Owns a policy source that first needs its identity, and then opens the stream. */
 import { Backoff } from '../../client/backoff.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';

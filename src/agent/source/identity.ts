@@ -1,4 +1,4 @@
-/** Owns who this device is, as an enrollment made it known: saved on disk, readable by nobody else. */
+/** Owns the identity of this device, as the enrollment created it: saved on disk, readable by its owner only. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
@@ -66,7 +66,7 @@ export class IdentityFolder {
     await rm(this.path('application'), { force: true });
   }
 
-  /** Removes what a run that was killed left half written. Whoever calls holds the lock. */
+  /** Removes files that a killed run left half written. The caller holds the lock. */
   async removeUnfinished(): Promise<void> {
     await removeUnfinished([this.path('identity'), this.path('application')]);
   }

@@ -1,4 +1,4 @@
-/** Owns the policy of this device as the server's stream gives it. */
+/** Owns the policy of this device as computed from the server's stream. */
 import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';

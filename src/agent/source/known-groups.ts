@@ -1,4 +1,4 @@
-/** Owns the groups of an organization as an agent knows them: each read once, and which of them apply by label. */
+/** Owns the groups of an organization that an agent knows: it reads each once, and knows which apply by label. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Change } from '../../client/cache.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
@@ -7,7 +7,7 @@ import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { readApplication, selectorsOf, understood, withoutRules, type Application } from './read-group.ts';
 
-/** A group whose rules were dropped: what is left tells to whom it applies. */
+/** Groups whose rules were dropped. What is left shows which devices the group applies to. */
 const outlines = new WeakSet<SecurityGroup>();
 
 /** The group without its rules, where it may come to apply to this device by label; nothing otherwise. */
@@ -63,7 +63,7 @@ export class KnownGroups {
     return record !== undefined && !outlines.has(record);
   }
 
-  /** The group that the record tells of. Throws where it is not understood. */
+  /** Reads the group from the record. Throws where the record is not understood. */
   read(record: SecurityGroup | undefined): PolicyGroup | undefined {
     if (record === undefined) return undefined;
     let group = this.#read.get(record);

@@ -1,4 +1,4 @@
-/** Owns how the agent's connections and its way to its servers are put together. */
+/** Owns the assembly of the agent's connections and its access to its servers. */
 import type { NodeFetchOptions } from '../../node/fetch.ts';
 import { readResolvers } from '../host/resolvers.ts';
 import type { KeptServer } from '../state/server-addresses.ts';

@@ -1,4 +1,7 @@
-/** Owns the devices that rules name as peers: followed once a rule names any, and looked up for each policy. */
+/**
+ * Owns the devices that rules name as peers. The agent follows them once a rule names any, and resolves them for each
+ * policy.
+ */
 import type { DeviceIdentity as IdentityRecord } from '../../api/device.ts';
 import type { Change } from '../../client/cache.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';

@@ -1,4 +1,4 @@
-/** Owns the port to whoever knows the policy of this device. */
+/** Owns the port to the source of this device's policy. */
 import type { EffectivePolicy } from '../../policy/effective.ts';
 
 /** What is known about the policy. While something is missing, rules stay as they are. */

@@ -1,4 +1,7 @@
-/** Owns the reading of a group's record in two steps: to whom it applies, which may concern anybody, and its rules, which concern those that have it. */
+/**
+ * Owns the reading of a group's record in two steps: first which devices it applies to, and its rules only for a device
+ * that has the group.
+ */
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';

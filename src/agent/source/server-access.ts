@@ -1,4 +1,7 @@
-/** Owns where the agent finds its server: asked for before each connection and now and then, known to the rules before a packet goes there. */
+/**
+ * Owns where the agent finds its server: it resolves the address before each connection and at intervals, and the rules
+ * admit it before the first packet.
+ */
 import { sleep, type Clock } from '../../client/clock.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { mergeRanges, type RangeSet } from '../../policy/range.ts';
@@ -83,7 +86,7 @@ export class ServerAddresses {
     for (const wake of this.#waiting) wake();
   }
 
-  /** A connection stands with this address; the answer is called when it has ended. */
+  /** Notes a connection to this address. The returned function is called when the connection has ended. */
   opened(remote: string): () => void {
     const address = parseAddress(remote);
     if ('fault' in address) return () => {};

@@ -1,4 +1,4 @@
-/** Owns what the server's URL says about where it is: an address or a name, and a port. */
+/** Owns what the server's URL says about its location: an address or a name, and a port. */
 import { parseAddress, type Address } from '../../policy/address.ts';
 import { isLoopback } from '../host/resolvers.ts';
 
@@ -6,7 +6,7 @@ export interface ServerEndpoint {
   /** As the URL names it, without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Where the URL itself is an address: then nobody has to be asked. */
+  /** The address, if the URL contains one: then no name has to be resolved. */
   readonly address: Address | undefined;
 }
 

@@ -1,4 +1,7 @@
-/** Owns the way from Node's connections to the server's addresses: it asks them for each new connection. */
+/**
+ * Owns the name lookup for Node's connections to the server: each new connection uses the agent's own resolved
+ * addresses.
+ */
 import { lookup as systemLookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';

@@ -1,4 +1,4 @@
-/** Owns the question whether a new connection to a server can be opened. */
+/** Owns the test whether a new connection to a server can be opened. */
 import { connect, type LookupFunction } from 'node:net';
 import type { AllServerAddresses } from './all-server-addresses.ts';
 import { endpointOf } from './server-endpoint.ts';

@@ -1,4 +1,7 @@
-/** Owns a server in memory that streams the devices and groups of one organization as the real one does: lists, then tells every change. */
+/**
+ * Owns an in-memory server that streams the devices and groups of one organization as the real one does: a listing,
+ * then every change.
+ */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
@@ -23,7 +26,7 @@ export class StreamServer {
   readonly reads: string[] = [];
   /** Whether it is of an earlier version, which knows no view. */
   old = false;
-  /** Whether it answers nobody. */
+  /** While true, it answers no request. */
   away = false;
   #stream: FakeStream | undefined;
   #revision = 0;
@@ -50,7 +53,7 @@ export class StreamServer {
     return this.#revision;
   }
 
-  /** Makes or changes a device; answers when whoever follows has taken it in. */
+  /** Creates or changes a device. Resolves when the follower has applied it. */
   device(number: number, fields: Fields = {}): Promise<void> {
     const before = this.#held.get(deviceId(number))?.value as Partial<Device> | undefined;
     return this.#put('device', { ...device(number, 0, before), ...fields });
@@ -67,7 +70,7 @@ export class StreamServer {
     this.#tell({ type: 'delete', kind: held.kind, value });
     await turn(5);
   }
-  /** Cuts the stream; whoever follows comes back. */
+  /** Cuts the stream. The follower reconnects. */
   cut(): void {
     this.#stream?.cut();
   }

@@ -1,4 +1,4 @@
-/** Owns the check of a policy that was put in force, and its text for the next start. */
+/** Owns the record of a checked apply, and its text for the next start. */
 import { parseInterfaceName } from '../../nft/names.ts';
 import { field, isObject } from '../../policy/json.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -56,7 +56,7 @@ export const printApplyCheck = (check: ApplyCheck): string =>
     ...('refused' in check && { refused: printPolicy(check.refused), at: check.refused.at }),
   })}\n`;
 
-/** Nothing where the text is not whole: then nobody knows how to go back. */
+/** Undefined where the text is incomplete: then the policy to go back to is unknown. */
 export function parseApplyCheck(text: string): ApplyCheck | undefined {
   try {
     const value: unknown = JSON.parse(text);

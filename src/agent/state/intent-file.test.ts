@@ -1,4 +1,6 @@
-/** Proves that an intent is written over the one before, and that nobody in the directory can lead the write elsewhere. */
+/**
+ * Proves that an intent overwrites the one before, and that another writer in the directory cannot redirect the write.
+ */
 import { chmod, link, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

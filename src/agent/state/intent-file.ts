@@ -1,10 +1,13 @@
-/** Owns the writing of the intent: over the one before, in the same file, at once. */
+/** Owns the writing of the intent: it overwrites the previous one in the same file in one write. */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, writeSync, type Stats } from 'node:fs';
 import { writeFileAtomicallySync } from '../../node/atomic-write.ts';
 
 const mode = 0o600;
 
-/** A file of ours and nobody else's, under no other name: whoever else can write to the directory leads us nowhere. */
+/**
+ * Whether the file is a regular file of ours with a single name: another user who can write to the directory must not
+ * redirect the write.
+ */
 const isOwn = ({ nlink, uid, mode: found }: Stats): boolean =>
   found === (constants.S_IFREG | mode) && nlink === 1 && uid === process.geteuid?.();
 

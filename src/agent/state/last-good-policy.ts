@@ -1,4 +1,4 @@
-/** Owns the last good policy, saved for the next start: what it holds, its text, and whether a text can be trusted. */
+/** Owns the last good policy that is saved for the next start: its content, its text, and the check of a text. */
 import { sha256Hex } from '#sha256';
 import { parseInterfaceName, type InterfaceName } from '../../nft/names.ts';
 import type { EffectivePolicy, NextPolicy } from '../../policy/effective.ts';
@@ -65,7 +65,7 @@ const isPlain = (policy: EffectivePolicy): boolean =>
     [...inbound, ...outbound].every(({ peers, expires_at }) => peers === undefined && expires_at === undefined),
   );
 
-/** The addresses of a rule's peers stand beside it: without the server nobody else can tell who they are. */
+/** Writes the addresses of a rule's peers with the rule: without the server, there is no other source for them. */
 function writeRule(stored: StoredRule): object {
   const { members, expired: _, ...rule } = stored;
   if (members === undefined) return rule;

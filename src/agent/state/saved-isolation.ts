@@ -1,4 +1,7 @@
-/** Owns the text of isolations in a saved policy: without the server nobody else can tell who is isolated, and until when. */
+/**
+ * Owns the text of isolations in a saved policy, so that the agent knows without the server which devices are isolated,
+ * and until when.
+ */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { readPeers } from '../../policy/fleet/read-peers.ts';
 import type { PolicyIsolation, RefusedDevice } from '../../policy/isolation/policy-isolation.ts';

@@ -1,4 +1,6 @@
-/** Owns the server's addresses as they are kept for the next start: under closed rules, the way there must be known before anybody can be asked. */
+/**
+ * Owns the saved addresses of the server: under closed rules, the agent must know them before it can resolve any name.
+ */
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 

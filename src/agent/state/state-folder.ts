@@ -1,4 +1,7 @@
-/** Owns what the agent keeps on disk: written so that a crash at any moment leaves the old or the new, whole (of an intent, perhaps none). */
+/**
+ * Owns what the agent keeps on disk. After a crash at any moment, each file is the old or the new one, complete (an
+ * intent may be missing).
+ */
 import { mkdirSync } from 'node:fs';
 import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -48,8 +51,8 @@ const names = {
 type Name = keyof typeof names;
 
 /**
- * `policy` is the last policy that the kernel took. `intent` is the one that is about to be put in force: after a crash
- * it tells that the kernel's rules are newer than `policy`, and whose they are.
+ * `policy` is the last policy that the kernel took. `intent` is the policy that is about to be put in force: after a
+ * crash it shows that the kernel's rules are newer than `policy`, and which policy they belong to.
  */
 export class StateFolder {
   readonly #options: StateFolderOptions;
@@ -111,9 +114,10 @@ export class StateFolder {
   }
 
   /**
-   * Writes down what is about to be put in force, to be placed just before it is: until then the intent before stands, because it
-   * may be all that tells whose the kernel's rules are. Not forced to the disk: it matters after a crash of the agent only, because
-   * after one of the machine the kernel has no rules at all.
+   * Writes the policy that is about to be put in force. It is placed just before that happens: until then the earlier
+   * intent stays, because it may be the only record of which policy the kernel's rules belong to. It is not forced to
+   * the disk, because it matters only after a crash of the agent: after a crash of the machine the kernel has no rules
+   * at all.
    */
   prepareIntent(record: LastGoodPolicy): Promise<PreparedIntent> {
     const text = printLastGoodPolicy(record);
@@ -163,7 +167,7 @@ export class StateFolder {
     await this.#write('server', printServerAddresses(servers), { durable: true });
   }
 
-  /** Removes what a run that was killed left half written. Whoever calls holds the lock. */
+  /** Removes files that a killed run left half written. The caller holds the lock. */
   async removeUnfinished(): Promise<void> {
     await removeUnfinished(Object.values(names).map((name) => join(this.#options.folder, name)));
   }

@@ -1,4 +1,4 @@
-/** Owns the error of a saved policy that cannot be used. */
+/** Owns the error for a saved policy that cannot be used. */
 
 /** Thrown where a text is no saved policy: half written, changed by hand, or of another version. */
 export class UnusablePolicy extends Error {

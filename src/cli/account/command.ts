@@ -1,4 +1,4 @@
-/** Owns the commands about signing in, oneself and profiles. */
+/** Owns the commands for signing in, the current user and profiles. */
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf } from '../command-line/client-command.ts';
 import type { LoginOptions } from './run.ts';

@@ -1,4 +1,7 @@
-/** Owns what a person sees of signing in at an identity provider from the command line, where the token goes, and what is kept of it. */
+/**
+ * Owns the sign-in at an identity provider from the command line: what the user sees, where the token goes, and what is
+ * saved.
+ */
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { signInMethods } from '../../client/sign-in.ts';
@@ -99,7 +102,10 @@ function knownPair({ issuer, client_id, scopes }: OAuthClient, { server, stored,
   return isSame ? confirmed : undefined;
 }
 
-/** Asks for a token for this server. A server may name its resource by another word, which the person is asked about; `none` for a provider that must not be told. */
+/**
+ * Requests a token for this server. If the server names its resource differently, the user is asked about it. `none` is
+ * for a provider that must not receive a resource.
+ */
 function withResource(client: OAuthClient, given: string | undefined, server: string): OAuthClient {
   const { resource: named, ...parameters } = client.parameters;
   const resource = given ?? named ?? server;

@@ -1,4 +1,4 @@
-/** Owns what the commands about signing in, oneself and profiles do. */
+/** Owns the implementation of the commands for signing in, the current user and profiles. */
 import type { WhoAmI } from '../../api/user.ts';
 import type { Client } from '../../client/http.ts';
 import { isPlainRemote } from '../../node/plain-http.ts';

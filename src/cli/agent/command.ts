@@ -1,4 +1,4 @@
-/** Owns the commands of the agent: the help of the one that runs it, and those that ask a running one. */
+/** Owns the commands of the agent: the help of the command that runs it, and the commands that query a running one. */
 import { Option, type Command } from 'commander';
 import { agentOptions, type AgentValues } from '../../agent/options.ts';
 import { addExamples } from '../command-line/client-command.ts';
@@ -12,7 +12,7 @@ export function addAgentCommands(program: Command): void {
     .description(
       'Enforce the policy of this device in its firewall, on the driver interface only.\n\nThe agent runs until you stop it. The rules stay in place when it stops, and when it loses the server.',
     )
-    // What stands behind `status` belongs to it.
+    // Options after `status` belong to `status`.
     .enablePositionalOptions();
   // For help and completion: a command line that runs the agent never comes here, the agent reads it itself.
   for (const spec of Object.values(agentOptions)) agent.addOption(toOption(spec));

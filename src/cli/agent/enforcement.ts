@@ -1,4 +1,7 @@
-/** Owns what `ringfence agent status` says first: what keeps the policy from being in force, and which rules are. */
+/**
+ * Owns the first lines of `ringfence agent status`: what keeps the policy from being in force, and which rules are in
+ * force.
+ */
 import { exceptionsOf, type Exception } from '../../agent/report/enforcement.ts';
 import type { StatusDocument } from '../../agent/report/status-document.ts';
 import { inForceAdvice, inForceTitles } from '../../api/enforcement/in-force.ts';

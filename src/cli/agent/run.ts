@@ -1,4 +1,7 @@
-/** Owns the way of a command line that runs the agent: the agent reads it itself, as it does when bin/ringfence starts it directly. */
+/**
+ * Owns how a command line that runs the agent reaches it: the agent parses it itself, as it does when bin/ringfence
+ * starts it directly.
+ */
 import { runsAgent } from '../../agent/options.ts';
 
 /** Runs the agent if that is what the command line says; false where it says anything else. */

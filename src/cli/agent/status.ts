@@ -1,4 +1,4 @@
-/** Owns how `ringfence agent status` is shown. */
+/** Owns the output of `ringfence agent status`. */
 import { stateOf } from '../../agent/options.ts';
 import { askStatus, NoAnswer } from '../../agent/report/status-socket.ts';
 import { readInactiveAgent, type InactiveAgent } from '../../agent/report/inactive-agent.ts';
@@ -153,7 +153,7 @@ function packetsLine({ packets, policy }: StatusDocument, direction: (typeof dir
   return `${way}: ${parts.join(', ')}`;
 }
 
-/** Why it is not live stands above, where it is not. */
+/** If the stream is not live, the lines above give the reason. */
 const streamLine = ({ stream, server }: StatusDocument): string =>
   `${stream.phase} since ${shortTime(stream.since)}, from ${server}`;
 

@@ -1,4 +1,4 @@
-/** Owns the making of client commands: the options that all of them take, their examples, and how they are run. */
+/** Owns the construction of client commands: their common options, their examples, and how they run. */
 import { Command, Help, Option } from 'commander';
 import { outputs } from '../terminal/output.ts';
 import type { GlobalValues, Session } from '../session/session.ts';

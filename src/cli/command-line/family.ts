@@ -1,10 +1,13 @@
-/** Owns families of commands: a command line that begins with a word of one does not wait for the others to be described. */
+/** Owns families of commands: a command line that begins with a word of one family loads only that family. */
 import type { Command } from 'commander';
 
 export interface Family {
   /** The first words of its commands, all of them or none. */
   readonly words: readonly string[];
-  /** Of a family without words: the command of it that tells of the command line after `--`, which begins with a word of that command's family. */
+  /**
+   * For a family without words: its command that reports on the command line after `--`, which begins with a word of
+   * that command's family.
+   */
   readonly tells?: string;
   readonly add: (program: Command) => void;
 }

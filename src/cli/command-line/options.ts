@@ -1,4 +1,7 @@
-/** Owns the turning of option tables into commander's options, so that every program part declares its options as data. */
+/**
+ * Owns the conversion of option tables into commander's options, so that every part of the program declares its options
+ * as data.
+ */
 import { InvalidArgumentError, Option } from 'commander';
 import type { OptionSpec } from '../../node/command-line.ts';
 

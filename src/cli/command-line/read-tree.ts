@@ -1,4 +1,4 @@
-/** Owns the reading of the commands, as commander holds them, into data. */
+/** Owns the conversion of commander's commands into data. */
 import type { Command, Option } from 'commander';
 import { examplesOf } from './client-command.ts';
 import type { CommandNode, OptionNode } from './tree.ts';

@@ -1,4 +1,4 @@
-/** Owns the commands as data: what completion and the reference are made from. */
+/** Owns the commands as data, from which completion and the reference are generated. */
 
 export interface CommandNode {
   /** Without the program's own name: `group allow`; empty for the program itself. */

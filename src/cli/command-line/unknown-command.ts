@@ -1,4 +1,7 @@
-/** Owns words that are no command: they are refused also where help is asked for, and a word of another tool gets ours as a hint. */
+/**
+ * Owns the error for unknown commands, also where help is requested. A word of a similar tool gets our command as a
+ * hint.
+ */
 import type { Command } from 'commander';
 
 /** What people of other tools type for our words. */

@@ -1,4 +1,4 @@
-/** Owns the candidates for the end of a half-typed command line: which kind of name, or which of a few words. */
+/** Owns the candidates for completing a command line: which kind of name, or which fixed words. */
 import { protocols } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import type { CommandNode, OptionNode } from '../command-line/tree.ts';

@@ -25,7 +25,7 @@ export function addCompletionCommands(program: Command): void {
     .action(async (shell: (typeof shells)[number]) => {
       const { completionScript } = await import('./script.ts');
       process.stdout.write(completionScript(shell, readTree(program)));
-      // Whoever sees the script on the screen wanted to have it installed.
+      // A user who sees the script on the screen wanted to install it.
       if (process.stdout.isTTY) process.stderr.write(`\n${installHelp[shell]}\n`);
     });
   addExamples(completion, [

@@ -1,4 +1,4 @@
-/** Owns the names that a shell offers while a person types: asked of the server, quickly or not at all. */
+/** Owns the names that a shell offers for completion: requested from the server, with a short time limit. */
 import type { Device } from '../../api/device.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
@@ -9,7 +9,7 @@ import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
-/** Whoever presses a key does not wait longer than this for a server that is away. */
+/** The longest wait in milliseconds for an unreachable server after a key press. */
 const timeout = 1_500;
 
 /** Words that commands understand: a name that could mean something else is offered as an id. */
@@ -70,6 +70,6 @@ export async function printNames(session: Session, root: CommandNode, words: rea
   });
   const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
   const names = new Set([...candidates.words, ...found.flat()]);
-  // Nobody can type what cannot be seen.
+  // A name with invisible characters cannot be typed.
   for (const name of names) if (isPrintable(name)) terminal.out(`${name}\n`);
 }

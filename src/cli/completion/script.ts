@@ -1,4 +1,4 @@
-/** Owns the completion scripts for shells, written from the commands as they are. */
+/** Owns the completion scripts for shells, generated from the current commands. */
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
 import { candidatesOf, candidatesOfOption, isFileArgument, isFileOption } from './candidates.ts';
 

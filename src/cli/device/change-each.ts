@@ -1,4 +1,7 @@
-/** Owns one change made to several devices: one after the other, each told of, and what was done before a failure. */
+/**
+ * Owns one change to several devices: one after the other, with a line for each, and a summary of what was done before
+ * a failure.
+ */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Device } from '../../api/device.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';

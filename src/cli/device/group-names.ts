@@ -1,4 +1,4 @@
-/** Owns the groups of a device by name, for people. */
+/** Owns the names of a device's groups for output. */
 import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';

@@ -1,4 +1,4 @@
-/** Owns the groups of devices: which are in effect and why, and the change of the lists. */
+/** Owns the groups of devices on the command line: which are in effect and why, and changes of the lists. */
 import { deviceName, findDevice } from '../lookup/device.ts';
 import { groupIds } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';

@@ -1,4 +1,4 @@
-/** Owns the change of the labels of devices. */
+/** Owns changes of device labels on the command line. */
 import { deviceName } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { readLabels } from '../terminal/label.ts';

@@ -1,4 +1,4 @@
-/** Owns what the device commands do. */
+/** Owns the implementation of the device commands. */
 import type { Device, UpdateDevice } from '../../api/device.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
@@ -78,7 +78,7 @@ function wireFields(options: DeviceFields): UpdateDevice {
 }
 
 export interface ListOptions extends LabelFilter {
-  /** Only devices on which the policy stands so. */
+  /** Only devices whose policy is in this state. */
   readonly state?: string;
 }
 

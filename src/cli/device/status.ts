@@ -1,4 +1,4 @@
-/** Owns `device status`: every device with what the server knows of it, in the words that all of Ringfence uses. */
+/** Owns `device status`: every device with its state, in the same words that Ringfence uses everywhere. */
 import type { DeviceStatus } from '../../api/device.ts';
 import { inForceMeanings, inForceTitles, inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import { packetWords } from '../../client/words/packets.ts';

@@ -1,4 +1,4 @@
-/** Owns one check of the doctor: what was looked at, how it stands, and what to do about it. */
+/** Owns one check of the doctor: its name, its result, and what to do about it. */
 
 export type CheckState = 'ok' | 'warning' | 'failed' | 'skipped';
 

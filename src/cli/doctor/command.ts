@@ -1,4 +1,4 @@
-/** Owns the command that looks for what is wrong between this machine and its server. */
+/** Owns the command that looks for problems between this machine and its server. */
 import type { Command } from 'commander';
 import { toOption } from '../command-line/options.ts';
 import { commandsOf } from '../command-line/client-command.ts';

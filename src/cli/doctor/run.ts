@@ -1,4 +1,4 @@
-/** Owns the doctor: every check, and what it found, in the order in which one thing needs the other. */
+/** Owns the doctor: it runs every check in order of dependency and shows the results. */
 import type { Session } from '../session/session.ts';
 import { exitCodes } from '../terminal/exit.ts';
 import type { Style } from '../terminal/screen.ts';

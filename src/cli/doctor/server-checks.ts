@@ -1,4 +1,4 @@
-/** Owns the checks of the way to the server: reachable, ready, clock, versions, sign-in, organization. */
+/** Owns the checks of the connection to the server: reachable, ready, clock, versions, sign-in, organization. */
 import { apiVersion } from '../../api/version.ts';
 import type { WhoAmI } from '../../api/user.ts';
 import { nodeFetch } from '../../node/fetch.ts';

@@ -1,4 +1,4 @@
-/** Owns which devices have a group: by their list, by label, or because it is the default. */
+/** Owns which devices a group applies to: by their list, by label, or because it is the default. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';

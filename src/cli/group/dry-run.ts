@@ -19,7 +19,7 @@ export interface GroupChange {
   readonly after?: Partial<SecurityGroup> | undefined;
 }
 
-/** More names than these nobody reads in a line. */
+/** The most device names that one line lists. */
 const namedDevices = 8;
 
 /** The change as the server simulates it: the fields of a record that are written. */

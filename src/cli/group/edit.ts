@@ -1,4 +1,4 @@
-/** Owns the editing of a group: in an editor with a second chance, from a file, or by options. */
+/** Owns the editing of a group: in an editor that reopens after an error, from a file, or by options. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Owns the one program that a client command starts: the person's own editor. */
+/** Owns the start of the user's editor, the only program that a client command starts. */
 
 /** Opens the file in $VISUAL or $EDITOR (which may hold options), and answers with the editor's exit code. */
 export function openEditor(file: string, env: NodeJS.ProcessEnv): Promise<number> {

@@ -1,4 +1,4 @@
-/** Owns the hint at prefixes whose address says more than the prefix: perhaps a single address was meant. */
+/** Owns the hint at prefixes with host bits: the user may have meant a single address. */
 import { maskedPrefix } from '../../policy/address.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { Session } from '../session/session.ts';

@@ -1,4 +1,7 @@
-/** Owns devices as rules name them, in words: `label:app+prod`, `device:web-1`, `all-devices`; read and written. */
+/**
+ * Owns the text form of the devices that a rule names: `label:app+prod`, `device:web-1`, `all-devices`; parsed and
+ * printed.
+ */
 import type { Device } from '../../api/device.ts';
 import { parseSelectorWord } from '../../policy/fleet/selector-text.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';

@@ -1,4 +1,4 @@
-/** Owns rules in human words: `tcp 443 from 10.0.0.0/8, label:app`, as people type them. */
+/** Owns the text form of rules as users type them: `tcp 443 from 10.0.0.0/8, label:app`. */
 import { closestWord } from '../../node/closest-word.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type Peer } from '../../policy/rule.ts';

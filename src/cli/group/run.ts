@@ -1,4 +1,4 @@
-/** Owns what the group commands do, besides editing in an editor. */
+/** Owns the implementation of the group commands, except editing in an editor. */
 import type { SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../../api/group.ts';
 import type { UpdateGroup, WriteOptions } from '../../client/calls.ts';
 import type { Client } from '../../client/http.ts';

@@ -1,4 +1,4 @@
-/** Owns the question before a second group gets a name that another group of the same owner has. */
+/** Owns the confirmation before a second group of the same owner gets the same name. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { allGroups } from '../lookup/group.ts';
 import { askAbout } from '../session/ask-about.ts';

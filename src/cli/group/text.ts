@@ -1,4 +1,4 @@
-/** Owns groups in words: as they are shown, and as they are written into files. */
+/** Owns the text form of groups: as they are shown, and as they are written into files. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
@@ -63,7 +63,7 @@ function sameTexts(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && sorted(a) === sorted(b);
 }
 
-/** Devices that rules name and that are no more: their rules stay, and match nobody. */
+/** Deleted devices that rules still name. Their rules stay and match nothing. */
 export function goneDevices(
   { inbound_rules = [], outbound_rules = [] }: SecurityGroup,
   names: PeerNames,

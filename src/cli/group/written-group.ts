@@ -1,4 +1,4 @@
-/** Owns groups as people write them in files: read whole, with everything that is wrong and where in the file it stands. */
+/** Owns the reading of groups from files: the whole group, and every problem with its place in the file. */
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
@@ -15,7 +15,7 @@ const wireNames: Readonly<Record<string, string>> = {
   inbound: 'inbound_rules',
   outbound: 'outbound_rules',
 };
-/** Reads what stands for devices here as the server would; whether it allows that, it says itself. */
+/** Reads peers and selectors as the server would. The server itself decides whether it allows them. */
 const limits: Limits = { ...defaultLimits, ...namingLimits };
 const directions: Readonly<Record<string, Direction>> = { inbound_rules: 'inbound', outbound_rules: 'outbound' };
 /** What a record of the server carries besides: it may be given back as it came. */
@@ -31,7 +31,7 @@ const recordOnly = new Set([
 ]);
 
 export interface WrittenProblem {
-  /** Where it stands in what was written. */
+  /** The path in the file. */
   readonly path: YamlPath;
   /** A rule in words, as it was written. */
   readonly words?: string;
@@ -139,7 +139,7 @@ const inFileWords = (detail: string, names: ReadonlyMap<string, string>): string
     return names.get(wire) ?? short ?? wire;
   });
 
-/** What the validation says of the body, told of the file. */
+/** Turns a problem of the validated body into a problem of the file. */
 function toWritten(pointer: string, told: string, { names, entries }: Body): WrittenProblem {
   const detail = inFileWords(told, names);
   const [field = '', index = '', ...rest] = stepsOf(pointer);
@@ -171,7 +171,7 @@ export function readWritten(written: unknown, mode: 'create' | 'update', names: 
 export const problemLine = ({ words, detail }: WrittenProblem, place: string): string =>
   `${place}: ${words === undefined ? '' : `\`${words}\`: `}${detail}`;
 
-/** `inbound[2].from_port`: where something stands, for a text whose lines nobody sees. */
+/** A path as text, such as `inbound[2].from_port`, for input whose line numbers are not shown. */
 export const pathText = (path: YamlPath): string =>
   path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('') ||
   'the group';

@@ -1,4 +1,6 @@
-/** Owns the commands about the past: what groups and devices were, who changed what, and the way back. */
+/**
+ * Owns the commands about history: earlier states of groups and devices, who changed what, and how to restore a state.
+ */
 import { Option, type Command } from 'commander';
 import { commandsOf, detachOption } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';

@@ -1,4 +1,4 @@
-/** Owns what the commands about one group's or one device's past do. */
+/** Owns the implementation of the history commands for one group or one device. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicyState, GroupState } from '../../api/history/states.ts';
 import { isUuid } from '../../policy/ids.ts';
@@ -30,7 +30,7 @@ function readRevision(text: string): number {
   return Number(text);
 }
 
-/** The id of a group that stands, by its name; a deleted one has its id only. */
+/** The id of an existing group by its name or id. A deleted group is found by its id only. */
 async function groupId(session: Session, text: string): Promise<string> {
   const groups = await allGroups(session);
   const deleted = isUuid(text) && !groups.some(({ id }) => id === text.toLowerCase());
@@ -67,7 +67,7 @@ function printStates<State extends AnyState>(
   });
 }
 
-/** The record of a state, unless it tells of an end. */
+/** The record of a state; undefined for a deletion. */
 const standing = <Record>(state: { readonly type: string; readonly record: Record } | undefined): Record | undefined =>
   state === undefined || state.type === 'delete' ? undefined : state.record;
 
@@ -97,7 +97,7 @@ export async function deviceHistory(session: Session, text: string, options: His
   const nameOf = groupNames(groups);
   const states = await client.history.device(organization, id, { limit: limit + 1 });
   const lines = (before: DevicePolicyState | undefined, after: DevicePolicyState): readonly Line[] =>
-    // A change of the name alone makes no state: it must not be told of whoever made the next one.
+    // A change of the name alone makes no state. Without this it would be attributed to the author of the next state.
     deviceChanges(standing(before), after.record, nameOf, ['hostname']);
   return printStates(session, withLines(states, limit, lines));
 }

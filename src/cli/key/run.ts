@@ -1,4 +1,4 @@
-/** Owns what the enrollment key commands do. */
+/** Owns the implementation of the enrollment key commands. */
 import type { EnrollmentKey } from '../../api/user.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { usageError } from '../terminal/exit.ts';

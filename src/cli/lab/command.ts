@@ -1,4 +1,4 @@
-/** Owns the lab's commands: a fleet in network namespaces on this machine, to try things and to test them. */
+/** Owns the lab's commands: a fleet in network namespaces on this machine, for trying and testing. */
 import { Option, type Command } from 'commander';
 import { addExamples, addNoun } from '../command-line/client-command.ts';
 import type { TryOptions, UpOptions } from './run.ts';

@@ -1,4 +1,4 @@
-/** Owns one device of the lab: its namespace, its agent, and the traffic that is made inside. */
+/** Owns one device of the lab: its namespace, its agent, and the traffic made inside it. */
 import type { ChildProcess } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

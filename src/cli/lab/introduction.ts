@@ -1,4 +1,4 @@
-/** Owns what the lab says: what there is, and what to type next. */
+/** Owns the texts of the lab: what it contains, and what to type next. */
 import type { LabRecord } from './record.ts';
 
 export const deviceLines = ({ name, devices }: LabRecord): string =>

@@ -1,4 +1,7 @@
-/** Owns the lab: a server and devices in network namespaces, real programs on real interfaces, gone when it is closed. */
+/**
+ * Owns the lab: a server and devices in network namespaces, with real programs on real interfaces. Closing it removes
+ * everything.
+ */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
@@ -28,7 +31,7 @@ export interface LabOptions {
   readonly agentArguments?: readonly string[];
   /** Only server and devices: no organization, no agents. */
   readonly bare?: boolean;
-  /** Told when an agent ends that nobody ended. */
+  /** Called when an agent ends unexpectedly. */
   readonly onAgentEnd?: (device: LabDevice, exit: ProcessExit) => void;
 }
 

@@ -1,4 +1,7 @@
-/** Owns network namespaces for the lab and for tests: private to whoever made them, and gone with it however it ends. */
+/**
+ * Owns network namespaces for the lab and for tests: private to the process that made them, and removed when that
+ * process ends in any way.
+ */
 import { spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { accessSync, constants, mkdirSync, symlinkSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -109,7 +112,7 @@ done
 const nameFolder = '/run/netns';
 
 export interface NamespaceOptions {
-  /** For `ip netns exec`; nobody else may have it. */
+  /** For `ip netns exec`; must be unique on the machine. */
   readonly name?: string;
   /** What programs inside hold for the machine's name. */
   readonly hostname?: string;

@@ -1,4 +1,4 @@
-/** Owns what is written down about running labs, so that other commands find them, and what is left of dead ones. */
+/** Owns the records of running labs, so that other commands find them, and the cleanup after dead ones. */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -35,7 +35,7 @@ export function startOf(pid: number): string | undefined {
     // The name of a program may hold anything but ends with the last bracket.
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    // One that nobody has buried yet is dead all the same.
+    // A zombie counts as dead.
     return fields[0] === 'Z' ? undefined : fields[19];
   } catch {
     return undefined;
@@ -44,7 +44,7 @@ export function startOf(pid: number): string | undefined {
 
 export const isAlive = ({ pid, started }: LabRecord): boolean => startOf(pid) === started;
 
-/** Written whole: whoever waits for it may read it as soon as it is there. */
+/** Writes the record atomically: a waiting process may read it as soon as it exists. */
 export function writeRecord(record: LabRecord): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const draft = `${fileOf(record.name)}.${process.pid}`;

@@ -1,12 +1,12 @@
-/** Owns the relay between the lab's hub and the server outside: connections from devices are passed on, byte by byte. */
+/** Owns the relay between the lab's hub and the server outside: it passes connections from devices on, byte by byte. */
 import type { ChildProcess } from 'node:child_process';
 import { connect, Server, type Socket } from 'node:net';
 import type { Namespace } from './namespace.ts';
 import { relayAddress } from './topology.ts';
 
 /**
- * A socket stays in the namespace in which it was made, whoever has it: so a short-lived process inside makes the listener
- * and hands it over, and no interface of the machine itself is touched.
+ * A socket stays in the namespace in which it was made, even when another process holds it. So a short-lived process
+ * inside makes the listener and hands it over, and no interface of the machine itself is touched.
  */
 const maker = `
 const server = require('node:net').createServer({ pauseOnConnect: true });

@@ -1,4 +1,4 @@
-/** Owns what the lab's commands do: up, down, status, try, run. */
+/** Owns the implementation of the lab's commands: up, down, status, try, run. */
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -133,7 +133,7 @@ async function upDetached(name: string): Promise<void> {
   const [command = '', file = ''] = program();
   const args = process.argv.slice(2).filter((arg) => arg !== '--detach' && arg !== '-d');
   const log = join(tmpdir(), `ringfence-lab-${name}-${process.pid}.log`);
-  // Exclusive: in a folder that everybody can write to, nobody may have put a link there.
+  // Exclusive: in a folder that every user can write to, another user may have put a link there.
   const output = openSync(log, 'ax', 0o600);
   const env = { ...process.env, RINGFENCE_LAB_DETACH: '' };
   const child = spawn(command, [file, ...args], { env, detached: true, stdio: ['ignore', output, output] });

@@ -1,4 +1,4 @@
-/** Owns the traffic that the lab makes inside a device: listen, connect, send; asked for by lines of JSON, one answer each. */
+/** Owns the traffic inside a lab device: listen, connect and send, requested by JSON lines with one answer each. */
 import { createSocket, type Socket as Datagrams } from 'node:dgram';
 import { connect, createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';

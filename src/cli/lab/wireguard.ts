@@ -1,4 +1,4 @@
-/** Owns driver interfaces that are tunnels: WireGuard in user space, every device with every other. */
+/** Owns driver interfaces that are tunnels: userspace WireGuard between every pair of devices. */
 import { rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Namespace } from './namespace.ts';

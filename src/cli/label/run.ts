@@ -1,4 +1,4 @@
-/** Owns what the label commands do, and the way back from a change of several records. */
+/** Owns the implementation of the label commands, and the undo of a change to several records. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { limits } from '../../api/limits.ts';
 import type { WrittenChangeSet } from '../../api/change/change-set.ts';
@@ -74,7 +74,7 @@ function renamer(from: string, to: string) {
   return { labels, entries, rules };
 }
 
-/** How a change is told, with the way back. */
+/** Prints a change, with the command that undoes it. */
 async function tell(session: Session, written: WrittenChangeSet, sentence: string): Promise<void> {
   session.noteWritten(written.revision);
   await session.printRecord(written, `${sentence} To undo it: ringfence undo ${written.change_id}`, written.change_id);

@@ -1,4 +1,4 @@
-/** Owns what is known of devices at work, for looks at what their policy does there. */
+/** Owns the agents' latest reports on devices, for commands that show what a policy does there. */
 import type { DeviceReport, DeviceStatus } from '../../api/device.ts';
 import type { Session } from '../session/session.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the finding of devices by what people call them: host name, public key, tunnel address or id. */
+/** Owns the lookup of devices by host name, public key, tunnel address or id. */
 import type { Device } from '../../api/device.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
@@ -21,7 +21,10 @@ export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: 
 export const pickDevice = (devices: readonly Device[], text: string): Device =>
   findOne('device', text, devices, namesOfDevice);
 
-/** Tells by which word commands and files find a device: its host name where that means nothing else, otherwise its id. */
+/**
+ * Returns the word by which commands and files find a device: its host name where that is unambiguous, otherwise its
+ * id.
+ */
 export const deviceWords = (devices: readonly Device[]): ((device: Device) => string) =>
   wordsFor(devices, namesOfDevice);
 

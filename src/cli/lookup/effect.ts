@@ -1,4 +1,4 @@
-/** Owns what a planned change does to devices, asked of the server and told in lines: who gains and who loses what. */
+/** Owns the effect of a planned change on devices: asks the server, and lists which devices gain or lose what. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Simulation } from '../../api/change/simulation.ts';
 import { RingfenceError } from '../../client/error.ts';
@@ -7,7 +7,7 @@ import { notInForceNote, trafficLines, trafficSummary } from '../../client/words
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 
-/** Devices whose effects are told; of others only the number. */
+/** The most devices whose effects are listed; the others are only counted. */
 const mostTold = 1_000;
 
 export interface Effect {
@@ -16,7 +16,7 @@ export interface Effect {
   readonly summary: string;
   /** What a person should know besides. */
   readonly notes: readonly string[];
-  /** As the server told it. */
+  /** The server's answer. */
   readonly simulation: Simulation | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Owns the finding of groups by what people call them. */
+/** Owns the lookup of groups by name or id. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { type NamedThing } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';

@@ -2,7 +2,7 @@
 import { RingfenceError } from '../../client/error.ts';
 import type { Session } from '../session/session.ts';
 
-/** Tells a user's name by id; one who is no member any more stays an id. Programs that asked for data need no names. */
+/** Returns a user's name by id. A user who is no longer a member stays an id. Output for programs needs no names. */
 export async function userNames(session: Session): Promise<(userId: string) => string> {
   if (!session.isForPeople) return (userId) => userId;
   const client = await session.client();

@@ -1,4 +1,7 @@
-/** Owns the question before a write that takes the last group from devices, so that the default group applies to them. */
+/**
+ * Owns the confirmation before a write that takes the last group from devices, so that the default group applies to
+ * them.
+ */
 import { RingfenceError } from '../../client/error.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';

@@ -1,4 +1,4 @@
-/** Owns patterns for names, as shells have them: `*` for any characters, `?` for one. */
+/** Owns shell patterns for names: `*` matches any characters, `?` matches one. */
 
 export const isPattern = (text: string): boolean => /[*?]/.test(text);
 

@@ -1,4 +1,4 @@
-/** Owns the names of what audit entries are about, as far as it still has one. */
+/** Owns the names of the subjects of audit entries, as far as they still exist. */
 import { RingfenceError } from '../../client/error.ts';
 import type { Names as SentenceNames } from '../../client/words/sentence.ts';
 import type { Session } from '../session/session.ts';
@@ -15,7 +15,7 @@ async function visibleNames(list: Promise<Names>): Promise<Names> {
   }
 }
 
-/** Tells the name of a device, group, member, key, token or organization by its id. */
+/** Returns the name of a device, group, member, key, token or organization by its id. */
 export async function sentenceNames(
   session: Session,
   { isWholeServer }: { readonly isWholeServer: boolean },

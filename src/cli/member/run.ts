@@ -1,4 +1,4 @@
-/** Owns what the member commands do. */
+/** Owns the implementation of the member commands. */
 import type { Member, RemovedMember } from '../../api/organization.ts';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';

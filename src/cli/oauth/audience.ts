@@ -1,6 +1,6 @@
-/** Owns the question for whom an access token is meant: read from the token itself, before it is sent to anybody. */
+/** Owns the reading of an access token's audience, before the token is sent anywhere. */
 
-/** Whom the token names. Undefined: it is not readable, or names nobody. */
+/** The audiences of the token. Undefined if the token is unreadable or names none. */
 export function audiencesIn(token: string): readonly string[] | undefined {
   const [, payload, signature, ...more] = token.split('.');
   if (payload === undefined || signature === undefined || more.length > 0) return undefined;

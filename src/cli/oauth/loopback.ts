@@ -1,4 +1,7 @@
-/** Owns the sign-in by a browser on this machine: the provider sends it back to a port that this program listens on (RFC 8252). */
+/**
+ * Owns the sign-in through a browser on this machine: the provider redirects it to a port that this program listens on
+ * (RFC 8252).
+ */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,7 +41,7 @@ export async function signInByBrowser(
       limit.addEventListener('abort', onAbort, { once: true });
       server.on('request', (request, response) => {
         const url = new URL(request.url ?? '/', redirectUri);
-        // Whoever else connects to this port learns nothing and stops nothing.
+        // Another program that connects to this port learns nothing and stops nothing.
         if (url.pathname !== '/callback' || url.searchParams.get('state') !== state) {
           answer(response, 404, 'Not found', 'There is no page here.');
           return;

@@ -1,4 +1,4 @@
-/** Owns the requests to an identity provider: its endpoints, and the grants by which a program gets and gives back tokens. */
+/** Owns the requests to an identity provider: its endpoints, and the grants to obtain and revoke tokens. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as oauth from 'oauth4webapi';
 import { providerFetch, type ProviderFetch } from '../../node/provider-http.ts';
@@ -11,7 +11,7 @@ export interface OAuthClient {
   readonly client_id: string;
   readonly scopes: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** For whom the token is to be (RFC 8707). Undefined where the provider must not be told. */
+  /** The resource that the token is for (RFC 8707). Undefined where the provider must not receive it. */
   readonly resource?: string | undefined;
 }
 
@@ -123,7 +123,7 @@ const tokensFrom = ({ access_token, refresh_token, expires_in }: oauth.TokenEndp
   ...(expires_in === undefined ? {} : { expires_at: Date.now() + expires_in * 1000 }),
 });
 
-/** The parameter that tells the provider for whom the token is to be. */
+/** The request parameter that names the resource of the token. */
 export const resourceOf = ({ resource }: Pick<OAuthClient, 'resource'>): { readonly resource?: string } =>
   resource === undefined ? {} : { resource };
 

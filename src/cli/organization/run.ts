@@ -1,4 +1,4 @@
-/** Owns what the organization commands do. */
+/** Owns the implementation of the organization commands. */
 import type { Organization } from '../../api/organization.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
@@ -57,7 +57,7 @@ export async function create(
   const { profile } = await session.profile();
   const isChosenHere = session.values.org !== undefined || session.values.server !== undefined;
   if (isChosenHere || profile?.organization === undefined) return;
-  // Whoever has chosen another for good would go on there without noticing.
+  // A user with another default organization would otherwise keep working there without noticing.
   const word = /^[\w.-]+$/.test(name) ? name : organization.id;
   session.say(`Commands still use another organization. To switch, run: ringfence org use ${word}`);
 }

@@ -1,4 +1,4 @@
-/** Owns the run of policy tests: each with its state, and of those that fail the pair, the reason and the fix. */
+/** Owns the output of policy tests: each with its state; a failing one with the pair, the reason and the fix. */
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { failureInWords, testInWords } from '../../policy/policy-test/words.ts';
 import type { Session } from '../session/session.ts';

@@ -1,4 +1,4 @@
-/** Owns the applying of policy files: the question before it, and the steps one by one. */
+/** Owns the application of policy files: the confirmation, and then the steps one by one. */
 import type { Client } from '../../client/http.ts';
 import type { WrittenGroup } from '../../api/group.ts';
 import { sayWarnings, updateGroup } from '../group/run.ts';
@@ -73,7 +73,7 @@ async function askAboutMoved(
   ]);
 }
 
-/** Shows the plan to a person and asks; whoever said `--yes` is not asked. Tells whether the plan was shown. */
+/** Shows the plan to a user and asks for confirmation, unless `--yes` is given. Returns whether the plan was shown. */
 async function ask(session: Session, steps: readonly Step[]): Promise<boolean> {
   const { terminal, values } = session;
   if (values.yes === true) return false;

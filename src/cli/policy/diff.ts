@@ -1,4 +1,4 @@
-/** Owns the comparison of policy files with the server, for people and for scripts that check for drift. */
+/** Owns the comparison of policy files with the server, for users and for scripts that check for drift. */
 import type { Session } from '../session/session.ts';
 import { CliError, commandExitOf } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';

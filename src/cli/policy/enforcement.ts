@@ -1,4 +1,4 @@
-/** Owns what explanations say about enforcement: what keeps the policy's verdict from being what packets meet. */
+/** Owns what explanations say about enforcement: why packets may not meet the policy's verdict. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { shortcoming } from '../../api/enforcement/in-force.ts';
 import { deviceName } from '../lookup/device.ts';

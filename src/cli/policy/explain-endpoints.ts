@@ -1,4 +1,4 @@
-/** Owns the two ends and the port of a connection as people type them: in a row, or by options. */
+/** Owns the two ends and the port of a connection as users type them: as arguments, or by options. */
 import type { Device } from '../../api/device.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
@@ -49,7 +49,7 @@ export interface ExplainEndpoint {
   readonly name: string;
   readonly address: Address;
   readonly device: Device | undefined;
-  /** The device has no address of its own yet, and is judged with one that stands for any. */
+  /** The device has no address of its own yet. A placeholder address is used instead. */
   readonly isStandIn: boolean;
 }
 
@@ -61,13 +61,19 @@ export interface ExplainEndpoints {
   readonly devices: readonly Device[];
 }
 
-/** Addresses that nobody can have and no sensible rule names: reserved for ever (240.0.0.0/4), and made to be discarded (100::/64). */
+/**
+ * Placeholder addresses that no device can have and no sensible rule names: from the reserved block 240.0.0.0/4 and the
+ * discard-only block 100::/64.
+ */
 const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
   4: (host) => ({ family: 4, value: (240n << 24n) + BigInt(host) }),
   6: (host) => ({ family: 6, value: (0x100n << 112n) + BigInt(host) }),
 };
 
-/** Each an address, or a device by any of its names; then its tunnel address counts, or the first of its others, or one that stands for any. */
+/**
+ * Reads each endpoint: an address, or a device by any of its names. For a device, its tunnel address counts, or its
+ * first other address, or a placeholder.
+ */
 export function readEndpoints(
   { from, to }: { readonly from?: string | undefined; readonly to: string },
   devices: readonly Device[],

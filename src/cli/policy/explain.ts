@@ -1,4 +1,4 @@
-/** Owns the packet tracer: whether a packet passes, on which side it is refused, and which rule of which group lets it through. */
+/** Owns the packet tracer: whether a packet passes, which side refuses it, and which rule of which group admits it. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';

@@ -1,4 +1,4 @@
-/** Owns the writing of a policy file from what the server has. */
+/** Owns the writing of a policy file from the server's state. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { allDevices, deviceWords } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';

@@ -88,7 +88,7 @@ async function deviceBefore(session: Session, device: Device): Promise<DevicePol
   }
 }
 
-/** Only owners label: whoever wrote this state knew the device by the name that it had. */
+/** Only owners set labels: the author of this state knew the device by the name that it then had. */
 const isLabelled = ({ record: { labels = [] } }: DevicePolicyState, older: DevicePolicyState | undefined): boolean =>
   labels.length > 0 && labels.join() !== (older?.record.labels ?? []).join();
 

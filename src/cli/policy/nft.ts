@@ -1,4 +1,4 @@
-/** Owns the printing of the nftables ruleset that a device would get. */
+/** Owns the printing of a device's nftables ruleset. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';

@@ -1,4 +1,4 @@
-/** Owns the plan that policy files make: what would change on the server, and how it is reported. */
+/** Owns the plan for policy files: what would change on the server, and how it is reported. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { printable } from '../../node/printable.ts';
 import { isUuid } from '../../policy/ids.ts';

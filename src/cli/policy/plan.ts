@@ -1,4 +1,4 @@
-/** Owns the difference between a policy and what the server has: the steps that lead from one to the other. */
+/** Owns the difference between a policy file and the server's state: the steps that lead from one to the other. */
 import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
@@ -110,7 +110,7 @@ function sameDeviceTwice(desired: Desired, actual: CurrentPolicy): readonly CliE
   });
 }
 
-/** Goes on after a name that nothing has, so that all of them are told at once. */
+/** Continues after an unknown name, so that all of them are reported at once. */
 function attempt<T>({ where }: { readonly where: string }, find: () => T, faults: CliError[]): T | undefined {
   try {
     return find();
@@ -248,7 +248,7 @@ function deviceStep(
   ];
 }
 
-/** By its id where the file has one: then a name stands for nothing. */
+/** Finds the device by its id where the file has one. Then the name has no effect. */
 function findDevice({ id, device: name }: DesiredDevice, { devices }: CurrentPolicy): Device {
   if (id === undefined) {
     const device = pickDevice(devices, name);

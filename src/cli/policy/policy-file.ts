@@ -1,4 +1,4 @@
-/** Owns policy files: which groups and devices they name, and what they say about them. */
+/** Owns the reading of policy files: the groups and devices that they name, and their content. */
 import type { GroupInput } from '../../policy/group.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
@@ -45,7 +45,7 @@ export interface Desired {
 
 const topFields = ['groups', 'devices'];
 
-/** One entry of a file, and how what is wrong with it is told. */
+/** One entry of a file, and the function that reports its problems. */
 interface Entry {
   readonly value: unknown;
   readonly where: string;

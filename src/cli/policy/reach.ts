@@ -36,7 +36,7 @@ function spansOf(rules: readonly StoredRule[]): readonly PortSpan[] {
 const spanWords = ({ first, last }: PortSpan): string =>
   first === 1 && last === 65_535 ? 'any port' : first === last ? String(first) : `${first}-${last}`;
 
-/** Each question stands for all ports of its span: rules decide alike for them. */
+/** Each question covers all ports of its span: rules decide alike for them. */
 function reachQuestions(from: EffectivePolicy, to: EffectivePolicy, family: 4 | 6): readonly ReachQuestion[] {
   const rules = [...rulesOf(from, 'outbound'), ...rulesOf(to, 'inbound')];
   const ports = (['tcp', 'udp'] as const).flatMap((kind) =>

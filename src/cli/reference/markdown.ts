@@ -1,4 +1,4 @@
-/** Owns the written reference of the commands (docs/cli.md), made from the commands as they are. */
+/** Owns the reference of the commands (docs/cli.md), generated from the commands themselves. */
 import { exitCodes } from '../terminal/exit.ts';
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the commands of the server: the one that runs it, and those that take its database out and put it back. */
+/** Owns the commands of the server: the one that runs it, and those that back up and restore its database. */
 import type { Command } from 'commander';
 import { serverOptions, type ServerValues } from '../../server/options/server-options.ts';
 import { programVersion } from '../../node/version.ts';

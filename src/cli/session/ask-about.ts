@@ -1,4 +1,4 @@
-/** Owns the question about a command that is valid, and that may not be what the person meant. */
+/** Owns the confirmation of a command that is valid but may not be what the user meant. */
 import { CliError } from '../terminal/exit.ts';
 import type { Session } from './session.ts';
 

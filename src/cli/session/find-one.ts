@@ -1,4 +1,6 @@
-/** Owns how a thing is found by what a person calls it: its full id, the end of its id, or a name; never by a word that could mean two things. */
+/**
+ * Owns how a thing is found by the user's text: its full id, the end of its id, or a name; never by an ambiguous text.
+ */
 import { couldMean, isEndOfId, type NamedThing } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';

@@ -1,4 +1,7 @@
-/** Owns how enforcement is shown on a terminal: the counts in a line, the exceptions as a table, and what to do about them. */
+/**
+ * Owns how enforcement is shown on a terminal: the counts in a line, the exceptions as a table, and what to do about
+ * them.
+ */
 import type { Convergence, PendingDevice } from '../../api/enforcement/convergence.ts';
 import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
 import { renderTable, type Layout } from '../terminal/table.ts';

@@ -21,7 +21,7 @@ export interface ConfirmedProvider {
   readonly scopes: string;
   /** Whom tokens for this server name. */
   readonly audience: string;
-  /** What the provider is told of that (RFC 8707). */
+  /** The resource that the provider receives (RFC 8707). */
   readonly resource?: string;
 }
 

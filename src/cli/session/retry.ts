@@ -1,4 +1,6 @@
-/** Owns read-change-write against other writers: what does not depend on their change is tried again on top of it. */
+/**
+ * Owns read-modify-write against concurrent writers: a change that does not depend on theirs is retried on top of it.
+ */
 import { RingfenceError } from '../../client/error.ts';
 
 const attempts = 5;

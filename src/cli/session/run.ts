@@ -1,4 +1,4 @@
-/** Owns the running of a client command from its options to its exit code. */
+/** Owns the running of a client command, from its options to its exit code. */
 import { commandExitOf, exitCodes } from '../terminal/exit.ts';
 import { Session, type GlobalValues } from './session.ts';
 import { Terminal } from '../terminal/terminal.ts';
@@ -17,7 +17,7 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  // Whoever reads us may leave early (`| head`): that is no failure.
+  // The reader of our output may close the pipe early (`| head`): that is not a failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(exitCodes.done);
     throw error;
@@ -27,7 +27,7 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
     await work(session);
   } catch (error) {
     await session.settled();
-    // Whatever still waits (a pipe that nobody closes) must not keep us.
+    // Pending work, such as a pipe that stays open, must not delay the exit.
     if (stop.signal.aborted) process.exit(exitCodes.interrupted);
     const { code, lines } = commandExitOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;

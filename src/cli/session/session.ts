@@ -1,4 +1,4 @@
-/** Owns one run of a client command: which server, as whom, in which organization, and how it answers. */
+/** Owns one run of a client command: its server, its user, its organization, and its output. */
 import { readFile } from 'node:fs/promises';
 import { Client } from '../../client/http.ts';
 import { revisionOf } from '../../client/headers.ts';
@@ -143,7 +143,10 @@ export class Session {
     return this.#written;
   }
 
-  /** Told of each revision that was written; where an answer tells it in no header, by whoever read it. */
+  /**
+   * Notes a revision that was written. Where a response has no header for it, the command that reads the response calls
+   * this.
+   */
   readonly noteWritten = (revision: number): void => {
     this.#written = Math.max(this.#written ?? 0, revision);
   };
@@ -153,7 +156,7 @@ export class Session {
     return this.#changed;
   }
 
-  /** Told where policy was changed, and in how many organizations that this user cannot see. */
+  /** Notes where policy was changed, and in how many organizations that this user cannot see. */
   noteChanged(organizations: Changed['organizations'], hidden: number): void {
     this.#changed = { organizations, hidden };
   }
@@ -244,7 +247,7 @@ export function readServer(text: string): string {
 export interface ClientHooks {
   /** Gives another token for one that the server refuses; the request is then sent once more, as nothing came of it. */
   readonly renew?: (rejected: string) => Promise<string>;
-  /** Told of the revision of each record that was written. */
+  /** Called with the revision of each record that was written. */
   readonly onWrite?: (revision: number) => void;
   /** Ends every request. */
   readonly signal: AbortSignal;

@@ -1,4 +1,7 @@
-/** Owns a profile's access token while it is used: refreshed before it ends, by one process of all that share the profile. */
+/**
+ * Owns a profile's access token while it is used: one of the processes that share the profile refreshes it before it
+ * expires.
+ */
 import { open, rm, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError } from '../terminal/exit.ts';

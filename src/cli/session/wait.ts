@@ -1,4 +1,6 @@
-/** Owns `--wait`: until a revision, mostly that of a write, is in force on every device, with a line that tells how far it is. */
+/**
+ * Owns `--wait`: waits until a revision, usually that of a write, is in force on every device, with a progress line.
+ */
 import { setTimeout } from 'node:timers/promises';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { Convergence } from '../../api/enforcement/convergence.ts';
@@ -33,7 +35,10 @@ const isFinal = ({ revision, devices, in_force, pending }: Convergence): boolean
 /** A revision of an organization that is waited for. */
 type AwaitedRevision = Changed['organizations'][number];
 
-/** What this session wrote; where all was so already, what stands: whoever asked again after a failure wants to know that it is in force. */
+/**
+ * The revisions that this session wrote. If nothing had to be written, the current revision: a user who repeats a
+ * failed command wants to know that its result is in force.
+ */
 async function awaitedBy(session: Session): Promise<readonly AwaitedRevision[]> {
   if (session.changed !== undefined) return session.changed.organizations;
   const organization_id = await session.organization();
@@ -48,7 +53,7 @@ export async function waitInForce(session: Session, given: string | true): Promi
   if (session.isLeft || session.values.dryRun === true) return;
   const until = deadlineOf(given);
   const awaited = await awaitedBy(session);
-  // Of several organizations each is told by its id.
+  // With several organizations, each is named by its id.
   const nameOf = ({ organization_id, revision }: AwaitedRevision): string =>
     awaited.length > 1 ? `revision ${revision} of organization ${organization_id}` : `revision ${revision}`;
   const missing: { readonly name: string; readonly answer: Convergence }[] = [];
@@ -99,7 +104,7 @@ export async function followInForce(
         limit: 1_000,
       });
       if (isOver(answer) || performance.now() >= until) return answer;
-      // Nobody who could still get there is left, and somebody has said that it does not work.
+      // No device is left that could still get there, and at least one has reported a failure.
       if (isRefused(answer) && answer.behind === 0 && isFinal(answer)) return answer;
       session.terminal.progress(`waiting for revision ${revision}: ${countsLine(answer)}`);
     }

@@ -1,4 +1,4 @@
-/** Owns the command about the fleet at a glance. */
+/** Owns the command that shows the state of the fleet. */
 import { Option, type Command } from 'commander';
 import { commandsOf } from '../command-line/client-command.ts';
 import type { StatusOptions } from './run.ts';

@@ -1,4 +1,7 @@
-/** Owns the fleet in one screen: how many devices have the policy in force, then the exceptions, the most urgent first. */
+/**
+ * Owns the fleet's state in one screen: how many devices have the policy in force, then the exceptions, the most urgent
+ * first.
+ */
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { adviceLines, countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
@@ -12,7 +15,7 @@ export interface StatusOptions {
   readonly devices?: string;
 }
 
-/** More than a screen holds nobody reads. */
+/** The most devices that are listed: about one screen. */
 const shownDevices = 40;
 
 function readRevision(text: string | undefined): number | undefined {

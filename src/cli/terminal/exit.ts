@@ -1,4 +1,4 @@
-/** Owns how a command ends: its exit code, and the words on stderr. */
+/** Owns how a command ends: its exit code, and the text on stderr. */
 import { RingfenceError } from '../../client/error.ts';
 
 export const exitCodes = {
@@ -10,7 +10,7 @@ export const exitCodes = {
   conflict: 5,
   /** What was waited for did not come in time. */
   timeOver: 6,
-  /** As a shell tells it of a program that Ctrl-C ended. */
+  /** The code that a shell reports for a program that Ctrl-C ended. */
   interrupted: 130,
 } as const;
 
@@ -54,7 +54,7 @@ export interface CommandExit {
   readonly lines: readonly string[];
 }
 
-/** What to say about a failure, and with which code to end. A fault of our own keeps its stack for whoever reports it. */
+/** The text and the exit code for a failure. An internal error keeps its stack for the bug report. */
 export function commandExitOf(error: unknown, { debug }: { readonly debug: boolean }): CommandExit {
   // A credential that could not be had: why is in our own words.
   if (error instanceof RingfenceError && error.cause instanceof CliError) return commandExitOf(error.cause, { debug });

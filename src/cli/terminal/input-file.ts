@@ -1,4 +1,4 @@
-/** Owns the reading of YAML and JSON that a person hands over: files, folders of them, or stdin. */
+/** Owns the reading of YAML and JSON input: files, folders of files, or stdin. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { usageError } from './exit.ts';
@@ -8,7 +8,7 @@ import type { YamlPath } from './read-yaml.ts';
 export interface InputDocument {
   readonly file: string;
   readonly value: unknown;
-  /** Where something stands, as editors and compilers tell it: `policy.yaml:12`. */
+  /** The place of a value in the form of editors and compilers: `policy.yaml:12`. */
   readonly place: (path: YamlPath) => string;
 }
 

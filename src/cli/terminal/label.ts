@@ -1,4 +1,4 @@
-/** Owns labels as people type them: one, or several with commas or `+`. */
+/** Owns labels as users type them: one, or several separated by commas or `+`. */
 import { parseLabel } from '../../policy/label.ts';
 import { usageError } from './exit.ts';
 

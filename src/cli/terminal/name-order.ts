@@ -1,4 +1,4 @@
-/** Owns the order of names, as a person looks for one: `web-2` stands before `web-10`. */
+/** Owns the natural order of names: `web-2` comes before `web-10`. */
 
 /** Made for names beyond ASCII only: to load what it knows of all scripts takes as long as many a command. */
 let collator: Intl.Collator | undefined;

@@ -1,4 +1,4 @@
-/** Owns the forms in which an answer is printed: a table for people, JSON and YAML for programs, bare ids for pipes. */
+/** Owns the output formats: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
 import { printable, printableJson } from '../../node/printable.ts';
 import { renderFields, renderTable, sortByName, type Column, type Fields, type Layout } from './table.ts';
@@ -8,7 +8,7 @@ export type Output = (typeof outputs)[number];
 
 /** One answer in all its forms. */
 export interface CommandOutput {
-  /** What JSON and YAML show: the records as the server tells them. */
+  /** What JSON and YAML show: the records as the server sends them. */
   readonly data: unknown;
   /** What `--quiet` prints, one a line. */
   readonly ids: readonly string[];

@@ -11,7 +11,7 @@ export interface YamlDocument {
   /** Undefined where the document has faults. */
   readonly value: unknown;
   readonly faults: readonly { readonly line: number; readonly message: string }[];
-  /** The line on which what the path leads to stands; of what is not there, the line of what should hold it. */
+  /** The line of the value at this path. For a missing value, the line of its parent. */
   readonly lineOf: (path: YamlPath) => number;
 }
 

@@ -1,4 +1,6 @@
-/** Owns what a terminal is sent: colours that only we can ask for, and text in which everything can be seen. */
+/**
+ * Owns what is sent to a terminal: colours that only this program can produce, and text without invisible characters.
+ */
 import { escaped, unprintable } from '../../node/printable.ts';
 
 const unsafe = new RegExp(`[${unprintable}]`, 'gu');
@@ -26,7 +28,10 @@ const plain: Screen = {
   render: (text) => text.replace(unsafe, (c) => (c === '\n' ? c : escaped(c))),
 };
 
-/** Colours are marked by a word that nobody could have put into a name beforehand, and become escape sequences only when written. */
+/**
+ * Colours are marked by a random word that a name cannot contain on purpose, and become escape sequences only when
+ * written.
+ */
 export function createScreen({ colour, secret }: { readonly colour: boolean; readonly secret: () => string }): Screen {
   if (!colour) return plain;
   const word = `\u0001${secret()}:`;

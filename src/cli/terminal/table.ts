@@ -1,4 +1,4 @@
-/** Owns tables and records for people: rows of text under heads, which fit the terminal where there is one. */
+/** Owns tables and records for people: rows under headings, fitted to the terminal where there is one. */
 import { compareNames } from './name-order.ts';
 import { cutTo, widthOf } from './text.ts';
 import { printable } from '../../node/printable.ts';

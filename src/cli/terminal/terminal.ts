@@ -1,4 +1,4 @@
-/** Owns the two ends of the program: what it reads from a person or a pipe, and what it writes to one. */
+/** Owns the program's input and output: what it reads from a user or a pipe, and what it writes. */
 import { usageError } from './exit.ts';
 import { printable } from '../../node/printable.ts';
 import { createScreen, type Paint, type Screen } from './screen.ts';
@@ -32,7 +32,10 @@ export class Terminal {
     return process.stdin.isTTY && process.stderr.isTTY;
   }
 
-  /** How many characters fit on a line of stdout; nobody counts them in a pipe. A terminal that does not tell is as wide as terminals were. */
+  /**
+   * How many characters fit on a line of stdout; undefined for a pipe. A terminal that reports no width counts as 80
+   * wide.
+   */
   get width(): number | undefined {
     return process.stdout.isTTY ? process.stdout.columns || 80 : undefined;
   }
@@ -69,7 +72,7 @@ export class Terminal {
     return Buffer.concat(chunks).toString('utf8');
   }
 
-  /** Asks before something that cannot be undone. In a script nobody answers: there it must be said beforehand. */
+  /** Asks before an action that cannot be undone. A script must pass the confirmation as an option instead. */
   async confirm(
     question: string,
     { yes: given, signal }: { readonly yes: boolean; readonly signal: AbortSignal },

@@ -1,4 +1,4 @@
-/** Owns text for terminals: how wide it is, and how it is cut to fit. */
+/** Owns text for terminals: its width, and how it is cut to fit. */
 
 const zeroWidth = /^(?:\p{Mn}|\p{Me}|[\u200b-\u200d])$/u;
 const doubleWidth =

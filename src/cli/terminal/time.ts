@@ -1,4 +1,4 @@
-/** Owns times as people type and read them. */
+/** Owns times as users type and read them. */
 import { usageError } from './exit.ts';
 
 const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
@@ -27,7 +27,7 @@ export function readPastTime(text: string, now: number): number {
   );
 }
 
-/** Without the fractions of a second that nobody reads. */
+/** Without fractions of a second. */
 export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d{1,9}Z$/, 'Z');
 
 /** `30s`, `2m`, `1h` as milliseconds; a number alone is seconds. */

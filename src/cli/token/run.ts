@@ -1,4 +1,4 @@
-/** Owns what the token commands do. */
+/** Owns the implementation of the token commands. */
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';

@@ -1,4 +1,4 @@
-/** Owns what the user commands do. */
+/** Owns the implementation of the user commands. */
 import type { User } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';

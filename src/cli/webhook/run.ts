@@ -1,4 +1,4 @@
-/** Owns what the webhook commands do. */
+/** Owns the implementation of the webhook commands. */
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { Webhook } from '../../api/alerts/webhook.ts';
 import { findOne } from '../session/find-one.ts';

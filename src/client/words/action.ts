@@ -1,4 +1,4 @@
-/** Owns the audit in words: what an operation did, as a person would say it. */
+/** Owns the wording of audit entries: what an operation did. */
 import type { AuditEntry } from '../../api/audit.ts';
 
 /** `ada` + `changed group` + `web`. */
@@ -56,7 +56,7 @@ const fieldNames: Readonly<Record<string, string>> = {
   security_groups: 'groups',
 };
 
-/** What a change touched, in words; a creation names everything, which tells nothing. */
+/** The fields that an update changed, in words. A creation sets every field, so it lists none. */
 export function changedFields({ operation, fields = [] }: Pick<AuditEntry, 'operation' | 'fields'>): readonly string[] {
   if (!operation.startsWith('update')) return [];
   return fields.map(

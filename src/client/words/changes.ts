@@ -1,4 +1,6 @@
-/** Owns the difference between two states in words: one line for each thing that came, went or became something else. */
+/**
+ * Owns the wording of the difference between two states: one line for each thing that was added, removed or changed.
+ */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, Selector } from '../../policy/rule.ts';
@@ -41,7 +43,7 @@ function valueText(value: unknown): string {
   return JSON.stringify(value ?? null);
 }
 
-/** Fields as they are, except those that are told in a way of their own. */
+/** Lines for the changed fields, except those that the caller describes itself. */
 export function fieldLines(before: object, after: object, except: readonly string[] = []): readonly Line[] {
   const [old, now]: Readonly<Record<string, unknown>>[] = [{ ...before }, { ...after }];
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);

@@ -1,4 +1,7 @@
-/** Proves that what keeps a rule from matching is told as it is: protocol, port, family, far end, alone and together. */
+/**
+ * Proves that the reason why a rule does not match is worded correctly: protocol, port, family, far end, alone and
+ * together.
+ */
 import { expect, test } from 'vitest';
 import { parseAddress, type Address } from '../../policy/address.ts';
 import type { Packet } from '../../policy/packet.ts';

@@ -1,4 +1,4 @@
-/** Owns why a rule does not match a packet, in words: for explanations of what is refused. */
+/** Owns the wording of why a rule does not match a packet, for explanations of refusals. */
 import { printAddress } from '../../policy/address.ts';
 import { isAboutTransport, isAnyPort, onlyFamily, ruleAdmits } from '../../policy/match.ts';
 import type { Packet } from '../../policy/packet.ts';

@@ -1,11 +1,11 @@
-/** Owns the question whether a name that a user chose could be taken for something else: another thing's name or id. */
+/** Owns the check whether a name that a user chose is ambiguous: it may equal another thing's name or id. */
 import { isUuid } from '../../policy/ids.ts';
 
 export interface NamedThing {
   readonly id: string;
   /** What it is called, most telling first; an empty one is none. People choose these, so they may look like anything. */
   readonly names: readonly string[];
-  /** What tells it from another one of the same name. */
+  /** A note that distinguishes it from another one of the same name. */
   readonly note?: string;
 }
 
@@ -20,7 +20,7 @@ export const isEndOfId = (id: string, text: string): boolean => isPartOfId(text)
 export const couldMean = (id: string, text: string): boolean =>
   isPartOfId(text) && (id.endsWith(text.toLowerCase()) || id.startsWith(text.toLowerCase()));
 
-/** Tells by which word a thing is named among these: its first name where that means nothing else, otherwise its id. */
+/** Returns the word for each of these things: its first name where that is unambiguous, otherwise its id. */
 export function wordsFor<T>(things: readonly T[], read: (thing: T) => NamedThing): (thing: T) => string {
   const owners = new Map<string, Set<string>>();
   /** Ids by their first and last digits: a fleet may have ten thousand host names that look like ids. */

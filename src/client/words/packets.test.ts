@@ -1,4 +1,4 @@
-/** Proves how packets that rules matched are added up and told. */
+/** Proves how packet counts of rules are added up and worded. */
 import { expect, test } from 'vitest';
 import { addPackets, packetsFor, packetWords } from './packets.ts';
 

@@ -1,4 +1,4 @@
-/** Owns what the rules of groups matched, added up over devices and in words. */
+/** Owns the wording of packet counts of groups, added up over devices. */
 import type { GroupPackets } from '../../api/enforcement/overview.ts';
 
 /** A direction is absent where nothing is counted. */

@@ -1,4 +1,4 @@
-/** Owns rules in words, and what of two lists of rules differs: one text and one comparison for command line and pages. */
+/** Owns the wording of rules and the comparison of two rule lists, for the command line and the pages. */
 import { expiryWords } from './expiry.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { Direction, Peer, SecurityRule, StoredRule } from '../../policy/rule.ts';
@@ -72,7 +72,7 @@ export interface RuleChanges {
   readonly removed: readonly StoredRule[];
 }
 
-/** These rules without those; one that stands twice is taken once for each. */
+/** These rules without the taken ones. A rule that occurs twice is removed once for each. */
 export function rulesWithout(rules: readonly StoredRule[], taken: readonly StoredRule[]): readonly StoredRule[] {
   const left = taken.map(ruleKey);
   return rules.filter((rule) => {

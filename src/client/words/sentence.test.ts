@@ -1,4 +1,4 @@
-/** Proves that what somebody did is told as a person would say it, and that differences are told rule by rule. */
+/** Proves that an audit entry reads as a natural sentence, and that differences are listed rule by rule. */
 import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';

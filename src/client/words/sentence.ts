@@ -1,4 +1,6 @@
-/** Owns what somebody did as a sentence: `allowed tcp 22 from bastion in ssh`, for the audit of command line and pages alike. */
+/**
+ * Owns an audit entry as a sentence, such as `allowed tcp 22 from bastion in ssh`, for the command line and the pages.
+ */
 import type { AuditEntry, AuditFields } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
@@ -17,7 +19,7 @@ export interface Names {
   readonly ownerOf?: (address: string) => string | undefined;
 }
 
-/** What was done, around the name of what it was done to. The person who did it stands before it. */
+/** The action, around the name of its subject. The text begins after the name of the person who acted. */
 export interface Sentence {
   readonly before: string;
   readonly subject: string;

@@ -1,4 +1,4 @@
-/** Proves which addresses of a server other machines cannot reach, and which of two they are told. */
+/** Proves which addresses of a server other machines cannot reach, and which of two addresses they receive. */
 import { expect, test } from 'vitest';
 import { addressForDevices, isLoopback } from './server-address.ts';
 

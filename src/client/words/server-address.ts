@@ -1,4 +1,4 @@
-/** Owns which address of the server other machines are told, and what it is worth to them. */
+/** Owns the choice of the server address that other machines receive, and whether they can reach it. */
 
 /** Whether only the machine itself reaches it there. */
 export function isLoopback(url: string): boolean {

@@ -1,4 +1,7 @@
-/** Owns what a change does in words: who gains and who loses what, named devices first, and where the present policy is not in force. */
+/**
+ * Owns the wording of a change's effect: which devices gain or lose what, named devices first, and where the current
+ * policy is not in force.
+ */
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import { inForceTitles } from '../../api/enforcement/in-force.ts';
 import type { Line } from './changes.ts';

@@ -16,7 +16,7 @@ describe('the rules about addresses', () => {
   const none = { v4: [], v6: [] };
   const nothing = { anyPort: none, ports: { kind: 'intervals' as const, intervals: [] } };
 
-  /** The chain that tells these ports of TCP apart, and what hangs below it. */
+  /** The chain that distinguishes these TCP ports, and the chains below it. */
   function byPort(ports: PortMap, more: Partial<CompileOptions> = {}): string {
     const closed = { kind: 'closed' as const, any: none, echo: none };
     const inbound = { ...closed, tcp: { anyPort: none, ports }, udp: nothing };

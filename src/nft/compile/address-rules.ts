@@ -1,4 +1,4 @@
-/** Owns the rules that part packets by their address: which accept whom, and who counts them. */
+/** Owns the rules that match packets by address: which addresses they accept, and which counter counts them. */
 import type { Addresses, NamedPeers, PortedName, PortedRange, PortedShare } from '../../policy/canonical.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isWholeFamily, type RangeSet } from '../../policy/range.ts';
@@ -26,7 +26,7 @@ export interface AddressRulesOptions {
   readonly direction: Direction;
   /** Lists of up to this many ranges become a rule for each range instead of a set. */
   readonly withoutSet: number;
-  /** What becomes of the packets: `accept` unless told. */
+  /** The verdict on the packets. Default: `accept`. */
   readonly verdict?: Verdict;
   /** Who counts what a group admits. */
   readonly counterOf: (group: GroupId) => ObjectName;
@@ -57,7 +57,7 @@ const rangesOf = ({ v4, v6 }: Pick<Addresses, 'v4' | 'v6'>, family: Family): Ran
 export const isEverybody = (addresses: Addresses): boolean =>
   families.every((family) => isWholeFamily(rangesOf(addresses, family), family));
 
-/** Where the far end of a packet stands. */
+/** The header field that holds the packet's far end. */
 const sideOf = (direction: Direction): AddressSide => (direction === 'inbound' ? 'saddr' : 'daddr');
 
 /** The conditions, one of which holds for an address of the set: one condition unless the set is to be spared. */
@@ -67,7 +67,7 @@ function addressMatches(ranges: RangeSet, family: Family, { direction, withoutSe
   return lists.map((list) => node({ kind: 'address', family, side: sideOf(direction), ranges: list }));
 }
 
-/** By family: everybody, some ranges, or nobody. */
+/** The rules per family: for all addresses, for some ranges, or none. */
 function rulesFor(
   addresses: Addresses,
   options: AddressRulesOptions,
@@ -215,7 +215,7 @@ function intervalEntries(ranges: readonly PortedRange[], chainOf: (ports: Ports)
   });
 }
 
-/** Neighbours look up one chain, which tells them apart. */
+/** Adjacent ranges share one map entry, which leads to a chain that distinguishes them. */
 function bundleEntries(
   ranges: readonly PortedRange[],
   chainOf: (some: readonly PortedRange[]) => ObjectName,

@@ -142,7 +142,10 @@ function makeFixedRules(place: HookPoint, name: InterfaceName): FixedRules {
   };
 }
 
-/** Those of the interface that was asked for last: the same objects for the next policy, so that nobody need look whether they are the same rules. */
+/**
+ * The rules of the interface that was requested last. The next policy gets the same objects, so comparing them needs no
+ * deep look.
+ */
 const kept: { readonly [T in TableName]: { [D in Direction]?: FixedRules } } = { service: {}, 'service-forward': {} };
 
 function fixedRules(place: HookPoint, name: InterfaceName): FixedRules {

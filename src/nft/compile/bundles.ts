@@ -1,4 +1,4 @@
-/** Owns the bundling of very many small parts into fewer chains: a chain costs the kernel more than a rule does. */
+/** Owns the bundling of very many small parts into fewer chains, because a chain costs the kernel more than a rule. */
 import type { Addresses, PortInterval, PortNode } from '../../policy/canonical.ts';
 import { hasNoAddress } from '../../policy/address-sets.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the way from a canonical policy to the ruleset that enforces it on one interface. */
+/** Owns the compilation of a canonical policy into the ruleset that enforces it on one interface. */
 import type {
   Addresses,
   CanonicalPolicy,
@@ -85,7 +85,10 @@ const nobody: Addresses = { v4: [], v6: [] };
 const noPorts: TransportPolicy = { anyPort: nobody, ports: { kind: 'intervals', intervals: [] } };
 const nothing: DirectionPolicy = { kind: 'closed', any: nobody, echo: nobody, tcp: noPorts, udp: noPorts };
 
-/** Whether the chain of reference 1.2 (10) says it: it stands to the letter, and so counts nothing. */
+/**
+ * Whether the chain is the one that reference 1.2 (10) prescribes. That chain is used verbatim, and so it counts
+ * nothing.
+ */
 const isDefault = (direction: Direction, policy: DirectionPolicy): boolean =>
   policy.kind === 'closed' && policy.forbid === undefined && direction === 'inbound' && isEverybody(policy.any);
 
@@ -263,7 +266,10 @@ class DirectionCompiler {
     return this.#place.table === 'service-forward' && this.#direction === 'inbound';
   }
 
-  /** The verdict on packets that only addresses can still part: none for nobody, a plain one for everybody uncounted. */
+  /**
+   * The verdict on packets that only addresses still distinguish: undefined if no address matches, and a plain verdict
+   * if all addresses match uncounted.
+   */
   #addresses(addresses: Addresses, enter: typeof jump): Verdict | undefined {
     if (hasNoAddress(addresses)) return undefined;
     const everybody = addresses.shares === undefined && isEverybody(addresses);
@@ -334,8 +340,8 @@ function redirected(policy: DirectionPolicy, leaves: BothLeaves, options: Compil
 }
 
 /**
- * The ruleset that enforces the policy. Only the base chains see packets by themselves; everything large stands in
- * helper chains, which can be loaded and looked at before a base chain names them.
+ * The ruleset that enforces the policy. Only the base chains receive packets from the kernel. Everything large is in
+ * helper chains, which can be loaded and checked before a base chain refers to them.
  */
 export function compile(policy: CanonicalPolicy, options: CompileOptions): Ruleset {
   const { interface: name, forwarding, mostAlone, fewestInCommon = 1_024 } = options;

@@ -1,10 +1,13 @@
-/** Owns the naming of helper chains: a name is made of what the chain holds, so equal parts are one chain and keep their name. */
+/**
+ * Owns the naming of helper chains: a name is derived from the chain's content, so equal parts share one chain and keep
+ * its name.
+ */
 import { sha256Hex } from '#sha256';
 import { node, type HelperChain, type Rule } from '../ast.ts';
 import { parseObjectName, type ObjectName } from '../names.ts';
 import { printRules } from '../print.ts';
 
-/** The first word of a helper chain's name: it tells a reader of the listing what the chain is for, and nothing else. */
+/** The first word of a helper chain's name. It only shows a reader of the listing what the chain is for. */
 export type HelperPurpose =
   | 'inbound'
   | 'outbound'

@@ -1,4 +1,4 @@
-/** Owns the chain that keeps the agent's way to its server open, and the way back from it (reference 1.2 (24)). */
+/** Owns the chain that keeps the agent's access to its server open, and its decompilation (reference 1.2 (24)). */
 import type { RangeSet } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';
 import { resolverPort, type ServerAccess } from '../../policy/server-access.ts';

@@ -1,4 +1,4 @@
-/** Owns the number of anonymous sets that a policy may make: the kernel's time for them grows with its square. */
+/** Owns the number of anonymous sets that a policy may use: the kernel's time for them grows quadratically. */
 import type {
   Addresses,
   CanonicalPolicy,

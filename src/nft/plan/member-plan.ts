@@ -1,4 +1,7 @@
-/** Owns the order in which members of maps come and go: no packet that both states admit is lost, none that both forbid leaks. */
+/**
+ * Owns the order in which map members are added and removed: no packet that both states admit is lost, and none that
+ * both forbid leaks.
+ */
 import { changeOfMembers, isMember } from '../../policy/fleet/members.ts';
 import type { Command, PeerMap, Ruleset, TableName, TableRules } from '../ast.ts';
 import type { Installed } from '../read/listing.ts';

@@ -1,4 +1,4 @@
-/** Owns what tests ask of a plan. */
+/** Owns the checks that tests make on a plan. */
 import type { Update } from './plan.ts';
 
 /** Whether there is nothing to do. */

@@ -1,4 +1,4 @@
-/** Owns the plan of an update: which commands, in which transactions, turn what is installed into what is desired. */
+/** Owns the plan of an update: the commands and transactions that turn the installed state into the desired one. */
 import {
   basesOf,
   makesSet,
@@ -96,20 +96,20 @@ const installTable = (rules: TableRules): readonly Command[] => [
 /** Takes a table away, whether or not it is there: `add` does not mind if it is, and then `delete` finds it. */
 const removeTable: readonly Command[] = [{ kind: 'addTable' }, { kind: 'deleteTable' }];
 
-/** These tables from nothing, all of ours unless told, as one transaction. */
+/** Installs these tables from nothing as one transaction. Default: all our tables. */
 export const install = (desired: Ruleset, tables: Iterable<TableName> = tableNames): readonly Command[] =>
   [...tables].flatMap((table) => {
     const rules = rulesOfTable(desired, table);
     return rules === undefined ? [] : about(table, installTable(rules));
   });
 
-/** Takes these tables away, all of ours unless told, whether or not they are there. */
+/** Removes these tables, whether or not they exist. Default: all our tables. */
 export const remove = (tables: Iterable<TableName> = tableNames): readonly Command[] =>
   [...tables].flatMap((table) => about(table, removeTable));
 
 /**
- * Replaces these tables, all of ours unless told, whatever they hold, as one transaction. The way out where single objects cannot be named or
- * mended; it may lose a few permitted packets, and lets no forbidden one pass.
+ * Replaces these tables and all their content as one transaction. Default: all our tables. This is the fallback where
+ * single objects cannot be named or repaired. It may lose a few permitted packets, but lets no forbidden one pass.
  */
 export const rebuild = (desired: Ruleset, tables: ReadonlySet<TableName> = new Set(tableNames)): readonly Command[] => [
   ...remove(tables),

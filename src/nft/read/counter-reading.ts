@@ -1,4 +1,4 @@
-/** Owns what the counters of our tables have counted, as nft's JSON tells it. */
+/** Owns the reading of our tables' counters from nft's JSON. */
 import { tableFamily, type TableName } from '../ast.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 import { NoListing } from './listing.ts';
@@ -30,8 +30,8 @@ const number = (record: JsonObject, key: string): number => {
 };
 
 /**
- * The counters out of `nft -j list tables inet` and `nft -j list counters table inet …`: the one tells which table
- * this is, because one that is made anew counts its objects anew too.
+ * Reads the counters from `nft -j list tables inet` and `nft -j list counters table inet …`. The first listing
+ * identifies the table, because a table that is created again starts its counters again too.
  */
 export function parseCounterReadings(
   tables: unknown,

@@ -1,4 +1,4 @@
-/** Owns the way back from what is installed to the policy that it enforces, and the list of what does not belong there. */
+/** Owns the decompilation of the installed state into the policy that it enforces, and the list of foreign parts. */
 import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import { matchesNothing } from '../../policy/address-sets.ts';
@@ -84,7 +84,7 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
   const serverAccess = server === undefined ? undefined : readServerAccess(chains.rules(server));
   if (server !== undefined && serverAccess === undefined) throw unexpectedLayout(server);
   const forbidden = forbid === undefined ? undefined : new MatchReader(chains, place, 'drop').dispatch(forbid);
-  // Where it names nobody who is there, nothing is forbidden.
+  // Where the forbidden part matches no current address, nothing is forbidden.
   const forbidding = forbidden === undefined || matchesNothing(forbidden) ? {} : { forbid: forbidden };
   const policy: DirectionPolicy =
     content.kind === 'forbidding'

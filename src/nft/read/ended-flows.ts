@@ -1,14 +1,16 @@
-/** Owns the reading of the table for ended connections: which connections it holds, and whether its rules are as they were made. */
+/**
+ * Owns the reading of the table for ended connections: the connections it holds, and whether its rules are unchanged.
+ */
 import { parseAddress, printAddress } from '../../policy/address.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 import { endedKinds, type EndedElement, type EndedKind } from '../ended-flows.ts';
 import { NoListing } from './listing.ts';
 
-/** What the table holds, as `nft -j list table` tells it. */
+/** The content of the table as `nft -j list table` prints it. */
 export interface EndedListing {
   /** Elements whose notes are ours. */
   readonly elements: readonly EndedElement[];
-  /** Chains and rules as text: equal texts mean that nobody has changed them. */
+  /** Chains and rules as text: equal texts mean that they have not changed. */
   readonly rules: string;
 }
 

@@ -1,4 +1,4 @@
-/** Owns the forms that nft's JSON has. */
+/** Owns the forms of nft's JSON. */
 import { isObject } from '../../policy/json.ts';
 
 /** The content of an object that has exactly this one field: nft's JSON tags its nodes so. */

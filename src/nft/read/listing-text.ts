@@ -1,4 +1,7 @@
-/** Owns the reading of a listing's text as it comes, so that neither megabytes of text nor their objects ever stand in memory whole. */
+/**
+ * Owns the incremental reading of a listing's text, so that neither its megabytes nor all its objects are ever in
+ * memory at once.
+ */
 import type { TableName, TableRules } from '../ast.ts';
 import { NoListing, TableReader, type Installed } from './listing.ts';
 
@@ -114,7 +117,7 @@ export class ListingReader {
     return this.#length;
   }
 
-  /** What is wrong with a part is told at the end. */
+  /** Reads a part of the listing. A fault in a part is reported at the end. */
   push(part: string): void {
     this.#length += part.length;
     if (this.#fault !== undefined) return;

@@ -1,4 +1,4 @@
-/** Owns a stand-in for `nft -j list table`: any of the ways in which nft may tell a ruleset, chosen by the caller. */
+/** Owns a fake of `nft -j list table`: the caller chooses among the forms in which nft may print a ruleset. */
 import { prefixLength, printAddress } from '../../policy/address.ts';
 import type { Range } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';

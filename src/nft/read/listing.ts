@@ -1,4 +1,4 @@
-/** Owns what is installed in the kernel as `nft -j list table inet …` tells it: one of our tables, or that it is not there. */
+/** Owns the reading of `nft -j list table inet …`: the installed state of one of our tables, or its absence. */
 import { basesOf, hookPriority, tableFamily, type Hook, type Rule, type TableName, type TableRules } from '../ast.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
@@ -6,7 +6,7 @@ import type { Family } from '../../policy/rule.ts';
 import { parseRule } from './parse.ts';
 import { printRule } from '../print.ts';
 
-/** A rule of the listing: one of ours in canonical form, or one that we would never write, as nft's JSON tells it. */
+/** A rule of the listing: one of ours in canonical form, or the JSON of a rule that we would never write. */
 export type InstalledRule =
   | { readonly kind: 'known'; readonly rule: Rule }
   | { readonly kind: 'foreign'; readonly json: string };

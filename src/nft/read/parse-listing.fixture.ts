@@ -1,4 +1,4 @@
-/** Owns the reading of a whole listing at once, for tests; the agent reads it as it comes. */
+/** Owns the reading of a complete listing at once, for tests; the agent reads it incrementally. */
 import { field, isObject } from '../../policy/json.ts';
 import type { TableName } from '../ast.ts';
 import { NoListing, TableReader, type Installed } from './listing.ts';

@@ -1,4 +1,4 @@
-/** Owns the way back from nft's JSON to rules: one AST for all the ways in which nft may tell the same rule. */
+/** Owns the parsing of nft's JSON into rules: one AST for all forms in which nft may print the same rule. */
 import { parseAddress } from '../../policy/address.ts';
 import { lastAddress, mergeRanges, type Range, type RangeSet } from '../../policy/range.ts';
 import type { Family } from '../../policy/rule.ts';
@@ -51,7 +51,7 @@ function byteOf(value: unknown, names: Symbols): number | undefined {
   return isNumberBetween(number, 0, 255) ? number : undefined;
 }
 
-/** The items of a set, or the one item that stands without a set around it. */
+/** The items of a set, or a single item that nft prints without a set around it. */
 function itemsOf(value: unknown): readonly unknown[] {
   const set = tagged(value, 'set');
   return Array.isArray(set) ? (set as readonly unknown[]) : [value];
@@ -104,7 +104,7 @@ function rangesOf(value: unknown, family: Family): RangeSet | undefined {
   return ranges === undefined || ranges.length === 0 ? undefined : mergeRanges(ranges);
 }
 
-/** Addresses under a mask: each stands for a block of that size. */
+/** Addresses under a mask: each one represents a block of that size. */
 function blockMatch(payload: unknown, mask: unknown, right: unknown): Match | undefined {
   const key = addressKey(payload);
   if (key === undefined) return undefined;
@@ -357,7 +357,7 @@ function parseCounterMap(counter: unknown): CounterMap | undefined {
   return key === undefined || !isObjectName(name) ? undefined : { ...key, map: name };
 }
 
-/** The rule that nft's list of expressions tells, in canonical form; nothing where it is none that we would write. */
+/** Parses nft's list of expressions into a rule in canonical form. Undefined for a rule that we would not write. */
 export function parseRule(expressions: unknown): Rule | undefined {
   if (!Array.isArray(expressions) || expressions.length === 0) return undefined;
   const last: unknown = expressions.at(-1);

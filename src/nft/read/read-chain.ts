@@ -1,4 +1,4 @@
-/** Owns the rules of installed chains as a reader meets them: all of our making, or it stops with what it found. */
+/** Owns the reading of installed chains: either all their rules are ours, or reading stops with the finding. */
 import type { Rule } from '../ast.ts';
 import type { Installed, InstalledMembers } from './listing.ts';
 

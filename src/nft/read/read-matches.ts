@@ -1,4 +1,4 @@
-/** Owns the way back from the chains below a base chain to what they match: the other half of what `compile` makes of it. */
+/** Owns the reading of the chains below a base chain into what they match: the inverse of `compile`. */
 import type {
   Addresses,
   MatchSet,
@@ -37,7 +37,7 @@ const nobody: Addresses = { v4: [], v6: [] };
 export const everybody: Addresses = { v4: wholeFamily(4), v6: wholeFamily(6) };
 const noPorts: PortMap = { kind: 'intervals', intervals: [] };
 
-/** Whom a port names may be nobody now. */
+/** Whether the node matches any address now: the peers that a port names may have none. */
 const isSomebody = (node: PortNode): boolean =>
   'addresses' in node ? !hasNoAddress(node.addresses) : node.shares.some(({ v4, v6 }) => v4.length + v6.length > 0);
 
@@ -70,7 +70,7 @@ export class MatchReader {
     this.#verdict = verdict;
   }
 
-  /** What the chain matches that tells protocols apart; nothing where there is none. */
+  /** Reads what the dispatch chain matches; without a chain, nothing. A dispatch chain distinguishes protocols. */
   dispatch(name: string | undefined): MatchSet {
     const nothing: TransportPolicy = { anyPort: nobody, ports: noPorts };
     const matched = { any: nobody, echo: nobody, tcp: nothing, udp: nothing };
@@ -223,7 +223,9 @@ export class MatchReader {
     return runs.map(({ from, to, rules }) => ({ from, to, addresses: this.#addressesOf(rules, name) }));
   }
 
-  /** What a chain that tells ports apart is remembered by: those of redirected connections say of which protocol they are. */
+  /**
+   * The cache key of a chain that distinguishes ports. Chains for redirected connections depend on the protocol too.
+   */
   #keyOf(chain: string, transport: TransportName): string {
     return this.#isRedirected ? `${transport} ${chain}` : chain;
   }

@@ -1,4 +1,4 @@
-/** Owns the way back from the rules of a tree's node to what it admits: the other half of `nodeRules`. */
+/** Owns the reading of a tree node's rules into what it admits: the inverse of `nodeRules`. */
 import type { PortedRange, PortedShare } from '../../policy/canonical.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { wholeFamily, type Range } from '../../policy/range.ts';
@@ -95,7 +95,7 @@ function readPortsChain(chain: string, family: Family, options: ReadNodeOptions)
   return { group, family, ranges: [{ first: 0n, last: 0n, from, to }] };
 }
 
-/** A chain that tells neighbours apart: the map leads to it from the first to the last of them. */
+/** Reads a chain that distinguishes adjacent ranges. The map leads to it from the first to the last address of them. */
 function readBundle(
   chain: string,
   { first, last, family }: Range & { readonly family: Family },

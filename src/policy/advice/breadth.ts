@@ -1,4 +1,6 @@
-/** Owns what is worth a second look in a list of rules: those that open to everybody, and those that say nothing new beside a broader one. */
+/**
+ * Owns advice on a list of rules: rules that are open to all addresses, and rules that a broader one makes redundant.
+ */
 import { peerKey } from '../fleet/selector.ts';
 import { isAboutSome, isAnyPort, onlyFamily, ruleRanges } from '../match.ts';
 import { isWholeFamily, rangeAt, type RangeSet } from '../range.ts';
@@ -42,7 +44,9 @@ function holdsTransport(broad: StoredRule, narrow: StoredRule): boolean {
   return !isAnyPort(narrow) && broad.from_port <= narrow.from_port && narrow.to_port <= broad.to_port;
 }
 
-/** Whether whatever the narrow rule admits, the broad one admits too, whoever the devices are. */
+/**
+ * Whether the broad rule admits everything that the narrow rule admits, independent of which devices the peers match.
+ */
 export const isWithin = (narrow: StoredRule, broad: StoredRule): boolean =>
   holdsTransport(broad, narrow) && holdsFarEnd(broad, narrow);
 

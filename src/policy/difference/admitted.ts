@@ -1,4 +1,6 @@
-/** Owns what a policy admits of new connections at each address, guardrails taken into account, and how two policies differ there. */
+/**
+ * Owns which new connections a policy admits at each address, including guardrails, and how two policies differ there.
+ */
 import type { CanonicalPolicy, DirectionPolicy, MatchSet } from '../canonical.ts';
 import { allPorts, noPorts } from '../digest/port-sets.ts';
 import { everything, nothing, sweepAddresses, type State } from '../digest/sweep.ts';

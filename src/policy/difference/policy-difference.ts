@@ -116,8 +116,9 @@ const packetedBy = (ranges: readonly DifferentRange[], change: 'gained' | 'lost'
   ranges.map((range) => ({ first: range.first, last: range.last, packets: range[change] }));
 
 /**
- * The exact difference of two policies whose peers were resolved. Undefined stands for a device that is not there: it admits nothing.
- * What a device's surroundings add (its server, neighbour discovery) is no part of it.
+ * The exact difference between two policies with resolved peers. Undefined means that the device does not exist; it
+ * then admits nothing. The difference excludes what a device's surroundings add (access to its server, neighbour
+ * discovery).
  */
 export function policyDifference(
   before: CanonicalPolicy | undefined,

@@ -1,4 +1,4 @@
-/** Owns the algebra of port sets by number: differences, and the ports that a number stands for. */
+/** Owns operations on numbered port sets: differences, and the ports that a number represents. */
 import { allPorts, noPorts, portCount, PortSets } from '../digest/port-sets.ts';
 import type { PortSpan } from './traffic.ts';
 

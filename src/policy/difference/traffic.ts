@@ -1,4 +1,4 @@
-/** Owns what a set of traffic is: which packets, in one canonical list. */
+/** Owns the type of a set of traffic: packets in one canonical list. */
 import type { RangeSet } from '../range.ts';
 
 /**

@@ -1,4 +1,4 @@
-/** Owns bytes that grow while numbers of fixed width are written to them, highest byte first. */
+/** Owns a growing byte buffer for numbers of fixed width, most significant byte first. */
 
 export class ByteWriter {
   #bytes = new Uint8Array(1_024);

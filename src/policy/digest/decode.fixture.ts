@@ -1,4 +1,6 @@
-/** Owns the way back from the bytes of a digest to verdicts: the proof that they say everything about a policy. */
+/**
+ * Owns the decoding of a digest's bytes into verdicts, which proves that the bytes contain everything about a policy.
+ */
 import { isEcho } from '../match.ts';
 import type { Packet } from '../packet.ts';
 import { lastAddress } from '../range.ts';

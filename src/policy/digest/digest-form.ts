@@ -1,8 +1,9 @@
-/** Owns what the digest of a policy looks like, and the version of how it is made. */
+/** Owns the format of a policy's digest, and the version of its input. */
 
 /**
- * Grows with every change of what is digested. A digest of another form proves nothing. Form 1, which had no number in
- * reports, could be forged by whoever chose the addresses.
+ * The version of the digest's input format. It grows with every change of what is digested, and digests of different
+ * versions cannot be compared. Version 1, which had no number in reports, could be forged by an attacker who chose the
+ * addresses.
  */
 export const digestForm = 2;
 

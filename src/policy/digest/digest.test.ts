@@ -1,4 +1,4 @@
-/** Proves that the digest tells policies apart that match other packets, and no others. */
+/** Proves that the digest differs for policies that match different packets, and only for those. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { packet as anyPacket, policy as anyPolicy } from '../arbitrary.fixture.ts';

@@ -1,4 +1,4 @@
-/** Owns the digest of a policy: 64 hex digits that two programs compare to know that they mean the same rules. */
+/** Owns the digest of a policy: 64 hex digits by which two programs check that they have the same rules. */
 import type { CanonicalPolicy } from '../canonical.ts';
 import { encodePolicy } from './encode.ts';
 import { sha256Hex } from '#sha256';

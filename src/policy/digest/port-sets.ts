@@ -1,4 +1,6 @@
-/** Owns sets of ports by number: within one list, equal sets have equal numbers, and the list tells what each number holds. */
+/**
+ * Owns numbered port sets: within one list, equal sets have equal numbers, and the list maps each number to its ports.
+ */
 
 /** The numbers of the empty set and of all ports from 0 to 65535; others begin at `firstMixed`. */
 export const noPorts = 0;
@@ -78,7 +80,7 @@ const unknown = -1;
  */
 class PortTree {
   readonly #sets: PortSets;
-  /** Node 0 stands for every node that does not exist; node 1 holds all ports. */
+  /** Node 0 represents every node that does not exist; node 1 holds all ports. */
   readonly #lower = [0, 0];
   readonly #upper = [0, 0];
   readonly #covers = [0, 0];

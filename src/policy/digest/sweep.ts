@@ -1,4 +1,4 @@
-/** Owns the sweep over addresses: what rules match at each address, step by step, in one form for one meaning. */
+/** Owns the sweep over addresses: what rules match at each address, in ascending order, in one form per meaning. */
 import type { Addresses, MatchSet, PortMap } from '../canonical.ts';
 import { UnresolvedPeers } from '../match.ts';
 import { lastAddress, wholeFamily, type Range } from '../range.ts';
@@ -97,8 +97,8 @@ export const nothing: State = [0, noPorts, noPorts];
 const isSame = (a: State, b: State): boolean => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
 
 /**
- * Tells of every address from which on something else is matched, ascending. Before the first one nothing is. Port sets are
- * numbers of `sets`.
+ * Calls `tell` for every address at which the match changes, in ascending order. Before the first one nothing matches.
+ * Port sets are numbers of `sets`.
  */
 export function sweepAddresses(
   part: MatchSet,

@@ -1,4 +1,4 @@
-/** Proves that the fleet knows at every moment which addresses a peer stands for, and tells each change of them once. */
+/** Proves that the fleet knows the current addresses of every peer and reports each change of them once. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseAddress, type Address } from '../address.ts';

@@ -1,4 +1,4 @@
-/** Owns the fleet: every device that rules may name, and which addresses each peer stands for at every moment. */
+/** Owns the fleet: every device that rules may name, and the current addresses of each peer. */
 import type { Address } from '../address.ts';
 import { mergeRanges, type RangeSet } from '../range.ts';
 import type { Family, Members, Peer } from '../rule.ts';
@@ -6,7 +6,7 @@ import type { DeviceIdentity } from './identity.ts';
 import { MembersHistory } from './members.ts';
 import { isNamed, peerKey } from './selector.ts';
 
-/** What a change of one device did to a peer: addresses that it stands for from now on, and those that it no longer does. */
+/** What a change of one device did to a peer: the addresses that the peer gained and lost. */
 export interface PeerChange {
   readonly peer: Peer;
   readonly gained: readonly Address[];
@@ -35,7 +35,7 @@ class PeerAddresses {
     return count === 0;
   }
 
-  /** Whether nobody has the address any more. */
+  /** Removes the address, and returns whether no device has it any more. */
   remove(address: Address): boolean {
     const { family, value } = address;
     const count = this.#counts[family].get(value) ?? 0;
@@ -61,8 +61,8 @@ class PeerAddresses {
 }
 
 /**
- * It promises that `addressesOf` is true of the devices as they are now, and that the changes told of a peer, from the
- * moment it was first asked for, add up to the difference of two such answers.
+ * `addressesOf` always reflects the current devices. From the first request for a peer on, the reported changes add up
+ * to the difference between any two such answers.
  */
 export class Fleet {
   readonly #devices = new Map<string, DeviceIdentity>();
@@ -118,7 +118,7 @@ export class Fleet {
     return this.#candidates(peer).filter((device) => isNamed(peer, device));
   }
 
-  /** Forgets every peer but these: changes of the others are told no more until they are asked for again. */
+  /** Forgets all peers except these. Changes of the others are not reported until they are requested again. */
   keepOnly(peers: Iterable<Peer>): void {
     const keys = new Set([...peers].map(peerKey));
     for (const [key, holding] of this.#holdings) {

@@ -1,4 +1,4 @@
-/** Owns the reading of a group's record that came from the server: all of it is understood, or none of it is used. */
+/** Owns the reading of a group record from the server: either all of it is understood, or none of it is used. */
 import { isUuid, parseGroupId } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
 import { Problems } from '../problem.ts';
@@ -59,7 +59,7 @@ function readBefore(before: JsonObject, pointer: string, problems: Problems): Gr
   };
 }
 
-/** The group that the record tells of. Throws `NotUnderstood`, whatever the value. */
+/** Reads the group from the record. Throws `NotUnderstood` for any value that it cannot read. */
 export function readGroupRecord(record: unknown): PolicyGroup {
   const id = isObject(record) ? field(record, 'id') : undefined;
   const named = `the group ${typeof id === 'string' ? id.slice(0, 40) : 'without an id'}`;

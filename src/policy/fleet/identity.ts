@@ -1,4 +1,4 @@
-/** Owns what the policy core knows of a device: who it is, its labels, and the addresses that are its own (reference 2.12). */
+/** Owns what the policy core knows of a device: its id, its labels, and its own addresses (reference 2.12). */
 import { parseAddress, type Address } from '../address.ts';
 import { readIsolationRecord, type Isolation, type IsolationRecord } from '../isolation/isolation-record.ts';
 
@@ -28,8 +28,8 @@ function addOwn(own: Address[], text: string): void {
 }
 
 /**
- * The device that a record tells of. A text that is no address is none of its own; `child_prefix` never counts. Throws `NotUnderstood` where
- * its isolation has content that this program does not know.
+ * Reads the device from the record. Texts that are not addresses are ignored, and `child_prefix` never counts. Throws
+ * `NotUnderstood` if its isolation has content that this program does not know.
  */
 export function deviceIdentity(record: IdentityRecord): DeviceIdentity {
   const { id, tunnel_ip = '', addresses = [], labels = [], isolated } = record;

@@ -1,4 +1,7 @@
-/** Proves that who a peer was can be asked at any later time, and that what changed between two moments is told right. */
+/**
+ * Proves that the members of a peer can be read at any later time, and that the change between two moments is reported
+ * correctly.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Address } from '../address.ts';

@@ -1,4 +1,7 @@
-/** Owns who a peer is through time: each state is remembered by what changed after it, and written out only when somebody looks. */
+/**
+ * Owns the members of a peer over time: each state records the change after it, and is written out only when it is
+ * read.
+ */
 import type { Address } from '../address.ts';
 import { hasAddress, mergeRanges, type RangeSet } from '../range.ts';
 import type { Family, Members } from '../rule.ts';
@@ -18,7 +21,7 @@ interface State {
   written?: Members;
 }
 
-/** What stands behind the members that were given out from here. */
+/** The state behind each `Members` object that this file created. */
 const states = new WeakMap<Members, State>();
 const unions = new WeakMap<Members, readonly Members[]>();
 
@@ -46,7 +49,7 @@ function changedRanges(
 }
 
 function write(state: State): Members {
-  // Back from the last state: what the change after a state says of an address tells how it was before.
+  // Collects the address changes after this state. The first change of an address shows whether it was a member before.
   const before = new Map<string, { readonly family: Family; readonly value: bigint; readonly isIn: boolean }>();
   let last = state;
   for (; last.next !== undefined; last = last.next.state) {
@@ -121,7 +124,7 @@ export class MembersHistory {
       before.next = { state: this.#now, address, joined };
       return;
     }
-    // Whoever still holds an old state holds what changed up to here, and no more.
+    // Older states keep the changes up to this point and do not record later ones.
     this.#remembered = 0;
     before.written = write(before);
   }

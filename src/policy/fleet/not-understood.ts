@@ -1,4 +1,4 @@
-/** Owns the error of a program that reads a record with content of a newer version. */
+/** Owns the error for a record with content of a newer version. */
 
 /** A record that holds what this program does not know: a field, a kind of peer, a protocol of a newer server. */
 export class NotUnderstood extends Error {

@@ -1,4 +1,4 @@
-/** Owns the validation of labels: every problem of any JSON value, with its place and code (reference 2.12). */
+/** Owns the validation of labels: every problem of any JSON value, with its path and code (reference 2.12). */
 import { labelLimits, parseLabel } from '../label.ts';
 import { at, show, type Problems } from '../problem.ts';
 

@@ -1,4 +1,7 @@
-/** Proves that what is wrong with peers, selectors, labels and addresses is told with its place and code, and that nothing throws. */
+/**
+ * Proves that every problem in peers, selectors, labels and addresses is reported with its path and code, and that no
+ * input throws.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readGroup, type ReadGroupOptions } from '../group.ts';

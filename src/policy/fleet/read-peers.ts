@@ -1,4 +1,6 @@
-/** Owns the validation of peers and selectors: every problem of any JSON value, with its place and code (reference 2.13). */
+/**
+ * Owns the validation of peers and selectors: every problem of any JSON value, with its path and code (reference 2.13).
+ */
 import { parseAddress, printAddress } from '../address.ts';
 import { isUuid } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
@@ -10,7 +12,7 @@ import { peerKey } from './selector.ts';
 
 export interface ReadPeersOptions {
   readonly most: number;
-  /** Whether the organization has this device. Absent: nobody is asked. */
+  /** Whether the organization has this device. Absent: ids are not checked. */
   readonly knowsDevice?: ((id: string) => boolean) | undefined;
 }
 

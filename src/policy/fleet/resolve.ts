@@ -1,4 +1,4 @@
-/** Owns the step from rules that name devices to rules that name addresses, at one moment of the fleet. */
+/** Owns the resolution of rules that name devices into rules with addresses, at one moment of the fleet. */
 import type { EffectivePolicy } from '../effective.ts';
 import { isRefusal } from '../isolation/isolation.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
@@ -27,8 +27,8 @@ export function resolveGroup(group: PolicyGroup, fleet: Membership): PolicyGroup
 }
 
 /**
- * The same policy with the addresses of all peers as they are now. A rule whose peers are nobody admits nobody, and is
- * still a rule: outbound stays closed.
+ * The same policy with the current addresses of all peers. A rule whose peers have no address admits nothing, but it is
+ * still a rule, so outbound stays closed.
  */
 export function resolvePolicy(policy: EffectivePolicy, fleet: Membership): EffectivePolicy {
   const resolve = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>

@@ -1,4 +1,6 @@
-/** Owns the questions between rules and the fleet: by which peer a rule names an address, and which peers are no more. */
+/**
+ * Owns lookups between rules and the fleet: which peer of a rule matches an address, and which peers no longer exist.
+ */
 import type { EffectivePolicy } from '../effective.ts';
 import { isAboutTransport, ruleRanges } from '../match.ts';
 import type { Packet } from '../packet.ts';
@@ -9,7 +11,10 @@ import type { Fleet } from './fleet.ts';
 /** What is asked of the fleet here. */
 export type PeerLookup = Pick<Fleet, 'addressesOf' | 'get'>;
 
-/** The first peer of the rule that stands for the packet's far end; none where its ranges hold it anyway. */
+/**
+ * The first peer of the rule that matches the packet's far end. Undefined where the rule's own ranges contain the far
+ * end.
+ */
 export function peerThatNames(rule: StoredRule, packet: Packet, fleet: PeerLookup): Peer | undefined {
   if (rule.peers === undefined) return undefined;
   const family = packet.family === 4 ? 'v4' : 'v6';

@@ -1,4 +1,6 @@
-/** Owns selectors as text: `label:app`, `label:app+prod`, `all-devices`, as policy files, commands and queries write them. */
+/**
+ * Owns the text form of selectors, `label:app`, `label:app+prod`, `all-devices`, in policy files, commands and queries.
+ */
 import { parseLabel } from '../label.ts';
 import type { Selector } from '../rule.ts';
 

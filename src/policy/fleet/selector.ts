@@ -1,4 +1,4 @@
-/** Owns what a selector and a peer mean: which devices they name, and when two of them are the same. */
+/** Owns the meaning of selectors and peers: which devices they match, and when two of them are equal. */
 import type { Peer, Selector } from '../rule.ts';
 
 /** Whether a device with these labels is named: it carries all that the selector asks for. */

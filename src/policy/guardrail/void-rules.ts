@@ -1,4 +1,7 @@
-/** Owns what guardrails take away: whether one forbids a whole direction, and which rules of groups can admit nothing any more. */
+/**
+ * Owns the effect of guardrails on groups: whether one forbids a whole direction, and which rules can admit nothing any
+ * more.
+ */
 import type { Addresses, MatchSet, PortMap, PortNode, TransportPolicy } from '../canonical.ts';
 import { canonicalize } from '../canonicalize.ts';
 import { rulesOf } from '../decide.ts';
@@ -123,7 +126,10 @@ function setAt(node: PortNode, port: number, family: Family): RangeSet {
   return portedAt(node, family).filter(({ from, to }) => from <= port && port <= to);
 }
 
-/** The rules of groups that guardrails make void, in a policy whose peers were resolved. A rule about nobody is not among them. */
+/**
+ * The rules of groups that guardrails make void, in a policy with resolved peers. Rules that match no address are not
+ * included.
+ */
 export function voidRules(policy: EffectivePolicy, most: number = mostWork): VoidRules {
   const canonical = canonicalize({ ...policy, groups: [] });
   const rules: VoidRule[] = [];

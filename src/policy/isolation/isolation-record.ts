@@ -1,4 +1,7 @@
-/** Owns the reading of a device's `isolated` field that came from the server: all of it is understood, or none of it is used. */
+/**
+ * Owns the reading of a device's `isolated` field from the server: either all of it is understood, or none of it is
+ * used.
+ */
 import { NotUnderstood } from '../fleet/not-understood.ts';
 import { readPeers } from '../fleet/read-peers.ts';
 import type { UserId } from '../ids.ts';

@@ -1,4 +1,7 @@
-/** Owns isolation (reference 1.5): what a device refuses of isolated devices, and what is left of its own policy while it is isolated itself. */
+/**
+ * Owns isolation (reference 1.5): what a device refuses from isolated devices, and what remains of its own policy while
+ * it is isolated.
+ */
 import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { isNamed, peersKey } from '../fleet/selector.ts';
@@ -28,7 +31,10 @@ export const refusalGroupId = parseGroupId('ffffffff-ffff-8fff-bfff-000000000001
 /** The group that takes the place of all groups of an isolated device. */
 export const isolationGroupId = parseGroupId('ffffffff-ffff-8fff-bfff-000000000002');
 
-/** Stands for all isolated devices, so that the rules stay the same whoever they are. No device has this id: it is no random UUID. */
+/**
+ * Represents all isolated devices, so that the rules stay the same when the isolated devices change. No device has this
+ * id, because it is not a random UUID.
+ */
 const isolatedDevices: readonly Peer[] = [{ device_id: 'ffffffff-ffff-8fff-bfff-000000000000' }];
 
 /** Whether the rule refuses isolated devices. Its members come from `policyIsolation` and from no fleet. */
@@ -88,7 +94,9 @@ function refusalOf(refused: readonly RefusedDevice[]): PolicyGroup {
 type Own = NonNullable<PolicyIsolation['own']>;
 const replacements = new WeakMap<Own, PolicyGroup>();
 
-/** Admits what the isolation allows, in both directions, and nothing else: it closes outbound also where it allows nobody. */
+/**
+ * Admits what the isolation allows, in both directions, and nothing else. It closes outbound even if it allows nothing.
+ */
 function replacementFor(own: Own): PolicyGroup {
   let made = replacements.get(own);
   if (made === undefined) {

@@ -1,4 +1,4 @@
-/** Owns what isolation adds to the policy of one device, as data. */
+/** Owns the data that isolation adds to the policy of one device. */
 import type { Address } from '../address.ts';
 import type { Members } from '../rule.ts';
 import type { Isolation } from './isolation-record.ts';

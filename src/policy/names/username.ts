@@ -1,4 +1,4 @@
-/** Owns the one rule of what a user may be called, and of which names look so alike that only one user may have them. */
+/** Owns the rule for usernames, and which names look so alike that only one user may have them. */
 
 import { defaultLimits } from '../limits.ts';
 
@@ -36,7 +36,7 @@ export function readUsername(text: string): string | undefined {
   return isGood ? name : undefined;
 }
 
-/** Room for what tells a suggested name from that of another user. */
+/** Leaves room for the suffix that distinguishes a suggested name from that of another user. */
 const longestSuggestion = defaultLimits.nameLength - 5;
 
 /** What a provider suggests, cut, without characters that cannot be seen; undefined where nothing is left or it mixes look-alike scripts. */

@@ -1,4 +1,7 @@
-/** Owns which far addresses a policy admits for one protocol and port, as a set: the same answer as `decide` gives for each of them. */
+/**
+ * Owns the set of far addresses that a policy admits for one protocol and port. It agrees with `decide` for each
+ * address.
+ */
 import { hasForbid, isClosed, rulesOf } from '../decide.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import { isRefusal } from '../isolation/isolation.ts';

@@ -1,4 +1,4 @@
-/** Owns the reading of policy tests as a person sends them: every problem of any JSON value, with its place and code. */
+/** Owns the reading of policy tests as a user sends them: every problem of any JSON value, with its path and code. */
 import { readPeerOrAddress } from '../fleet/read-peers.ts';
 import { readText } from '../group.ts';
 import { field, isObject, type JsonObject } from '../json.ts';

@@ -1,4 +1,4 @@
-/** Owns the way from records to a snapshot: devices and groups as the API gives them. */
+/** Owns the step from API records of devices and groups to a snapshot. */
 import { deviceIdentity, type IdentityRecord } from '../fleet/identity.ts';
 import { readGroupRecord } from '../fleet/group-record.ts';
 import { parseDeviceId, parseGroupId } from '../ids.ts';

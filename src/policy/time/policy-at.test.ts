@@ -131,7 +131,7 @@ const withEnds = (all: EffectivePolicy, seed: number): EffectivePolicy => {
   };
 };
 
-/** What an expired rule means, said another way: the rule names a label that nobody carries. */
+/** The meaning of an expired rule expressed differently: the rule names a label that no device carries. */
 const withoutExpired = (all: EffectivePolicy, now: number): EffectivePolicy => {
   const nobody = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
     groups.map((each) => {

@@ -1,4 +1,7 @@
-/** Owns what time alone does to a policy: which of its rules, isolations and trials are over at a moment, and when the next one is. */
+/**
+ * Owns the effect of time on a policy: which rules, isolations and trials have ended at a moment, and when the next one
+ * ends.
+ */
 import type { EffectivePolicy } from '../effective.ts';
 import { isolationAt } from '../isolation/isolation.ts';
 import type { PolicyGroup, StoredRule } from '../rule.ts';
@@ -73,8 +76,9 @@ function groupAt(group: PolicyGroup, now: number): GroupSpan {
 }
 
 /**
- * The policy at a moment. A rule that has expired is marked and matches nothing; it is still a rule, so outbound stays
- * closed. An isolation that is over is left out. Whoever asks what a policy admits, canonicalizes it or compiles it passes it through here first.
+ * The policy at a moment. An expired rule is marked and matches nothing; it is still a rule, so outbound stays closed.
+ * An isolation that has ended is left out. Pass every policy through this function before you evaluate, canonicalize or
+ * compile it.
  *
  *     const { policy, changesAt } = policyAt(effective, Date.now());
  */

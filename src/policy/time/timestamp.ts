@@ -1,4 +1,4 @@
-/** Owns moments as text: RFC 3339, and the milliseconds since the epoch that they mean. */
+/** Owns timestamps as text (RFC 3339) and as milliseconds since the epoch. */
 
 const timestamp =
   /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;

@@ -1,4 +1,6 @@
-/** Owns the reading of the `trial` of a record that came from the server: all of it is understood, or none of it is used. */
+/**
+ * Owns the reading of a record's `trial` field from the server: either all of it is understood, or none of it is used.
+ */
 import { readSelectors } from '../fleet/read-peers.ts';
 import { parseGroupId, isUuid } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';

@@ -1,7 +1,4 @@
-/**
- * Owns the worker thread that computes digests of large policies: its requests and its answers. The server imports this
- * file only for its URL.
- */
+/** Owns the thread in which large policies are digested: what it is told, and what it answers. Imported by the server for its address only. */
 import { isMainThread, parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
@@ -16,7 +13,7 @@ export type ToThread =
 
 export type FromThread = { readonly digest: string | undefined } | { readonly failure: string };
 
-/** The worker data that marks this thread; the file does nothing in any other thread. */
+/** What tells this thread from any other in which the file is loaded. */
 export const threadName = 'ringfence-digests';
 
 /** Where this is; a thread begins here. */

@@ -1,7 +1,4 @@
-/**
- * Owns the part of a group that matters for enforcement: its selectors, the devices its rules name, and a hash that
- * changes with its policy.
- */
+/** Owns as much of a group as tells whom it applies to, whom it names, and whether a change of its record is a change of policy. */
 import { createHash } from 'node:crypto';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the phases of a policy over time: a phase ends when a rule expires, and each phase has its own digest. */
+/** Owns how time divides a policy: its phases, from one expiry of a rule to the next, each with a digest of its own. */
 
 /** What a policy is made of, and the moments at which time alone changes it. */
 export interface TimedPolicy {
@@ -8,7 +8,7 @@ export interface TimedPolicy {
 }
 
 export interface Phase {
-  /** Identifies this phase of this policy. */
+  /** Tells this phase of this policy from every other. */
   readonly key: string;
   /** A moment in it. */
   readonly at: number;

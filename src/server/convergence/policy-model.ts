@@ -1,4 +1,4 @@
-/** Owns the model of each device's effective policy and the revision of its last change, built by following one organization's log. */
+/** Owns what each device's effective policy is made of, and at which revision that last changed: the log of one organization, followed. */
 import type { Address } from '../../policy/address.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
 import { isNamed, matchesAny } from '../../policy/fleet/selector.ts';
@@ -52,7 +52,7 @@ export interface CohortPolicy extends TimedPolicy {
   readonly effect: Effect | undefined;
   /** What isolated devices mean for them. */
   readonly isolation?: PolicyIsolation | undefined;
-  /** Identifies this combination of groups in effect and devices that they name. */
+  /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
 }
 
@@ -80,12 +80,11 @@ const momentsOf = (effect: Effect = nothing, isolation: PolicyIsolation | undefi
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
- * While the model follows the log, policy changes are exact. For a device that was loaded from the current state, the
- * first policy change is the latest change that may have affected it. It may be too late but never too early, so that
- * no device counts as in force without proof.
+ * While the log is followed, a policy change is exact. Of a device that was loaded as it stands, the first policy change is the latest change that
+ * may have touched it: late rather than early, so that nobody counts as in force who may not be.
  *
- * The model applies an entry that affects many devices in time slices. `head` moves when the entry is complete, so that
- * answers about a revision up to the head stay correct in between. `version` moves before anything else.
+ * An entry that touches many devices is taken in by slices. `head` moves when it is done, so that whoever asks about a revision up to the head
+ * is told the truth in between; `version` moves before anything else does.
  */
 export class PolicyModel {
   readonly devices = new Map<DeviceId, ModelDevice>();
@@ -127,7 +126,7 @@ export class PolicyModel {
     return (this.#ids ??= [...this.devices.keys()].toSorted());
   }
 
-  /** Adds a current record, before the model follows the log. */
+  /** Takes in a record as it stands, before the log is followed. */
   async load(entry: Entry): Promise<void> {
     await this.#take(entry);
   }
@@ -279,7 +278,7 @@ export class PolicyModel {
     }
   }
 
-  /** The peers whose addresses change with this device. The result may contain peers for which another device has the same addresses. */
+  /** The peers that stand for other addresses when a device is no longer what it was; some that another device stands in for are among them. */
   #changedPeers(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly string[] {
     const keys = new Set<string>();
     for (const device of [before, after]) {

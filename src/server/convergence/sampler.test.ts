@@ -1,7 +1,4 @@
-/**
- * Proves what a process samples: it writes packet counts together, keeps them after a failed write, and records a
- * fleet's state once per time step.
- */
+/** Proves what a process samples: packets written together and never lost to a failed write, and the state of a fleet once in each step of time. */
 import { describe, expect, it } from 'vitest';
 import { parseOrganizationId, type OrganizationId } from '../../policy/ids.ts';
 import type { FleetSamples } from '../store/contract/fleet-samples.ts';

@@ -1,7 +1,4 @@
-/**
- * Owns the samples that this process takes: it gathers the packet counts that devices report, writes them together, and
- * records the state of each fleet once per time step.
- */
+/** Owns the samples that this process takes: packets that devices reported, gathered here and written together, and now and then how a fleet stands. */
 import type { PacketReport } from '../../api/enforcement/overview.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
@@ -59,7 +56,7 @@ export class Sampler {
   async #flush(): Promise<void> {
     const { samples, clock } = this.#o;
     const step = Math.floor(clock() / (sampleSeconds * 1_000));
-    // A new time step begins: forget the organizations that were sampled in the last one.
+    // In another step of time, whoever was heard of before is no news.
     if (step !== this.#step && !Number.isNaN(this.#step)) {
       for (const [org, isAsked] of this.#heard) if (isAsked) this.#heard.delete(org);
     }

@@ -1,7 +1,4 @@
-/**
- * Owns the account that PostgreSQL runs as. PostgreSQL refuses to run as root, so root starts it as an unprivileged
- * account. Also owns who may log in.
- */
+/** Owns the question as whom PostgreSQL runs: it refuses root, so root hands it to an unprivileged account, and who may log in to it. */
 import { execFile } from 'node:child_process';
 import { access, readFile, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
@@ -24,7 +21,7 @@ export interface Launch {
   readonly options: { readonly uid?: number; readonly gid?: number };
 }
 
-/** Accounts for a database. `nobody` is not one of them: other programs that run as `nobody` could read the data and stop PostgreSQL. */
+/** Accounts for a database. Not `nobody`: whatever else runs as nobody could read the data and stop PostgreSQL. */
 const preferred = ['ringfence', 'postgres'];
 const shared = 'nobody';
 const setpriv = '/usr/bin/setpriv';
@@ -40,8 +37,8 @@ async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
 }
 
 /**
- * Undefined when this process is not root: PostgreSQL then runs as the same user. An existing data directory keeps its
- * owner, with one exception: earlier versions could run as `nobody`, and such data moves to a database account.
+ * Undefined when this process is not root: PostgreSQL then simply runs as the same user. Data that exist already stay with their
+ * owner, unless that is `nobody`, as whom earlier versions could run it: they move to an account for databases.
  */
 export async function chooseAccount(
   clusterDirectory: string,
@@ -102,10 +99,9 @@ async function obstacle(dir: string, account: Account): Promise<string | undefin
 }
 
 /**
- * Returns the function that starts PostgreSQL's programs for a data directory. With `setpriv` (every Linux with
- * util-linux) the kernel ends a program started with `endsWithUs` when this process dies for any reason. When
- * directories of root are in the path, the account gets the one capability that lets it pass through them, and nothing
- * else.
+ * Gives the way to start PostgreSQL's programs for a data directory. With `setpriv` (every Linux with util-linux) the kernel
+ * ends a program started with `endsWithUs` when this process dies, whatever it dies of; and when root's directories lie in
+ * the way, the account gets the one capability that lets it pass through them, and nothing else.
  */
 export async function launcher(
   dir: string,

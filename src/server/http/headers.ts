@@ -1,4 +1,4 @@
-/** Owns the headers that every response has. */
+/** Owns the headers of every answer, whatever it is. */
 
 export type Headers = readonly (readonly [name: string, value: string])[];
 

@@ -1,4 +1,4 @@
-/** Owns the step from a header or a cookie to the caller. */
+/** Owns the way from a header or a cookie to who is asking. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { CallerLookups } from '../store/contract/caller-lookups.ts';
 import type { VisibleSubject, Subject } from '../store/contract/access.ts';
@@ -16,7 +16,7 @@ export type Principal =
       /** No token of ours: an identity provider vouches for this user. */
       readonly token_id?: undefined;
       readonly issuer: string;
-      /** Identifies the access token; it contains no part of it. */
+      /** Tells one access token from another; no part of it. */
       readonly session: string;
       readonly user_id: UserId;
       readonly username: string;
@@ -49,11 +49,11 @@ export interface Presented {
 export interface Caller {
   /** Undefined for no credential, an unknown, revoked or expired one. */
   readonly principal: Principal | Rejected | undefined;
-  /** The subject as the caller sees it, when the read of the credential included it. */
+  /** What it sees of the subject, where the read that found it told so. */
   readonly visible?: VisibleSubject;
 }
 
-/** Returns the caller that the credential belongs to at this moment. With a subject, one read usually fetches both. */
+/** Says who the credential stands for at this moment. Who is about to be asked for a subject names it: mostly one read tells both. */
 export type Authenticate = (presented: Presented, subject?: Subject) => Promise<Caller>;
 
 const nobody: Caller = { principal: undefined };

@@ -1,7 +1,4 @@
-/**
- * Owns which devices hold a stream of this process and when each was last heard. It records them with one small write
- * per interval, for any number of devices.
- */
+/** Owns which devices hold a stream of this process, when each was last heard, and the record of it: one small write an interval, whatever their number. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Presence, PresenceChange } from '../store/contract/presence.ts';
 import type { DevicePresence } from '../watch/hub.ts';
@@ -9,7 +6,7 @@ import type { SignSource } from '../watch/signs.ts';
 
 export interface DeviceStreamsOptions {
   readonly presence: Pick<Presence, 'record'>;
-  /** Identifies this process among all processes, past and present. */
+  /** Tells this process from all others that ever were. */
   readonly process: string;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;

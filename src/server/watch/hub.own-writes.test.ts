@@ -1,7 +1,4 @@
-/**
- * Proves what the hub does with a transaction of its own process that passes on its log entries: it sends them without
- * a read, or reads them.
- */
+/** Owns what the hub does with a transaction of its own process, which tells of what it logged: sent without a read, or read in its place. */
 import { describe, expect, test } from 'vitest';
 import { device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase } from './model.fixture.ts';

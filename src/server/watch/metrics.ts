@@ -1,4 +1,4 @@
-/** Owns the hub's Prometheus metrics. */
+/** Owns what the hub tells Prometheus. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Hub } from './hub.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the settings of streams that an operator may change, and their defaults. */
+/** Owns what an operator may set about streams, and the defaults. */
 import type { ServerConfig } from '../options/config.ts';
 
 export interface WatchSettings {

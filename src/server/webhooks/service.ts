@@ -1,7 +1,6 @@
 /**
- * Owns the webhook work of one process: it looks for conditions and delivers alerts. Every process of every server does
- * both. Processes claim rows in the database, so that one process at a time holds each delivery. After a crash, its
- * deliveries are due again when their leases end.
+ * Owns the work behind webhooks in one process: looking for what is to be told, and delivering it. Every process of every server does both; rows are
+ * claimed in the database, so that each delivery is in one hand at a time. What a process that dies had in hand is due again when its lease is over.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
@@ -42,7 +41,7 @@ export interface WebhookSettings {
   readonly timeoutMs: number;
   /** An attempt that takes longer gives its place to others. */
   readonly slowMs: number;
-  /** Longer than an attempt may take: no other process takes it meanwhile. */
+  /** Longer than an attempt may take: nobody else takes it up meanwhile. */
   readonly leaseMs: number;
   readonly firstRetryMs: number;
   readonly longestRetryMs: number;
@@ -74,7 +73,7 @@ const poolSettings = { places: 64, slowForMs: 600_000 };
 export const mostDeliveries = 2 * poolSettings.places;
 const mostOfOrganization = { fast: 4, slow: 1 };
 const page = 5_000;
-/** A process that looked at a webhook this recently has its organization's state in memory. */
+/** Whoever looked at a webhook so lately has its organization's state at hand. */
 const ownMs = 45_000;
 /** A process looks at its own webhooks this much sooner, so that not every process reads every organization. */
 const ownShare = 0.8;
@@ -111,7 +110,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     if (!stopped.signal.aborted) onWarning('cannot deliver webhooks; trying again', cause);
   };
 
-  /** A process that cannot reach the database may have missed signs of devices too. */
+  /** Whoever cannot ask the database has not heard of devices either. */
   async function ask<T>(question: () => Promise<T>): Promise<T> {
     try {
       return await question();
@@ -169,7 +168,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       options.outcomes.inc({ outcome: 'delivered' });
       return store.webhooks.delivered(id);
     }
-    // The service stops. The receiver is not at fault.
+    // Told to stop: that is no fault of the receiver.
     if (stopped.signal.aborted) return store.webhooks.failed(id, 'interrupted', 0);
     const tooOld = clock() - Date.parse(created_at) > settings.giveUpAfterMs;
     options.outcomes.inc({ outcome: tooOld ? 'given_up' : 'failed' });
@@ -217,7 +216,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     while (!stopped.signal.aborted) {
       const begun = (await fill('fast')) + (await fill('slow'));
       if (begun === 0) break;
-      // A finished batch frees places for the next ones. `rest` also looks for new deliveries while all batches are slow.
+      // The next ones of the quickest are due; and whatever falls due meanwhile waits for nobody.
       await Promise.race([...flying, rest()]);
     }
   }

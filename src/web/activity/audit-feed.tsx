@@ -1,4 +1,4 @@
-/** Owns the activity as an owner sees it: who did what, by day, newest first, kept; new entries come in as they happen. */
+/** Owns the activity feed for owners: the audit log by day, newest first; new entries appear as they happen. */
 import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
@@ -30,7 +30,7 @@ function useAudit(org: string) {
         signal,
       }),
     getNextPageParam: ({ next }) => next,
-    // Whoever reads far back is not moved about.
+    // A user who has scrolled back is not disturbed by new entries.
     refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : 3_000),
   });
 }

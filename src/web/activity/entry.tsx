@@ -1,4 +1,7 @@
-/** Owns one thing that somebody did: a sentence, with before and after, where it came from, and the way back behind it. */
+/**
+ * Owns one entry of the activity feed: a sentence, the state before and after, its origin, and how to restore the
+ * earlier state.
+ */
 import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';

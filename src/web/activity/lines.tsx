@@ -1,4 +1,4 @@
-/** Owns the lines of a difference on a page: what came, what went, what became something else. */
+/** Owns the lines of a difference on a page: added, removed, changed. */
 import type { ReactNode } from 'react';
 import type { Line } from '../../client/words/changes.ts';
 

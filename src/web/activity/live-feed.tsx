@@ -1,4 +1,4 @@
-/** Owns the activity as a member sees it: what changed since the page was opened, told by the change stream. */
+/** Owns the activity feed for members: what changed since the page was opened, as the change stream reports it. */
 import { useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Change } from '../../client/cache.ts';

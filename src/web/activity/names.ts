@@ -1,4 +1,7 @@
-/** Owns the names that sentences of the activity need: devices, groups, members, keys, the organization, and who has an address. */
+/**
+ * Owns the names for the sentences of the activity feed: devices, groups, members, keys, the organization, and the
+ * owner of an address.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Names } from '../../client/words/sentence.ts';

@@ -1,4 +1,4 @@
-/** Owns the confirmation before something that cannot be taken back. */
+/** Owns the confirmation before an action that cannot be undone. */
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { DialogFoot } from './dialog-foot.tsx';

@@ -1,4 +1,4 @@
-/** Owns the end of every dialog: what went wrong, the way out, and the action. */
+/** Owns the foot of every dialog: the error, the cancel button, and the action. */
 import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 

@@ -1,4 +1,4 @@
-/** Owns a list of facts: a name and what is known under it. */
+/** Owns a list of facts: names and values. */
 import type { ReactNode } from 'react';
 
 export type Fact = readonly [name: string, value: ReactNode];

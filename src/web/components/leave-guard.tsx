@@ -1,4 +1,4 @@
-/** Owns the question before unsaved work is left behind, inside the page and when the tab closes. */
+/** Owns the confirmation before unsaved work is lost, inside the page and when the tab closes. */
 import { Button, Modal } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 import type { ReactNode } from 'react';

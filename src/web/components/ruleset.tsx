@@ -1,4 +1,4 @@
-/** Owns the nftables text on a page. The compiler is loaded when somebody wants to see what it makes. */
+/** Owns the nftables text on a page. The compiler is loaded when a user opens it. */
 import { useEffect, useState, type ReactNode } from 'react';
 import type { DeviceReport } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';

@@ -1,4 +1,4 @@
-/** Owns a text to take away: shown in full, copied with one click; where the browser allows no copying, it is selected instead. */
+/** Owns a text to copy: shown in full, copied with one click, and selected where the browser allows no copying. */
 import { Button } from '@mantine/core';
 import { useRef, useState, type ReactNode } from 'react';
 import { CheckIcon, CopyIcon } from './icons.tsx';

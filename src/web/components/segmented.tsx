@@ -1,4 +1,4 @@
-/** Owns the choice of one among a few that stand side by side. The browser's own radio buttons, and nothing that measures the page. */
+/** Owns a choice among a few options side by side. It uses the browser's own radio buttons and measures nothing. */
 import { useId, type ReactNode } from 'react';
 
 interface Choice<V> {

@@ -1,4 +1,4 @@
-/** Owns what a person reads of whatever was thrown. */
+/** Owns the text that a user sees for any thrown value. */
 import { RingfenceError } from '../../client/error.ts';
 
 /** A sentence for a person, whatever was thrown. */

@@ -1,4 +1,4 @@
-/** Owns the small coloured words: one look in both schemes, readable in each. */
+/** Owns tags: small coloured words, readable in both colour schemes. */
 import type { ReactNode } from 'react';
 
 export type Tone = 'plain' | 'accent' | 'good' | 'warn' | 'bad';

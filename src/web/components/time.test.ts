@@ -1,4 +1,4 @@
-/** Proves how moments are told. */
+/** Proves how times are worded. */
 import { expect, test } from 'vitest';
 import { ago } from './time.tsx';
 

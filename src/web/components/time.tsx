@@ -1,4 +1,4 @@
-/** Owns moments in words: how long ago, with the exact time at hand. */
+/** Owns the wording of times: how long ago, with the exact time in a title. */
 import type { PointerEvent, ReactNode } from 'react';
 
 interface Unit {

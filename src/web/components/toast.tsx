@@ -1,4 +1,4 @@
-/** Owns the short messages at the edge of the page: done, failed, and the way back right after a change. */
+/** Owns toasts: short messages after success or failure, with an undo right after a change. */
 import { Button } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { sentence } from './sentence.ts';

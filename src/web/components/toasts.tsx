@@ -1,4 +1,4 @@
-/** Owns the place of the short messages. It comes after the page: nothing has happened yet that one could tell. */
+/** Owns the place of the toasts. It loads after the page, because there is no message before. */
 import { Notifications } from '@mantine/notifications';
 import type { ReactNode } from 'react';
 

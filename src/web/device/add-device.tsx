@@ -1,4 +1,4 @@
-/** Owns the way of a new device into the organization: an enrollment key, and the command to run with it. */
+/** Owns adding a device to the organization: an enrollment key, and the command to run with it. */
 import { Button, Modal, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Owns the answer to "is it in force?" on the page of a device: what its agent reported, beside what should be in force. */
+/** Owns the answer to "is it in force?" on a device's page: what its agent reported, beside the desired policy. */
 import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';

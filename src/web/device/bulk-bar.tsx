@@ -1,4 +1,4 @@
-/** Owns what can be done with the selected devices: a bar at the foot of the page that leads to one dialog for each action. */
+/** Owns the actions on selected devices: a bar at the foot of the page that opens one dialog for each action. */
 import { Button, CloseButton, Menu } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';

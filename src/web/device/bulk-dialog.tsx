@@ -1,4 +1,4 @@
-/** Owns one change to many devices as a person makes it: what to change, a word on whom it touches, progress, and what did not work. */
+/** Owns the dialog for one change to many devices: the choice, the affected devices, the progress, and the failures. */
 import { Button, Modal, Progress, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';

@@ -1,4 +1,4 @@
-/** Owns the filters above the list of devices: each is a part of the address, so that a view can be kept and sent to others. */
+/** Owns the filters above the list of devices. Each is part of the URL, so that a view can be saved and shared. */
 import { Button, CloseButton, Select, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import { mostUrgentFirst } from '../../api/enforcement/in-force.ts';
@@ -67,7 +67,7 @@ function Picker({
   onChange,
 }: {
   readonly of: string;
-  /** What stands there while nothing is chosen, and what the cross brings back. */
+  /** The text while nothing is chosen. The clear button brings it back. */
   readonly all: string;
   readonly data: readonly Choice[];
   readonly value: string | undefined;

@@ -1,4 +1,6 @@
-/** Owns the list of groups on one device: what applies, attach, detach, order; each step takes effect at once and can be undone. */
+/**
+ * Owns the groups of one device: which apply, attach, detach, order. Each step takes effect at once and can be undone.
+ */
 import { ActionIcon, Select } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';

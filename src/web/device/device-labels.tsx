@@ -1,4 +1,4 @@
-/** Owns the labels of one device: what it is; an owner changes them, and each change takes effect at once and can be undone. */
+/** Owns the labels of one device. An owner changes them; each change takes effect at once and can be undone. */
 import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { Tag } from '../components/tag.tsx';
@@ -15,7 +15,7 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
   const { client } = useSession();
   const { governs } = useRights();
   const { labels = [], organization_id: org, id } = device;
-  /** What stands in the field while it is no list of labels yet. */
+  /** The field's content while it is not yet a valid list of labels. */
   const [draft, setDraft] = useState<readonly string[]>();
   const stored = labels.join();
   useEffect(() => setDraft(undefined), [stored]);

@@ -1,4 +1,4 @@
-/** Owns how a device's state is shown in a word: whether its policy is in force, and beside it whether it is connected. */
+/** Owns how a device's state is shown: whether its policy is in force, and whether it is connected. */
 import type { ReactNode } from 'react';
 import type { DeviceStatus } from '../../api/device.ts';
 import { inForceTitles, inForceMeanings, type InForce } from '../../api/enforcement/in-force.ts';
@@ -24,7 +24,7 @@ export const stateTitle = (word: InForce): string =>
 const isSilentlyAway = (status: DeviceStatus | undefined): boolean =>
   status !== undefined && !status.online && status.in_force !== 'offline' && status.in_force !== 'never_seen';
 
-/** A native title instead of a tooltip: this stands in every row of a long list. */
+/** Uses a native title instead of a tooltip, because it appears in every row of a long list. */
 export function DeviceStateTag({
   status,
   isTold = true,

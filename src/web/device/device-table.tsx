@@ -1,4 +1,6 @@
-/** Owns the rows of the list of devices: those in sight are drawn and no others, each can be selected, each column sorts. */
+/**
+ * Owns the rows of the list of devices: only visible rows are rendered, each can be selected, and each column sorts.
+ */
 import { Link } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useEffect, useMemo, useRef, useState, type MouseEvent, type ReactNode } from 'react';
@@ -271,7 +273,7 @@ export function DeviceTable({
   readonly sort: (column: DeviceColumn) => void;
   /** Absent where nothing can be done with a selection. */
   readonly selection: Selection | undefined;
-  /** What stands there instead of no rows. */
+  /** Shown when there are no rows. */
   readonly empty: ReactNode;
 }): ReactNode {
   return (

@@ -1,4 +1,7 @@
-/** Owns the isolation of one device on its page: the banner while it lasts, the dialog that begins it, and the way to end it. */
+/**
+ * Owns the isolation of one device on its page: the banner while it lasts, the dialog that starts it, and the button
+ * that ends it.
+ */
 import { Button, Modal, Select, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';

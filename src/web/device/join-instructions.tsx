@@ -1,4 +1,6 @@
-/** Owns what to do on a device that shall join: the key, the lines to run with it, and the wait until it is there. */
+/**
+ * Owns the instructions for a device that joins: the key, the commands to run with it, and the wait until it appears.
+ */
 import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';

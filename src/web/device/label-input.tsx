@@ -1,4 +1,4 @@
-/** Owns the typing of labels: chips, with those in use as suggestions and how many devices carry each. */
+/** Owns the input for labels: chips, with suggestions and how many devices carry each. */
 import { TagsInput } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { countLabels, splitLabels } from '../model/labels.ts';

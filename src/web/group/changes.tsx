@@ -1,4 +1,4 @@
-/** Owns a difference for reading: what comes, what goes. */
+/** Owns the view of a difference: what is added and what is removed. */
 import type { ReactNode } from 'react';
 import type { RuleChanges } from '../../client/words/rule.ts';
 import type { Difference } from '../model/group-diff.ts';

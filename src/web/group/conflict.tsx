@@ -1,4 +1,7 @@
-/** Owns the conflict of two editors: what they changed, what I changed, and the choice. Rules have no order, so both fit together. */
+/**
+ * Owns the conflict of two editors: their changes, my changes, and the choice. Rules have no order, so both can be
+ * merged.
+ */
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';

@@ -45,7 +45,7 @@ function deviceNote(
   return names.nameOf(id) === id ? [hostname || 'no name', userOf(user_id), address].join(' · ') : address;
 }
 
-/** Suggestions with what each stands for now. */
+/** Suggestions, each with what it currently matches. */
 function useSuggestions(wanted: 'all' | 'labels' | 'none'): ReadonlyMap<string, string> {
   const { devices } = useSnapshot();
   const names = useDeviceNames();
@@ -96,7 +96,7 @@ export function FarEndInput({
       limit={shownSuggestions}
       searchValue={typed}
       onSearchChange={setTyped}
-      // While something is typed, and not over what stands below the field all the time.
+      // Open only while the user types, so that it does not cover the text below the field.
       dropdownOpened={focused && typed !== ''}
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}

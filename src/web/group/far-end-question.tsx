@@ -1,4 +1,7 @@
-/** Owns the question that comes with a service: from whom, or to whom. Any address is an answer that one gives, never one that one gets. */
+/**
+ * Owns the question that comes with a service: from where, or to where. Any address is allowed only as an explicit
+ * answer.
+ */
 import { Button, Modal } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Direction } from '../../policy/rule.ts';

@@ -174,7 +174,7 @@ function Matched({
   );
 }
 
-/** Whether the devices have what stands here in force: the parts that matter, the good news first. */
+/** Shows on how many devices the group is in force, and the other states that occur, the most urgent first. */
 function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
   const statuses = useStatuses();
   if (statuses.size === 0) return <p className="small dimmed">Loading their state…</p>;

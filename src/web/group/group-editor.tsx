@@ -1,4 +1,7 @@
-/** Owns the editing of a group from first keystroke to saved: the draft, its problems, the look ahead, and who saved first. */
+/**
+ * Owns the editing of a group until it is saved: the draft, its problems, the preview, and conflicts with other
+ * editors.
+ */
 import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';

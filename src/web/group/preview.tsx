@@ -1,4 +1,4 @@
-/** Owns the look ahead: what a save would change, on which devices, and the nftables text it becomes. */
+/** Owns the preview: what a save would change, on which devices, and the resulting nftables text. */
 import { Button, Modal, Tabs } from '@mantine/core';
 import { useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';

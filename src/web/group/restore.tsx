@@ -1,4 +1,7 @@
-/** Owns the way back to an older state of a group: what it would change, on which devices, what to look at twice, then the step itself. */
+/**
+ * Owns the restore of an older state of a group: what it would change, on which devices, warnings, and the restore
+ * itself.
+ */
 import { Button, Modal } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -67,7 +70,7 @@ export function Restore({
   close,
 }: {
   readonly org: string;
-  /** As it stands now; undefined where it is deleted. */
+  /** The current group; undefined where it is deleted. */
   readonly group: SecurityGroup | undefined;
   readonly target: Target | undefined;
   readonly devices: readonly Device[];

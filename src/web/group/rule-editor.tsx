@@ -1,4 +1,4 @@
-/** Owns the editing of one direction's rules, in place: add, from a known service or blank; change, copy, remove. */
+/** Owns the in-place editing of one direction's rules: add from a known service or blank, change, copy, remove. */
 import { ActionIcon, Button, Menu, NativeSelect, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';

@@ -1,4 +1,4 @@
-/** Owns rules for reading: a table for each direction, with what it means when there are none. */
+/** Owns the view of rules: a table for each direction, and what it means when there are none. */
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';

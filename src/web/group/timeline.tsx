@@ -1,4 +1,4 @@
-/** Owns the timeline of a group: every state with who made it, when, which rules came and went, and the way back to it. */
+/** Owns the timeline of a group: every state with its author, its time, its rule changes, and a restore. */
 import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Owns the activity of an organization as people look through it: kinds in plain words, days, and what a search looks at. */
+/** Owns the browsing of an organization's activity: kinds in plain words, days, and what a search covers. */
 import type { AuditEntry } from '../../api/audit.ts';
 import { wholeSentence, type Names } from '../../client/words/sentence.ts';
 
@@ -22,7 +22,10 @@ export const topicChoices: readonly { readonly value: 'all' | Topic; readonly la
   { value: 'access', label: 'Keys and sign-ins' },
 ];
 
-/** An agent that tells where its device is reached, and a request that changed nothing, are no change that people look for. */
+/**
+ * Whether an entry is hidden by default: requests that changed nothing, and agents that report the address of their
+ * device.
+ */
 export const isQuiet = ({ unchanged, credential, operation }: AuditEntry): boolean =>
   unchanged === true || (credential.kind === 'device_token' && operation === 'updateDevice');
 
@@ -51,7 +54,7 @@ export const searchText = (entry: AuditEntry, names: Names): string =>
     .join(' ')
     .toLowerCase();
 
-/** Whether every word stands somewhere in the text. */
+/** Whether the text contains every word. */
 export const hasWords = (text: string, words: string): boolean =>
   words.split(/\s+/).every((word) => text.includes(word));
 

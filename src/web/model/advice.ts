@@ -1,4 +1,4 @@
-/** Owns hints on a group's rules, in sentences: what opens to everybody, and what says nothing new. */
+/** Owns the hints on a group's rules in sentences: rules that are open to all addresses, and redundant rules. */
 import { ruleWords, type DeviceNaming } from '../../client/words/rule.ts';
 import { isOpenToAll, redundantRules } from '../../policy/advice/breadth.ts';
 import { isAnyPort } from '../../policy/match.ts';

@@ -1,4 +1,7 @@
-/** Owns a rule that is drafted on one page and edited on another, as it stands in the address: read strictly, and only ever a draft. */
+/**
+ * Owns a rule that is drafted on one page and edited on another, as the URL carries it: parsed strictly, and only ever
+ * a draft.
+ */
 import type { Device } from '../../api/device.ts';
 import { protocols, type Direction, type Family } from '../../policy/rule.ts';
 import { blankRule, type Draft, type DraftRule } from './draft.ts';

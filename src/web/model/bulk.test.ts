@@ -27,7 +27,7 @@ describe('what is written', () => {
   });
 });
 
-/** A server that keeps devices, and fails as it is told: each id has the failures that its next requests meet. */
+/** A server that keeps devices and fails on purpose: each id has the failures of its next requests. */
 function server(devices: readonly Device[], failures: Readonly<Record<string, readonly RingfenceError[]>> = {}) {
   const kept = new Map(devices.map((one) => [one.id as string, one]));
   const left = new Map(Object.entries(failures).map(([id, errors]) => [id, [...errors]]));

@@ -1,4 +1,4 @@
-/** Owns one change to many devices: what it means for each, and carrying it out so that a failure in the middle loses nothing. */
+/** Owns one change to many devices: its effect on each, and a run in which a failure in the middle loses nothing. */
 import type { Device } from '../../api/device.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { GroupId } from '../../policy/ids.ts';
@@ -84,7 +84,7 @@ const sideBySide = 4;
 const mostRetries = 6;
 const firstWait = 500;
 
-/** Tries every device, whatever becomes of the others, and tells the outcome of each. Never fails. */
+/** Tries every device, independent of the others, and reports the outcome of each. Never rejects. */
 export async function runBulk({ action, devices, writes, pause, onOutcome, signal }: BulkRun): Promise<void> {
   const one = async (device: Device): Promise<Outcome> => {
     for (let tries = 0; ; tries += 1) {

@@ -1,4 +1,4 @@
-/** Owns reachability between kinds of devices: devices by label or group, and how many of their pairs may connect. */
+/** Owns reachability between clusters: devices by label or group, and how many of their pairs may connect. */
 import type { Device } from '../../api/device.ts';
 import { decide } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -53,7 +53,7 @@ export function clustersOf(
     .toSorted((a, b) => Number(a.key === '') - Number(b.key === '') || b.members.length - a.members.length);
 }
 
-/** Pairs of different devices: those that may connect, those where nobody can say, and all. */
+/** Pairs of different devices: those that may connect, those whose answer is unknown, and all. */
 export interface PairCount {
   readonly yes: number;
   readonly unknown: number;

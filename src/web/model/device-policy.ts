@@ -1,4 +1,4 @@
-/** Owns what is in force: the groups that apply to a device, and the devices that a group applies to. */
+/** Owns which groups apply to a device, and which devices a group applies to. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupFromRecord } from '../../client/policy.ts';
@@ -15,7 +15,7 @@ import { deviceFor, stateFor, statesFor } from '../../policy/trial/trial.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { Content } from './draft.ts';
 
-/** Stands for the driver interface, which every device names for itself. */
+/** A placeholder for the driver interface, whose name each device chooses itself. */
 export const exampleInterface = 'wg0';
 
 /** A group on a device that has no other. */

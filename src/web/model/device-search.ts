@@ -1,4 +1,4 @@
-/** Owns what the list of devices shows and in which order: filters and sorting as the address bar says them. */
+/** Owns which devices the list shows and in which order: filters and sorting from the URL. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import { deviceName, type Snapshot } from '../state/live.ts';
@@ -60,7 +60,7 @@ export function parseDeviceSearch(search: Readonly<Record<string, unknown>>): De
 
 export type Statuses = ReadonlyMap<string, DeviceStatus>;
 
-/** Stands where an agent said nothing of its version. */
+/** Used where an agent reported no version. */
 const unknownVersion = 'unknown';
 export const versionOf = (status: DeviceStatus | undefined): string => status?.status?.agent_version ?? unknownVersion;
 

@@ -1,4 +1,7 @@
-/** Owns what the pages make of a device's status: its word, counts of words, and what keeps a verdict from being what packets meet. */
+/**
+ * Owns how pages interpret a device's status: its state, counts of states, and why packets may not meet the policy's
+ * verdict.
+ */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, shortcoming, type InForce } from '../../api/enforcement/in-force.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the draft of a group: what stands in the editor's fields, and the server's own judgement of it, field by field. */
+/** Owns the draft of a group: the content of the editor's fields, and the server's validation of it, field by field. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
@@ -107,7 +107,7 @@ const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: Devic
   ...(guardrail && { guardrail }),
 });
 
-/** What stands for devices here is judged as the server would; whether it allows that, it says itself. */
+/** Validates peers and selectors as the server would. The server itself decides whether it allows them. */
 const limits: Limits = { ...defaultLimits, ...namingLimits };
 
 export interface JudgedDraft {

@@ -1,4 +1,4 @@
-/** Owns how long a credential lasts: choices in words, and the moment they mean. */
+/** Owns the lifetime of a credential: choices in words, and the time that they mean. */
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -34,7 +34,7 @@ interface ExpiringCredential {
 const soon = 14 * day;
 const mostEnding = 6;
 
-/** Keys that still admit somebody and tokens, those that end within two weeks, the first to end first. What is over already needs nobody. */
+/** Usable keys and tokens that end within two weeks, the earliest first. What has already ended is left out. */
 export function endingSoon({
   keys,
   tokens,

@@ -52,7 +52,10 @@ export const chipsOf = ({ peers = [], ip_ranges = [] }: SecurityRule, names: Dev
   ...ip_ranges,
 ];
 
-/** Devices by what they are; undefined where the chip says no such thing. What is wrong with a label, the one validation tells. */
+/**
+ * Reads a chip that selects devices by label, or all devices; undefined for any other chip. The common validation
+ * checks the labels.
+ */
 export function readSelectorChip(chip: string): Selector | undefined {
   if (/^all[-_ ]devices$/i.test(chip)) return { all_devices: true };
   const labels = /^labels?:(.*)$/is.exec(chip)?.[1];

@@ -1,4 +1,7 @@
-/** Owns what differs between two states of a group, and how two people's changes become one. Rules have no order: sets. */
+/**
+ * Owns the difference between two states of a group, and the merge of two users' changes. Rules have no order: they are
+ * sets.
+ */
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { Selector, StoredRule } from '../../policy/rule.ts';
 import { ruleChanges, rulesWithout, type RuleChanges } from '../../client/words/rule.ts';
@@ -51,7 +54,7 @@ function mergeRules(
   return [...kept, ...rulesWithout(my.added, ruleChanges(base, theirs).added)];
 }
 
-/** Both people's changes on top of what both began with. Where both changed one text, mine stands. */
+/** Merges both users' changes into the common base. Where both changed the same text, mine wins. */
 export const merge = (base: Content, mine: Content, theirs: Content): Content => ({
   group_name: mine.group_name === base.group_name ? theirs.group_name : mine.group_name,
   group_description:

@@ -1,4 +1,4 @@
-/** Owns how a list of choices names a group, so that two groups of one name can be told apart. */
+/** Owns how a list of choices names a group, so that groups of the same name can be distinguished. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { shortId } from '../../client/words/short-id.ts';
 

@@ -1,4 +1,7 @@
-/** Owns the labels of a fleet: which are in use, on how many devices, how many of a device's fit a line, and what is wrong with one that is typed. */
+/**
+ * Owns the labels of a fleet: which are in use, on how many devices, how many fit a line, and the validation of a typed
+ * one.
+ */
 import type { Device } from '../../api/device.ts';
 import { parseLabel } from '../../policy/label.ts';
 
@@ -23,7 +26,7 @@ export function labelFault(labels: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Pixels of a letter, and of what stands around a label; about, because a label that does not fit ends in an ellipsis. */
+/** Approximate pixels of a letter, and of the space around a label. A label that does not fit ends in an ellipsis. */
 const [letter, around] = [7.6, 18];
 const leastShown = 2;
 

@@ -1,4 +1,7 @@
-/** Owns numbers as people read them: grouped by thousands, or as short as a glance takes in. Without the browser's formatters, which take longer to load than a page takes to draw. */
+/**
+ * Owns number formatting: grouped by thousands, or short. It avoids the browser's formatters, which take longer to load
+ * than a page takes to render.
+ */
 
 /** 12345 is 12,345. */
 export function grouped(count: number): string {

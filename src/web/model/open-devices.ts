@@ -1,4 +1,4 @@
-/** Owns the question which devices admit everything: any packet of a family, from anywhere, to every port. */
+/** Owns the check which devices admit everything: any packet of a family, from anywhere, to every port. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { StoredRule } from '../../policy/rule.ts';

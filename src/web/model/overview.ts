@@ -1,4 +1,4 @@
-/** Owns how the overview stays current at little cost: its newest hour, asked often, over the whole span, asked now and then. */
+/** Owns how the overview stays current at little cost: the newest hour is requested often, the whole span rarely. */
 import type { Overview } from '../../api/enforcement/overview.ts';
 
 /** The state of the newer answer, with the samples of the whole span. Steps of another length cannot be joined: then samples wait for the next whole answer. */

@@ -1,4 +1,4 @@
-/** Owns the search of the command palette: what matches a few letters, the best first. */
+/** Owns the search of the command palette: the matches for a few letters, the best first. */
 
 export interface Command {
   readonly id: string;
@@ -10,7 +10,7 @@ export interface Command {
 
 const kindOrder: { readonly [K in Command['kind']]: number } = { page: 0, action: 1, group: 2, device: 3 };
 
-/** Smaller is better; undefined where some word stands nowhere. */
+/** The rank of a command; smaller is better. Undefined where a word does not occur. */
 function rank({ name, keywords, kind }: Command, words: readonly string[]): number | undefined {
   const lower = name.toLowerCase();
   const text = `${lower} ${keywords.toLowerCase()}`;

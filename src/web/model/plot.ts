@@ -1,4 +1,4 @@
-/** Owns the drawing of values over time as paths: a window of time in equal steps, with gaps where nothing is known. */
+/** Owns the drawing of values over time as paths: a time window in equal steps, with gaps where a value is unknown. */
 
 /** One value a step, oldest first; undefined where nothing is known. */
 export type Series = readonly (number | undefined)[];
@@ -17,7 +17,7 @@ export function windowOf(hours: number, step: number, now: number): TimeWindow {
   return { from: to - Math.ceil((hours * 3_600_000) / step) * step, to, step };
 }
 
-/** The values of samples in their steps. `missing` stands where there is no sample. */
+/** The values of the samples by time step. A step without a sample is `missing`. */
 export function seriesOf<S extends { readonly at: string }>(
   { from, to, step }: TimeWindow,
   samples: readonly S[],
@@ -42,7 +42,7 @@ export interface Frame {
 
 const short = (value: number): string => String(Math.round(value * 100) / 100);
 
-/** Where each known value stands, in unbroken runs. */
+/** The coordinates of the known values, in unbroken runs. */
 function runsOf(
   series: Series,
   { width, height, low, high }: Frame,
@@ -78,7 +78,7 @@ export const areaPath = (series: Series, frame: Frame): string =>
     .map((run) => `M${run[0]?.[0]} ${frame.height}L${joined(run)}L${run.at(-1)?.[0]} ${frame.height}Z`)
     .join('');
 
-/** Runs of steps with nothing between are joined: a fleet that nobody asked for a moment did not change meanwhile. */
+/** Joins runs across short gaps: the state of a fleet does not change because it was not sampled for a moment. */
 export function bridged(series: Series, most: number): Series {
   const filled = [...series];
   let last = -1;

@@ -1,4 +1,4 @@
-/** Owns the question who may reach whom: both ends must agree, the sender's outbound and the receiver's inbound. */
+/** Owns reachability between devices: both ends must agree, the sender's outbound and the receiver's inbound. */
 import type { Device } from '../../api/device.ts';
 import { parseRange } from '../../policy/address.ts';
 import { decide, type Decision } from '../../policy/decide.ts';

@@ -1,4 +1,4 @@
-/** Owns rules in short: what a group admits, in one line, with the same far end said once. */
+/** Owns the summary of rules: what a group admits, in one line, with each far end named once. */
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
 import { isIcmp, portsText } from './rule-text.ts';

@@ -1,4 +1,4 @@
-/** Owns rules in words: protocols and services as people name them. */
+/** Owns the wording of rules: protocols and services by their common names. */
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';

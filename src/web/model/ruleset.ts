@@ -1,4 +1,4 @@
-/** Owns the text that an agent loads for a policy: what is shown is what the compiler makes. */
+/** Owns the nftables text of a policy for display: it is the compiler's own output. */
 import type { DeviceReport } from '../../api/device.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import { compile } from '../../nft/compile/compile.ts';

@@ -1,4 +1,7 @@
-/** Owns what asks for a person: devices that are not in force with the reason, the worst first, and devices that admit everything. */
+/**
+ * Owns what needs attention: devices that are not in force with the reason, the worst first, and devices that admit
+ * everything.
+ */
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import { inForceAdvice, inForceMeanings } from '../../api/enforcement/in-force.ts';

@@ -1,4 +1,7 @@
-/** Owns what ends soon: enrollment keys of the organization and one's own tokens, while there is time to make others. */
+/**
+ * Owns what ends soon: the organization's enrollment keys and the user's own tokens, while there is time to replace
+ * them.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -19,7 +22,7 @@ export function EndingSoon({ org }: { readonly org: string }): ReactNode {
   });
   const tokens = useQuery({
     queryKey: ['tokens', 'user'],
-    // Whoever owns devices has a token of each: thousands, of which none ends.
+    // An owner of devices has a token for each: thousands, none of which expires.
     queryFn: ({ signal }) => client.tokens.list({ kind: 'user', signal }),
     refetchInterval: everyMs,
   });

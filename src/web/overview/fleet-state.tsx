@@ -1,4 +1,7 @@
-/** Owns the first card of the overview: on how many devices the policy is in force, now and over time, and how many are not, each a link. */
+/**
+ * Owns the first card of the overview: on how many devices the policy is in force, now and over time, and links to the
+ * others.
+ */
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';

@@ -1,4 +1,4 @@
-/** Owns the page of what happened: everything that people did, for owners; what changes while one looks, for members. */
+/** Owns the activity page: the audit log for owners, and live changes for members. */
 import type { ReactNode } from 'react';
 import { AuditFeed } from '../activity/audit-feed.tsx';
 import { LiveFeed } from '../activity/live-feed.tsx';

@@ -1,4 +1,4 @@
-/** Owns the page of one device: what applies to it, the rules that follow, and what is known of it. */
+/** Owns the page of one device: which groups apply to it, the resulting rules, and what is known of it. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
@@ -59,7 +59,7 @@ function About({ device }: { readonly device: Device }): ReactNode {
   );
 }
 
-/** The very text that the agent loads, for whoever trusts nothing else. */
+/** The exact ruleset that the agent loads, for users who want to verify it. */
 function Loaded({ policy, device }: { readonly policy: EffectivePolicy; readonly device: Device }): ReactNode {
   const [open, setOpen] = useState(false);
   const report = useStatuses().get(device.id)?.status;

@@ -1,4 +1,7 @@
-/** Owns the list of devices: found by text, state, label, group, user and version, sorted by any column, and changed many at a time. */
+/**
+ * Owns the list of devices: searched by text, state, label, group, user and version, sorted by any column, with bulk
+ * actions.
+ */
 import { Button } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Owns the page of one group: its rules, to read or to edit, the devices it applies to, and how it ends. */
+/** Owns the page of one group: its rules, to read or to edit, the devices that it applies to, and its deletion. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';

@@ -1,4 +1,6 @@
-/** Owns the list of groups: the default one, one's own, the organization's, and those of others that are in use; a line each. */
+/**
+ * Owns the list of groups: the default group, the user's own, the organization's, and those of others that are in use.
+ */
 import { Button, CloseButton, TextInput } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Owns the enrollment keys of an organization: what each admits, for how long, and its end. */
+/** Owns the enrollment keys of an organization: what each admits, for how long, and its revocation. */
 import { Button } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';

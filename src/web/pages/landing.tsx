@@ -1,4 +1,6 @@
-/** Owns the first page after signing in: on to the organization last seen, or to the making of the first one. */
+/**
+ * Owns the first page after signing in: it leads to the organization last seen, or to the creation of the first one.
+ */
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Navigate } from '@tanstack/react-router';
@@ -15,7 +17,7 @@ import { useMayWrite, useSession } from '../state/session.ts';
 /** With more, the first of them has to do. */
 const comparedOrganizations = 20;
 
-/** The organization with most devices, once that is known: whoever comes for the first time begins there. */
+/** The organization with the most devices, once that is known: a new visitor starts there. */
 function useFullest(organizations: readonly Organization[] = []): string | undefined {
   const { client } = useSession();
   const compared = organizations.slice(0, comparedOrganizations);

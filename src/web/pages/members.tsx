@@ -1,4 +1,4 @@
-/** Owns the organization's own page: its name, who is in it, and how it ends. */
+/** Owns the organization's own page: its name, its members, and its deletion. */
 import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';

@@ -1,4 +1,4 @@
-/** Owns the making of a group: whose it is, its rules, and from what it was copied. */
+/** Owns the creation of a group: its owner, its rules, and the group that it is copied from. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
@@ -36,7 +36,8 @@ export function NewGroupPage(): ReactNode {
     if (source === undefined) return draftOf(emptyContent, names);
     return draftOf({ ...contentOf(source), group_name: `${source.group_name} copy` }, names);
   });
-  // Whoever may make one for all mostly wants that, as the command line has it; a copy of one's own stays one's own.
+  // A user who may create groups for the organization usually wants that, as on the command line. A copy of a user's
+  // own group stays the user's own.
   const isMine = from !== undefined && groupById.get(from)?.user_id === me.id;
   const [chosen, setOwner] = useState<'me' | 'organization'>();
   const owner = chosen ?? (governs && !isMine ? 'organization' : 'me');

@@ -1,4 +1,7 @@
-/** Owns the first page of an organization: whether the fleet is in force, what needs a person, what was refused, and what happened. */
+/**
+ * Owns the first page of an organization: whether the fleet is in force, what needs attention, what was refused, and
+ * what happened.
+ */
 import { Link, useParams } from '@tanstack/react-router';
 import { memo, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
@@ -55,7 +58,7 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
 function Fleet({ org }: { readonly org: string }): ReactNode {
   const [hours, setHours] = useState(24);
   const { answer, error, retry } = useOverview(hours);
-  // Drawn in slices: an answer that comes holds nobody's click up.
+  // Rendered in slices, so that a new answer does not delay a click.
   const shown = useDeferredValue(answer);
   if (shown !== undefined) return <Cards {...shown} org={org} hours={hours} setHours={setHours} />;
   return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={retry} />;

@@ -1,4 +1,7 @@
-/** Owns the reachability page: who may reach whom on what, from the same decision that the agents' rules are tested against. */
+/**
+ * Owns the reachability page: which devices may connect on which port, by the same decision that the agents' rules are
+ * tested against.
+ */
 import { TextInput } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';

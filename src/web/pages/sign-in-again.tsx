@@ -1,4 +1,4 @@
-/** Owns the sign-in over pages whose credential has ended. */
+/** Owns the sign-in dialog over pages whose credential has expired. */
 import { Button, Modal } from '@mantine/core';
 import { useEffect, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';

@@ -1,4 +1,4 @@
-/** Owns the sign-in: at the identity provider where there is one, or by a token, with a word on where to find it. */
+/** Owns the sign-in: at the identity provider where there is one, or by a token, with a hint where to find it. */
 import { Button, PasswordInput } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
@@ -15,7 +15,7 @@ export function TokenForm({
   children,
 }: {
   readonly enter: SignInWithToken;
-  /** Nothing stands before it: it takes the focus, and its button is the main one. */
+  /** It is the first form on the page: it takes the focus, and its button is the primary one. */
   readonly first: boolean;
   readonly children?: ReactNode;
 }): ReactNode {
@@ -89,7 +89,7 @@ export function ProviderButton({
 
 const motto = 'Security groups for your devices: who may reach what, written down and kept.';
 
-/** While nobody knows yet who it is: as `index.html` has it before any script runs. */
+/** Shown until the user is known. It equals the content of `index.html` before any script runs. */
 export function Splash(): ReactNode {
   return (
     <main className="splash">
@@ -143,7 +143,7 @@ export function SignIn({
   );
 }
 
-/** Where the other tab ends up: tells the first one, and is done. */
+/** The final page of the second tab: it notifies the first tab. */
 export function SignedIn(): ReactNode {
   useEffect(() => {
     const news = signInNews();

@@ -1,4 +1,4 @@
-/** Owns one's own tokens: what each is for, how far it reaches and when it was last used; made, given another secret, and ended. */
+/** Owns the user's own tokens: the purpose, scope and last use of each; creation, rotation and revocation. */
 import { Button, Modal, Select, TextInput } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
@@ -24,7 +24,7 @@ const lasting = [
   ...lengthChoices('week', 'month', 'quarter', 'year'),
   { value: 'never', label: 'Until it is revoked' },
 ];
-/** More are nobody's reading. */
+/** The most devices that are listed. */
 const shownDevices = 50;
 const isRotatable = ({ kind }: Token): boolean => kind === 'user';
 

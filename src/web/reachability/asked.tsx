@@ -1,4 +1,4 @@
-/** Owns the question on the reachability page: which service or port, and between whom. */
+/** Owns the query of the reachability page: which service or port, and between which devices. */
 import { NumberInput, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { services } from '../../policy/services.ts';
@@ -15,7 +15,7 @@ const known = services
   }));
 const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
 
-/** What stands in the address; SSH where it is no question. */
+/** Reads the probe from the URL; SSH where the text is not a probe. */
 export function readProbe(text: string | undefined): Probe {
   const [, kind, port] = /^(tcp|udp|ping) (\d{1,5})$/.exec(text ?? '') ?? [];
   const number = Number(port);

@@ -1,4 +1,4 @@
-/** Owns the two boards: kinds of devices for a large fleet, and the devices of a cell or of a small one. */
+/** Owns the two boards: clusters of devices for a large fleet, and the devices of one cell or of a small fleet. */
 import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';

@@ -1,4 +1,7 @@
-/** Owns the matrix of a large fleet: kinds of devices instead of devices, with how many of their pairs may connect; a cell opens to devices. */
+/**
+ * Owns the matrix of a large fleet: clusters instead of devices, with how many of their pairs may connect; a cell opens
+ * to devices.
+ */
 import type { ReactNode } from 'react';
 import type { Cluster, PairCount } from '../model/clusters.ts';
 import { grouped } from '../model/number.ts';

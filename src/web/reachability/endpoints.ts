@@ -1,4 +1,4 @@
-/** Owns the devices as ends of connections, with their policies: one policy object for all devices that have the same. */
+/** Owns the devices as ends of connections, with their policies. Devices with the same policy share one object. */
 import { useMemo } from 'react';
 import type { Device } from '../../api/device.ts';
 import { ago } from '../components/time.tsx';

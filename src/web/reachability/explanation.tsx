@@ -1,4 +1,4 @@
-/** Owns the answer to "why": what each end says about a connection, and which rule of which group says it. */
+/** Owns the answer to "why": how each end decides about a connection, and which rule of which group decides. */
 import { Button, Menu } from '@mantine/core';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Owns the matrix: a row for who connects, a column for whom; walked by arrow keys like a board. */
+/** Owns the matrix: rows connect to columns; the arrow keys move through it. */
 import { useRef, type KeyboardEvent, type ReactNode } from 'react';
 import type { Endpoint, Reach } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';

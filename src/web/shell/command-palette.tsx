@@ -1,4 +1,4 @@
-/** Owns the command palette: every page, action, group and device under a few letters, by keyboard. */
+/** Owns the command palette: search for every page, action, group and device by keyboard. */
 import { Modal, TextInput, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';

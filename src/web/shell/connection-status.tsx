@@ -1,4 +1,4 @@
-/** Owns how the page says that it is live, and above all when it is not. */
+/** Owns the indicator that the page is live, and above all that it is not. */
 import { Button } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { ConnectionState } from '../../client/state.ts';

@@ -98,7 +98,7 @@ function Content(): ReactNode {
   useEffect(() => {
     if (out) expired();
   }, [out, expired]);
-  // What stands there stays, so that nothing unsaved is lost while the person signs in again.
+  // The page stays, so that no unsaved input is lost while the user signs in again.
   if (out && synced) return <Outlet />;
   if (failure?.code === 'not_found' || failure?.code === 'forbidden' || failure?.code === 'malformed_path') {
     return (

@@ -1,4 +1,7 @@
-/** Owns the question before a write that leaves devices with the default group: which devices, and what applies to them then. */
+/**
+ * Owns the confirmation before a write that leaves devices with the default group: which devices, and what then applies
+ * to them.
+ */
 import { Button, Modal } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { DialogFoot } from '../components/dialog-foot.tsx';

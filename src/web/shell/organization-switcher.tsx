@@ -1,4 +1,4 @@
-/** Owns the choice among organizations, and the making of another. */
+/** Owns the choice among organizations, and the creation of another. */
 import { Button, Menu, Modal, Textarea, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';

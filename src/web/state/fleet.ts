@@ -1,4 +1,4 @@
-/** Owns what pages ask of the fleet as a whole: names of devices, who has an address, which labels there are. */
+/** Owns lookups over the whole fleet for pages: names of devices, the owner of an address, the labels in use. */
 import { useMemo } from 'react';
 import type { Device } from '../../api/device.ts';
 import { printAddress } from '../../policy/address.ts';

@@ -1,4 +1,4 @@
-/** Owns the live snapshot of one organization: its devices and groups as the change stream tells them, for React to read. */
+/** Owns the live snapshot of one organization: its devices and groups from the change stream, for React to read. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchKind } from '../../api/kinds.ts';
@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly defaultGroup: SecurityGroup | undefined;
   /** Whether everything has been seen once. */
   readonly synced: boolean;
-  /** Records seen so far, for whoever waits. */
+  /** Records loaded so far, for the loading indicator. */
   readonly loaded: number;
   readonly connection: ConnectionState;
   /** Newest first. */
@@ -69,7 +69,7 @@ export class LiveOrganization {
   );
   #stop: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether the first listing stands in order; from then on changes are taken in one by one. */
+  /** Whether the first listing is sorted. From then on changes are inserted one by one. */
   #ordered = false;
   #events: FeedEntry[] = [];
   #count = 0;

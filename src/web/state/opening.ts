@@ -1,4 +1,4 @@
-/** Owns writes that may take the last group from devices: the one question that is open about it, and the write after the answer. */
+/** Owns writes that may take the last group from devices: the pending confirmation, and the write after the answer. */
 import { RingfenceError } from '../../client/error.ts';
 
 export interface OpeningQuestion {

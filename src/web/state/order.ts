@@ -82,7 +82,7 @@ export class Ordered<R extends { readonly id: string }> {
     this.#placed.splice(this.#find(placed), 0, placed);
   }
 
-  /** Where it stands, or would stand. */
+  /** Its index, or the index where it would be inserted. */
   #find(sought: { readonly key: string; readonly id: string }): number {
     let low = 0;
     let high = this.#placed.length;

@@ -1,4 +1,4 @@
-/** Owns what a page knows of the organization it shows: the live snapshot, the record, the members, and what one may do. */
+/** Owns what a page knows of its organization: the live snapshot, the record, the members, and the user's rights. */
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { createContext, use, useSyncExternalStore } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';

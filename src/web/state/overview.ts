@@ -1,4 +1,6 @@
-/** Owns the overview of the organization as the page shows it: asked again when something changed, and now and then for what makes no event. */
+/**
+ * Owns the overview data of the organization: requested again after changes, and at intervals for what makes no event.
+ */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
@@ -56,7 +58,7 @@ export function useOverview(hours: number): AskedOverview {
       return answer;
     },
     refetchInterval: wholeEveryMs,
-    // While another span of time is asked for, the one before stands there.
+    // While another time span loads, the previous one stays visible.
     placeholderData: (before) => before,
   });
   const newest = useQuery({

@@ -1,4 +1,4 @@
-/** Owns the addresses of the pages; each page is loaded when it is first opened. */
+/** Owns the URLs of the pages; each page is loaded when it is first opened. */
 import {
   createRootRoute,
   createRoute,
@@ -20,7 +20,7 @@ const start = createRoute({
   getParentRoute: () => organization,
   path: '/',
   beforeLoad: ({ params }) => {
-    // oxlint-disable-next-line typescript/only-throw-error -- how the router is told
+    // oxlint-disable-next-line typescript/only-throw-error -- the router expects a thrown redirect
     throw redirect({ to: '/o/$org/overview', params });
   },
 });
@@ -84,7 +84,7 @@ const formerActivity = (['/events', '/audit'] as const).map((path) =>
     getParentRoute: inside,
     path,
     beforeLoad: ({ params }) => {
-      // oxlint-disable-next-line typescript/only-throw-error -- how the router is told
+      // oxlint-disable-next-line typescript/only-throw-error -- the router expects a thrown redirect
       throw redirect({ to: '/o/$org/activity', params });
     },
   }),

@@ -1,4 +1,7 @@
-/** Owns who is signed in: by a token in this tab's storage or by the server's own session, the client that carries it, and its end. */
+/**
+ * Owns the signed-in user: by a token in this tab's storage or by the server's session, the client that carries it, and
+ * its end.
+ */
 import { createContext, use } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { csrfHeader, signInAddresses } from '../../api/sign-in-paths.ts';
@@ -13,7 +16,7 @@ export interface Session {
   readonly me: WhoAmI;
   /** Rises when the person has signed in again after the credential ended. */
   readonly round: number;
-  /** Signs out; `why` is told on the sign-in page. */
+  /** Signs out. The sign-in page shows `why`. */
   readonly end: (why?: string) => void;
   /** The credential is no longer accepted: asks for another, and keeps the pages as they are. */
   readonly expired: () => void;
@@ -56,10 +59,10 @@ export const endSession = async (): Promise<string | undefined> =>
 
 /** Where a second tab comes back to when a person had to sign in again. */
 export const signedInPath = '/ui/signed-in';
-/** Tells the other tabs of this browser that somebody has signed in. */
+/** The channel that notifies the other tabs of this browser of a sign-in. */
 export const signInNews = (): BroadcastChannel => new BroadcastChannel('ringfence-signed-in');
 
-/** Whom the browser's session stands for; undefined where there is none. */
+/** The user of the browser's session; undefined where there is none. */
 export const sessionUser = (): Promise<WhoAmI | undefined> =>
   clientFor(undefined)
     .whoAmI()

@@ -1,4 +1,4 @@
-/** Owns a write that a person starts on a page: whether it is under way, and what went wrong. */
+/** Owns a write that a user starts on a page: whether it is running, and its error. */
 import { useMutation } from '@tanstack/react-query';
 import { sentence } from '../components/sentence.ts';
 import { failed } from '../components/toast.tsx';

@@ -50,7 +50,7 @@ export const theme = createTheme({
     // Locking the page behind a dialog would need an inline style.
     Modal: { defaultProps: { lockScroll: false, radius: 'lg', centered: true, closeButtonProps } },
     Drawer: { defaultProps: { lockScroll: false, closeButtonProps } },
-    // Lists that nobody has opened are not drawn: five filters would take longer to come up than the devices below them.
+    // Closed lists are not rendered: five filters would take longer to appear than the devices below them.
     Combobox: { defaultProps: { keepMounted: false } },
     ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray' } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300 } },

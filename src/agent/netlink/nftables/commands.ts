@@ -1,4 +1,7 @@
-/** Owns the commands of a batch as the messages that the kernel takes: everything an update asks for, but not the removal of chains and objects. */
+/**
+ * Owns the encoding of a batch's commands as netlink messages: everything an update needs except the removal of chains
+ * and objects.
+ */
 import { hookPriority, type Command, type Hook } from '../../../nft/ast.ts';
 import type { EndedCommand } from '../../../nft/ended-flows.ts';
 import { flag } from '../message.ts';

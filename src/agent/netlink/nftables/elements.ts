@@ -1,4 +1,7 @@
-/** Owns changes of the elements of sets and maps over netlink: lists of elements that join or leave, in as many messages as they need. */
+/**
+ * Owns changes of set and map elements over netlink: it splits added and removed elements into as many messages as
+ * needed.
+ */
 import type { Command } from '../../../nft/ast.ts';
 import { flag } from '../message.ts';
 import type { FilterBatch } from './transaction.ts';

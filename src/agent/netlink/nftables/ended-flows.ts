@@ -1,4 +1,4 @@
-/** Owns elements of the table for ended connections as the kernel takes them over netlink. */
+/** Owns the encoding of the elements of the table for ended connections as netlink messages. */
 import { endedTable, isTuple, noteOf, type EndedCommand, type EndedElement } from '../../../nft/ended-flows.ts';
 import { parseAddress } from '../../../policy/address.ts';
 import { addressBytes, attribute, concat, nested } from '../message.ts';

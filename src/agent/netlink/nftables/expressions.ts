@@ -1,4 +1,4 @@
-/** Owns the kernel's expressions over netlink: what a rule looks at, how it compares, and what it does then. */
+/** Owns the kernel's rule expressions over netlink: what a rule loads, how it compares, and what it does on a match. */
 import { protocolNumber, type AddressSide, type Verdict } from '../../../nft/ast.ts';
 import { familyBits, maskOf } from '../../../nft/blocks.ts';
 import type { Family } from '../../../policy/rule.ts';
@@ -21,7 +21,7 @@ const comparison = { eq: 0, neq: 1, lte: 3, gt: 4, gte: 5 } as const;
 type Comparison = keyof typeof comparison;
 
 export const noBits = new Uint8Array(16);
-/** Numbers of parts that come again and again, each with room for what else tells them apart. */
+/** Numbers of parts that repeat often, each with room for further distinguishing bits. */
 const part = {
   family: 0x1_0000,
   protocol: 0x2_0000,

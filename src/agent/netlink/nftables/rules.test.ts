@@ -15,7 +15,7 @@ const frameOf = (commands: readonly Command[]): string => {
   if (batch === undefined) throw new Error('a rule has no form');
   return Buffer.from(concat(batch.seal(12, 1))).toString('hex');
 };
-/** The same rules, which nobody has written before. */
+/** The same rules as new objects, so that no cached form of them exists. */
 const anew = (commands: readonly Command[]): readonly Command[] => structuredClone(commands);
 
 const rules = tableNames.flatMap((table) =>

@@ -42,7 +42,8 @@ const icmpOf = { 4: protocolNumber.icmp, 6: protocolNumber.icmpv6 } as const;
 /** A field that is not looked at would be a condition left out: what is not named before does not compile. */
 const nothingElse = (_rest: Readonly<Record<string, never>>): void => {};
 
-// Where a condition before has told the protocol or the family, `nft` does not ask for it again. The compiler makes no such rules.
+// Where an earlier condition has already fixed the protocol or the family, `nft` does not check it again. The compiler
+// makes no such rules.
 const knowsProtocol = (before: readonly Match[]): boolean =>
   before.some(
     ({ kind }) => kind === 'protocol' || kind === 'ports' || kind === 'icmpTypes' || kind === 'icmpTypeRange',
@@ -144,7 +145,8 @@ const encoders: {
   hopLimit(out, match, before) {
     const { kind: _, value: limit, ...rest } = match;
     nothingElse(rest);
-    // Only a packet of IPv6 has one there: where nothing has told so yet, that would have to be asked first.
+    // Only an IPv6 packet has a hop limit at this offset. Where no earlier condition fixes the family, it would have to
+    // be checked first.
     if (!before.some((each) => each.kind === 'icmpTypeRange' && each.family === 6)) return false;
     out.payload('network', 7, 1);
     out.compareByte('eq', limit);

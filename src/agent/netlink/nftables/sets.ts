@@ -40,7 +40,7 @@ const intervalEnd = 1;
 /** What `nft` notes about an interval that reaches to the last of all values: it has no end. */
 const openInterval = Uint8Array.of(1, 4, 1, 0, 0, 0);
 
-/** What an element is looked up by, in the numbers of `nft`; `field` is where it stands, as `nft` notes it about a set. */
+/** The key of an element in the numbers of `nft`. `field` is the packet field that `nft` records for the set. */
 interface Key {
   readonly type: number;
   readonly length: number;

@@ -1,4 +1,4 @@
-/** Owns transactions of the packet filter (nf_tables) over netlink: how a request begins, and the marks around a batch. */
+/** Owns nf_tables transactions over netlink: the header of a request, and the begin and end messages of a batch. */
 import { Batch } from '../batch.ts';
 import type { NetlinkChannel } from '../channel.ts';
 import { attribute, be16, concat, text } from '../message.ts';

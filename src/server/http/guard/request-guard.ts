@@ -1,4 +1,4 @@
-/** Owns the checks of every request before its body is read, independent of the framework. */
+/** Owns the way in of every operation, free of the framework: what a request must be before its body is read. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
@@ -33,7 +33,7 @@ export interface RequestGuardOptions {
   readonly answerTimeoutMs: number;
   /** Called when a device is let in by its own token, which shows that it is there; `isReport`: to report its status. */
   readonly onDeviceHeard: (device: DeviceId, isReport: boolean) => void;
-  /** The URL at which people reach this server, for browser sessions; undefined when browsers cannot sign in. */
+  /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
   readonly publicUrl?: (() => string) | undefined;
 }
 
@@ -57,7 +57,7 @@ async function admitRequest(
   const variables = parseVariables(request.params);
   const { principal, visible } = await lookups.authenticate(presented, subjectOf(id, variables));
   if (principal === undefined || principal.kind === 'rejected') {
-    // A credential that cannot be checked right now does not count as a failed attempt.
+    // One that nobody can judge right now has not failed.
     if (principal?.retryAfterSeconds === undefined) limits.failed(address);
     else limits.stranger(address);
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);

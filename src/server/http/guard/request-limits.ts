@@ -1,7 +1,4 @@
-/**
- * Owns the rate limits: requests by credential and by user, by address without a credential, and a much lower limit for
- * failed credentials.
- */
+/** Owns how often whom: requests by credential and by user, by address for those without one, and far fewer failed credentials. */
 import { credentialId, type Presented, type Principal } from '../../identity/authenticate.ts';
 import { digestOf } from '../../identity/secret.ts';
 import type { ServerConfig } from '../../options/config.ts';

@@ -1,11 +1,8 @@
-/**
- * Owns how many connections the process may keep under its limit of open files. It reserves descriptors for the
- * database, files and outgoing requests.
- */
+/** Owns how many connections the process may keep by its limit of open files: what its database, its files and its own requests need is kept free. */
 import { readdir, readFile } from 'node:fs/promises';
 import { spareConnections } from './connections.ts';
 
-/** Reserve for files, pipes, identity providers and the rest. */
+/** For files, pipes, providers and whatever comes. */
 const others = 32;
 /** Fewer than this is no service. */
 const least = 16;

@@ -1,7 +1,7 @@
-/** Owns the client address of a request. */
+/** Owns the answer to where a request came from. */
 import { isIP } from 'node:net';
 
-/** The parts of a request from which its client address is read. */
+/** A request, as far as it tells where it came from. */
 export interface RequestOrigin {
   readonly ip: string;
   readonly socket: { readonly remoteAddress?: string | undefined };

@@ -1,4 +1,4 @@
-/** Owns the server's cookies: their names, how they are written, and how they are parsed from an untrusted header. */
+/** Owns our cookies: their names, how they are written, and how they are read without trusting what else a browser sends. */
 
 export type CookieName = 'session' | 'sign-in';
 

@@ -1,4 +1,4 @@
-/** Owns the reading of JSON: it checks the limits before it builds anything, and then parses strictly. */
+/** Owns the reading of JSON: bounded before anything is built of it, then strict. */
 import { HttpError, invalid } from '../errors.ts';
 
 /** How much a document may hold. What is beyond is refused by a look at its bytes: a tree of it would cost a hundred times more. */
@@ -115,7 +115,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** The line and column at which the text stops being JSON. The text itself is left out, because it may be a secret. */
+/** Where the text stops being JSON, in lines and columns; what stands there is left out, as it may be a secret. */
 function place(error: unknown, text: string): string {
   const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
   if (position === undefined) return '';

@@ -1,4 +1,4 @@
-/** Proves what streams need from the log: departures at their own revision, and ended rights. */
+/** Owns the proof of what streams need from the log: departures at their own revision, and rights that ended. */
 import { asServer } from '../contract/actor.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';

@@ -1,4 +1,4 @@
-/** Owns the text form of hints between servers and processes: short, and readable by other versions. */
+/** Owns hints as text, between servers and between the processes of one: short, and such that versions may differ. */
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { Hint } from '../contract/change-log.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the conversion of PostgreSQL's values to JavaScript's: revisions become numbers, times become ISO strings. */
+/** Owns how PostgreSQL's values become JavaScript's: revisions are numbers, times are ISO texts. */
 import { types } from 'pg';
 
 const int8 = 20;

@@ -1,4 +1,4 @@
-/** Owns the steps before and after a backup replaces a database. */
+/** Owns what a database needs before and after a backup is put in its place. */
 import type { Client } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';

@@ -1,9 +1,9 @@
-/** Owns the check whether stored data fit a phase (reference 1.1). The server refuses a phase below what is in use. */
+/** Owns the question whether stored data fit a phase (reference 1.1): lowering it below what is in use is refused. */
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { listLimit, type Phase } from '../contract/phase.ts';
 
-/** The message names only the first few. */
+/** The first few are named; nobody reads a thousand lines. */
 const named = 20;
 
 const furtherGroups = statement<{ id: string; name: string; groups: number }>(

@@ -1,4 +1,4 @@
-/** Proves that a stamp has the format of `Date.toISOString`. */
+/** Proves that a stamp is the time as a date writes it out. */
 import { expect, test } from 'vitest';
 import { now } from './stamp.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Proves the exchange of receipt requests between servers: requests reach the streams of both, and reports are
- * announced while a request waits.
- */
+/** Proves the exchange about receipts between servers: requests reach the streams of both, and reports are announced while somebody waits. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId } from '../../../policy/ids.ts';
