@@ -48,7 +48,7 @@ async function withDatabase<T>(
   }
 }
 
-/** What holds the secrets of webhooks, and what is of no use without them. */
+/** The tables with the secrets of webhooks, and those that are useless without them. */
 const webhookTables = ['webhooks', 'webhook_conditions', 'webhook_deliveries'] as const;
 
 /** Writes the backup; the server may go on running. Gives its size in bytes. */

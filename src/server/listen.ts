@@ -134,8 +134,8 @@ export async function stopServing(parts: ServingParts, timeoutMs: number): Promi
   connections.close();
 }
 
-/** Of the time that a stop may take, this much at the end is for closing what requests used. */
+/** This part of the shutdown time is reserved for closing what requests used. */
 const closingMs = 2_000;
 
-/** How long requests in flight may go on when the whole stop may take so long. */
+/** How long requests in flight may continue, for this shutdown time. */
 export const requestTimeoutMs = (shutdownMs: number): number => shutdownMs - Math.min(closingMs, shutdownMs / 4);

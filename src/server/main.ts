@@ -16,11 +16,11 @@ type Running = Pick<RunningServer, 'url' | 'firstAdmin' | 'close'> & { readonly 
 
 interface Announcement {
   readonly say: (line: string) => void;
-  /** Whether a person reads it. */
+  /** Whether a person reads the output. */
   readonly terminal: boolean;
 }
 
-/** What the operator sees when all went well. */
+/** Prints what the operator sees after a successful start. */
 function announce(server: Running, config: ServerConfig, { say, terminal }: Announcement): void {
   say(config.phase === 3 ? 'Ringfence is ready.' : `Ringfence is ready, in phase ${config.phase}.`);
   say(`  UI    ${server.url}/ui/`);
@@ -29,7 +29,7 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
   if (server.firstAdmin !== undefined) {
     const { file, token } = server.firstAdmin;
     const admin = '  The first administrator is "admin". Its token';
-    // What is no terminal may be a journal that many read, and that keeps it.
+    // Without a terminal, the output may go to a journal that many people can read and that stores it.
     say(terminal ? `${admin} (shown only once, and saved in ${file}):\n  ${token}` : `${admin} is in ${file}.`);
   }
   if (server.issuer === undefined) return;
@@ -40,15 +40,15 @@ function announce(server: Running, config: ServerConfig, { say, terminal }: Anno
   say(`        In a terminal: ringfence login ${server.url}`);
 }
 
-/** What a worker may take longer than a stop does: to notice. */
+/** Extra time for a worker to notice the stop. */
 const graceMs = 1_000;
-/** What a stop may take longer where the server has a database of its own: PostgreSQL writes what it holds. */
+/** Extra shutdown time for a supervised PostgreSQL, which writes its data. */
 const databaseGraceMs = 30_000;
 /** A stop that takes longer than this is announced. */
 const slowStopMs = 2_000;
 /** Signals within this time come from one key press. */
 const sameKeyMs = 500;
-/** What is left open may keep a process that has stopped alive for so long. */
+/** How long open handles may keep a stopped process alive. */
 const lingerMs = 1_000;
 
 /** JSON lines for programs, or short lines for a person at a terminal. */
@@ -115,7 +115,7 @@ async function startWithDemo(config: ServerConfig, around: Surroundings): Promis
   }
 }
 
-/** One of several processes that serve: says nothing to the operator, who hears from the first process. */
+/** One of several serving processes. It prints nothing for the operator; the primary process does. */
 async function runWorker(config: ServerConfig, worker: WorkerProcess, version: string): Promise<number> {
   // Ctrl-C in a terminal reaches every process of the server. The first one decides when a worker stops.
   const signals = stopSignals(['SIGTERM']);

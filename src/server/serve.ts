@@ -48,7 +48,7 @@ import { startWatch } from './watch/service.ts';
 import { mostDeliveries, startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
 
-/** Where the server takes its time, randomness and log from. */
+/** The sources of time, randomness and logging. */
 export interface Surroundings {
   readonly log: Log;
   readonly clock?: () => number;
@@ -62,11 +62,11 @@ export interface Surroundings {
   readonly tls?: TlsTimes;
   /** When the keys of identity providers are fetched. */
   readonly issuer?: Partial<IssuerSettings>;
-  /** Where the server's own database lies, if another process of it runs that. */
+  /** The data directory of the supervised database, if another process of this server runs it. */
   readonly databaseDirectory?: string | undefined;
   /** How many processes of this server there are, to share what it may ask of the database. */
   readonly processes?: number;
-  /** What the server's other processes measure. */
+  /** The metrics of the server's other processes. */
   readonly others?: () => Promise<readonly Measures[]>;
   /** Counts the streams of all processes of the server; absent where there is one process. */
   readonly streams?: StreamCounter;
@@ -75,13 +75,13 @@ export interface Surroundings {
 }
 
 export interface RunningServer {
-  /** Where it listens, as a URL without a slash at the end. */
+  /** The URL at which it listens, without a trailing slash. */
   readonly url: string;
   readonly store: Store;
   readonly firstAdmin: FirstAdmin | undefined;
-  /** Where connections come in. */
+  /** The listener that accepts connections. */
   readonly listener: SharedListener;
-  /** What this process measures. */
+  /** The metrics of this process. */
   measure(): Promise<Measures>;
   /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
   close(): Promise<void>;
@@ -187,7 +187,7 @@ async function refusePhase(store: Store, config: ServerConfig): Promise<void> {
   );
 }
 
-/** What signs browsers in, where that is set up. */
+/** The browser sign-in, if it is configured. */
 async function browserOf(...[config, around, where]: Parameters<typeof browserSignInOf>) {
   try {
     return await browserSignInOf(config, around, where);
@@ -196,7 +196,7 @@ async function browserOf(...[config, around, where]: Parameters<typeof browserSi
   }
 }
 
-/** Where its own database lies, if it has one. */
+/** The data directory of the supervised database, if there is one. */
 const ownDirectory = ({ databaseUrl, data }: ServerConfig): string | undefined =>
   databaseUrl === undefined ? data : undefined;
 
@@ -208,7 +208,7 @@ export interface Prepared {
   readonly firstAdmin: FirstAdmin | undefined;
 }
 
-/** What comes before serving, once, however many processes serve: the database, its schema, the first administrator. */
+/** The steps before serving, once for all processes: the database, its schema, the first administrator. */
 export async function prepare(config: ServerConfig, around: Surroundings, cleanup: Cleanup): Promise<Prepared> {
   const database = await openDatabaseOf(config, around);
   if (database !== undefined) cleanup.push(() => database.stop(), { isEssential: true });

@@ -11,9 +11,9 @@ export interface EnforcementStatus {
   readonly in_force: InForce;
   readonly code?: string;
   readonly detail?: string;
-  /** What its rules reflect, as it last reported. */
+  /** The revision that its rules reflect, by its last report. */
   readonly revision?: number;
-  /** What it has dealt with, where that did not work. */
+  /** The revision that it has tried to apply, if that failed. */
   readonly observed_revision?: number;
   /** Holds a stream, or did within the last 20 seconds. */
   readonly online: boolean;
@@ -29,12 +29,12 @@ export interface EnforcementStatuses {
   readonly devices: readonly EnforcementStatus[];
 }
 
-/** Where a revision is in force, and who lacks it. */
+/** How far a revision is in force, and which devices lack it. */
 export interface Converged {
   readonly revision: number;
-  /** Of so many devices. */
+  /** The number of devices. */
   readonly devices: number;
-  /** Everybody who lacks it, by id. */
+  /** All devices that lack it, by id. */
   readonly pending: readonly EnforcementStatus[];
 }
 
@@ -65,10 +65,10 @@ export interface Convergence {
   survey(org: OrganizationId): Promise<Survey>;
 }
 
-/** What the groups of one device are, as far as a program needs it that reads their records. */
+/** A group of one device, with what a reader of its record needs. */
 export interface GroupInEffect {
   readonly id: GroupId;
-  /** Of its rules (`contentHash`). */
+  /** The hash of its rules (`contentHash`). */
   readonly hash: string;
 }
 
@@ -83,7 +83,7 @@ export interface Survey {
   readonly devices: ReadonlyMap<DeviceId, SurveyedDevice>;
   /** Guardrails last; undefined where a group of its list is not known. */
   groupsOn(id: DeviceId): readonly GroupInEffect[] | undefined;
-  /** What isolated devices mean for it; undefined where none concerns it. */
+  /** The isolation that concerns this device; undefined when there is none. */
   isolationOn(id: DeviceId): PolicyIsolation | undefined;
   /** The enforcement status of these devices at the head. */
   enforcementStatuses(ids: readonly DeviceId[]): Promise<readonly EnforcementStatus[]>;

@@ -17,7 +17,7 @@ export interface DigestGroup {
 /** A policy at a moment. */
 export interface WantedPolicy {
   readonly groups: readonly DigestGroup[];
-  /** What isolated devices mean for the device. */
+  /** The isolation that concerns the device. */
   readonly isolation?: PolicyIsolation | undefined;
   readonly at: number;
 }

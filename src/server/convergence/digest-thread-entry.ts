@@ -4,7 +4,7 @@ import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import { digestOf, type DigestGroup, type WantedPolicy } from './digest-job.ts';
 
-/** One after the other: devices, all of them anew after `forget`; then groups; then the question. */
+/** In this order: devices, all of them again after `forget`; then groups; then the question. */
 export type ToThread =
   | { readonly type: 'forget' }
   | { readonly type: 'devices'; readonly devices: readonly DeviceIdentity[] }
@@ -16,7 +16,7 @@ export type FromThread = { readonly digest: string | undefined } | { readonly fa
 /** What tells this thread from any other in which the file is loaded. */
 export const threadName = 'ringfence-digests';
 
-/** Where this is; a thread begins here. */
+/** The URL of this file, which starts the thread. */
 export const entryUrl = import.meta.url;
 
 function serve(port: MessagePort): void {
@@ -29,7 +29,7 @@ function serve(port: MessagePort): void {
       return { failure: error instanceof Error ? error.message : String(error) };
     } finally {
       groups = [];
-      // What it was asked for is not followed any further.
+      // Drops the names that this digest looked up.
       fleet.keepOnly([]);
     }
   };

@@ -24,12 +24,12 @@ export interface Digester {
   digest(task: DigestTask): Promise<string | undefined>;
 }
 
-/** Up to so many characters a task is done at once: it takes a few milliseconds at most. A device counts as some. */
+/** A task of up to this many characters runs at once: it takes a few milliseconds at most. A device counts as some characters. */
 const smallTask = 20_000;
 const deviceWeight = 100;
 /** Devices in one message. */
 const devicesAtOnce = 500;
-/** The thread ends when it had nothing to do for so long. */
+/** The thread ends after this long without work. */
 const idleMs = 60_000;
 /** Any policy within the limits takes a third of it. One that takes more ends the thread, and nothing else. */
 const resourceLimits = { maxOldGenerationSizeMb: 1_024 };
@@ -37,10 +37,10 @@ const resourceLimits = { maxOldGenerationSizeMb: 1_024 };
 const weightOf = ({ groups, devices }: DigestTask): number =>
   groups.reduce((sum, { json }) => sum + json.length, deviceWeight * devices.length);
 
-/** How a thread is started; undefined where there can be none. */
+/** How to start a thread; undefined when there can be none. */
 async function threadStarter(): Promise<(() => Worker) | undefined> {
   const { entryUrl, threadName } = await import('./digest-thread-entry.ts');
-  // Only a file of its own can be a thread's beginning: in tests, and where everything is one file, there is none.
+  // A thread needs its own entry file. In tests, and in a single-file build, there is none.
   const file = basename(entryUrl);
   const isAlone = file.includes('digest-thread-entry') && file.endsWith('.mjs');
   return isAlone ? () => new Worker(new URL(entryUrl), { workerData: threadName, resourceLimits }) : undefined;

@@ -16,7 +16,7 @@ export interface EnforcedRevisionsOptions {
   readonly presence: () => Promise<ReadonlyMap<DeviceId, DevicePresence>>;
 }
 
-/** What a device was last judged by. */
+/** The input of a device's last judgement. */
 interface LastJudgement {
   readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
@@ -42,7 +42,7 @@ export class EnforcedRevisions {
 
   /** Up to which revision each device has everything, as far as the state has been refreshed. Good until something else is awaited. */
   look(): Promise<ReadonlyMap<DeviceId, number>> {
-    // One after the other: what one of them is judging, the next would take for judged.
+    // Looks run one after the other. Otherwise a look would take for judged what another is still judging.
     const look = this.#looking.catch(() => {}).then(() => this.#look());
     this.#looking = look;
     return look;

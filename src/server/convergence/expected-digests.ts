@@ -21,7 +21,7 @@ export interface ExpectedDigestsOptions {
 /** A phase of a policy, by what the policy is made of. */
 export interface WantedDigest {
   readonly effect: Effect;
-  /** What isolated devices mean for the device. */
+  /** The isolation that concerns the device. */
   readonly isolation?: PolicyIsolation | undefined;
   readonly at: number;
 }
@@ -36,7 +36,10 @@ export interface DigestModel {
 const mostKept = 20_000;
 /** Groups that are read from the database at a time: each may be large. */
 const mostRead = 4;
-/** For so long digests are worked out for one who asks. What is not known by then counts as not in force, and is worked out for the next. */
+/**
+ * The time limit for computing digests for one request. A digest that is still unknown counts as not in force; the next
+ * request continues.
+ */
 const timeoutMs = 20_000;
 
 export class ExpectedDigests {
@@ -70,7 +73,7 @@ export class ExpectedDigests {
       const groups = await this.#read(effect);
       // A policy within all limits may take long: whoever else is served by this process does not wait for all of them.
       await slices.next();
-      // Whom the rules name is known for this moment only.
+      // The devices that rules name are known for this moment only.
       if (model.version !== version) return;
       if (groups === undefined) continue;
       const names = effect.some(({ peers }) => peers.size > 0) || (isolation?.own?.allow ?? []).length > 0;

@@ -14,7 +14,7 @@ export interface FleetCountsOptions {
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
-/** However often it is asked, counts are this old at least before they are counted anew. */
+/** Counts are at least this old before they are refreshed. */
 const leastAgeMs = 20_000;
 /** Between two rounds is this many times the time that one takes: counting takes a fiftieth of a processor at most. */
 const restFactor = 50;
@@ -35,7 +35,7 @@ export class FleetCounts {
     this.#o = options;
   }
 
-  /** As last counted; undefined before the first time. Counts anew, apart from the answer, when that is due. */
+  /** The last counts; undefined before the first. Starts a new count in the background when it is due. */
   read(): Counts | undefined {
     if (this.#o.monotonic() >= this.#dueAt)
       this.#counting ??= this.#round().finally(() => (this.#counting = undefined));

@@ -8,16 +8,16 @@ import { expiryMoments } from '../../policy/time/policy-at.ts';
 
 export interface GroupContent {
   readonly id: GroupId;
-  /** Of its rules. */
+  /** The hash of its rules. */
   readonly hash: string;
   /** When they last changed, as far as that was seen. */
   readonly changedAt: number;
-  /** Of the record. */
+  /** The revision of the record. */
   readonly revision: number;
   readonly isDefault: boolean;
   readonly guardrail: GuardrailKind | undefined;
   readonly appliesTo: readonly Selector[];
-  /** Whom its rules name, by their keys. */
+  /** The peers that its rules name, by key. */
   readonly peers: ReadonlyMap<string, Peer>;
   /** When its rules expire, in milliseconds since the epoch, ascending. */
   readonly moments: readonly number[];
@@ -25,12 +25,12 @@ export interface GroupContent {
   readonly trial?: Trial<ContentBefore>;
 }
 
-/** What a trial may have changed. */
+/** The parts that a trial may change. */
 type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'peers' | 'moments'>;
 
 type GroupFields = Readonly<Record<string, unknown>>;
 
-/** What the rules of a record are, in a few characters. */
+/** A hash of the rules of a record. */
 export function contentHash(record: object): string {
   const { inbound_rules = [], outbound_rules = [] } = record as GroupFields;
   return createHash('sha256')
@@ -72,7 +72,7 @@ export function groupContent(id: GroupId, record: GroupFields, revision: number,
   };
 }
 
-/** Whom the rules name, also those before a trial. */
+/** The peers that the rules name, including those from before a trial. */
 export const namedBy = (group: GroupContent | undefined): ReadonlyMap<string, Peer> =>
   new Map([...(group?.trial?.before?.peers ?? []), ...(group?.peers ?? [])]);
 

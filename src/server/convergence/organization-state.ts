@@ -25,7 +25,7 @@ const entriesAtOnce = 64;
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** What a device is judged by, as it was at one moment. */
+/** The input for judging a device, at one moment. */
 export interface JudgedDevice {
   readonly device: ModelDevice;
   readonly receipt: Receipt | undefined;
@@ -49,7 +49,7 @@ export class OrganizationState {
   readonly #now: () => number;
   #model: PolicyModel | undefined;
   readonly #receipts = new Map<DeviceId, Receipt>();
-  /** Whose record, policy or last word may be another since `takeChanged`; undefined: everybody's. */
+  /** The devices whose record, policy or last report may have changed since `takeChanged`; undefined: all of them. */
   #changed: Set<DeviceId> | undefined;
   #isApplying = false;
   #through: string | undefined;
@@ -75,7 +75,7 @@ export class OrganizationState {
     return this.#model?.devices ?? new Map();
   }
 
-  /** Whose record, policy or last word may be another since the last call; undefined: everybody's. For one who asks. */
+  /** The devices whose record, policy or last report may have changed since the last call; undefined: all of them. For a single caller. */
   takeChanged(): ReadonlySet<DeviceId> | undefined {
     const changed = this.#changed;
     if (!this.#isApplying) this.#changed = new Set();
@@ -133,7 +133,7 @@ export class OrganizationState {
     return this.#model ?? new PolicyModel(this.#slices);
   }
 
-  /** What a device said last. */
+  /** The last report of a device. */
   receiptOf(id: DeviceId): Receipt | undefined {
     return this.#receipts.get(id);
   }
@@ -143,14 +143,17 @@ export class OrganizationState {
     return this.#now();
   }
 
-  /** Up to which revision the device has everything in force, by the digests that are known. Where its presence decides, it counts as away unless that is given. */
+  /**
+   * The revision up to which the device has everything in force, by the known digests. Without `presence`, the device
+   * counts as offline.
+   */
   inForceUpTo({ id, policyChanges }: ModelDevice, presence?: DevicePresence): number {
     const receipt = this.#receipts.get(id);
     const online = isOnline(receipt, presence);
     return inForceUpTo({ head: this.head, policyChanges, receipt, online, ...this.#known });
   }
 
-  /** Whether the device has everything in force only as long as it is away. */
+  /** Whether the device has everything in force only while it is offline. */
   isUnreported({ id, policyChanges }: ModelDevice): boolean {
     if (policyChanges.every(({ moments }) => moments === undefined)) return false;
     const { head } = this;
@@ -217,7 +220,7 @@ export class OrganizationState {
       if (receipt?.digest === undefined) return;
       const { policyChanges } = device;
       const reflected = reflectedChange({ revision, head, policyChanges, receipt });
-      // Of an earlier policy the rules are no longer there: its digest is known only if it was asked for then.
+      // The rules of an earlier policy are no longer in memory. Its digest is known only if it was computed at the time.
       if (reflected === undefined || reflected !== policyChanges.at(-1)) return;
       for (const time of reflected.moments === undefined ? [now] : [now, Date.parse(receipt.reported_at)]) {
         for (const phase of phasesAround(reflected, time)) {

@@ -1,6 +1,6 @@
 /** Owns how time divides a policy: its phases, from one expiry of a rule to the next, each with a digest of its own. */
 
-/** What a policy is made of, and the moments at which time alone changes it. */
+/** The parts of a policy, and the moments at which time alone changes it. */
 export interface TimedPolicy {
   readonly key: string;
   /** Milliseconds since the epoch, ascending; absent where time changes nothing. */
@@ -15,8 +15,8 @@ export interface Phase {
 }
 
 /**
- * Up to so long before and after a moment, a device may be in either phase: a minute for its clock (beyond that, it reports `clock_off`), and
- * half a minute for its report.
+ * For this long before and after a moment, a device may be in either phase: a minute for its clock (beyond that, it
+ * reports `clock_off`), and half a minute for its report.
  */
 export const graceMs = 90_000;
 

@@ -24,7 +24,7 @@ export class PolicyChangeLists {
   /** The list with this policy change at its end; the earliest are forgotten. */
   after(policyChanges: readonly PolicyChange[], policyChange: PolicyChange): readonly PolicyChange[] {
     const { key, revision } = policyChange;
-    // What another change made is not asked for again.
+    // Lists of another change are not needed again.
     if (revision !== this.#revision) this.#made.clear();
     this.#revision = revision;
     let made = this.#made.get(key);

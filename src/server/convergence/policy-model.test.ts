@@ -202,7 +202,7 @@ test('a change of a whole fleet is taken in by slices; until the last device has
     const count = ids.filter((id) => changesOf(model, id).includes(3)).length;
     expect(count).toBeLessThan(ids.length);
     seen.add(model.head);
-    // What is in effect now is never taken for what a device had that was not walked yet.
+    // A device that the slice has not reached yet keeps its old policy, and never gets the new one by mistake.
     for (const { policyChanges, ...rest } of model.devices.values()) {
       const { key } = model.policyOf({ policyChanges, ...rest });
       expect(policyChanges.at(-1)?.key === key).toBe(policyChanges.at(-1)?.revision === 3);

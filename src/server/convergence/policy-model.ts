@@ -20,7 +20,7 @@ export interface ModelDevice {
   readonly hostname: string;
   readonly list: readonly GroupId[];
   readonly identity: DeviceIdentity;
-  /** What decides which groups are in effect: devices that share it share their policy. */
+  /** The key for which groups are in effect: devices with the same key share their policy. */
   readonly cohort: string;
   readonly revision: number;
   /** Ascending; the earliest are forgotten. */
@@ -47,10 +47,10 @@ const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
 const addressesIf = (peer: Peer, device: DeviceIdentity | undefined): readonly Address[] =>
   device !== undefined && isNamed(peer, device) ? device.addresses : [];
 
-/** What is in effect on all devices of a cohort. */
+/** The policy of all devices of a cohort. */
 export interface CohortPolicy extends TimedPolicy {
   readonly effect: Effect | undefined;
-  /** What isolated devices mean for them. */
+  /** The isolation that concerns them. */
   readonly isolation?: PolicyIsolation | undefined;
   /** Tells this state of what is in effect, and of whom it names, from every other. */
   readonly key: string;
@@ -99,13 +99,13 @@ export class PolicyModel {
   readonly #named = new Map<string, NamedPeer>();
   /** The keys of those that ask for labels, by the first of these, which a device must have to be named. */
   readonly #namedByLabel = new Map<string, Set<string>>();
-  /** When whom a peer names last changed, by its key. */
+  /** When the devices that a peer names last changed, by the peer's key. */
   readonly #peersChangedAt = new Map<string, number>();
   /** The devices that are isolated. */
   readonly #isolated = new Map<DeviceId, DeviceIdentity>();
-  /** When whom any of them allows last changed. */
+  /** When the devices that any of them allows last changed. */
   #allowedChangedAt = 0;
-  /** Of each cohort, as far as it was asked for since something last changed. */
+  /** By cohort, as far as it was needed since the last change. */
   readonly #policies = new Map<string, CohortPolicy>();
   readonly #policyChangeLists = new PolicyChangeLists();
   #default: GroupId | undefined;
@@ -145,7 +145,7 @@ export class PolicyModel {
     this.head = entry.revision;
   }
 
-  /** What is in effect on the device now; undefined where a group of its list is not known. */
+  /** The policy in effect on the device now; undefined when a group of its list is unknown. */
   effectOn(device: ModelDevice): Effect | undefined {
     return this.policyOf(device).effect;
   }
@@ -292,7 +292,7 @@ export class PolicyModel {
     });
   }
 
-  /** Whether a device that is no longer what it was is allowed by an isolated one, or was. */
+  /** Whether the change of a device affects the allow list of an isolated device. */
   #isAllowedChanged(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): boolean {
     return [...this.#isolated.values()].some(({ isolated }) =>
       isolated?.allow.some((peer) => !sameAddresses(addressesIf(peer, before), addressesIf(peer, after))),

@@ -4,11 +4,11 @@ import type { DeviceStatus } from '../store/contract/records.ts';
 
 export interface Receipt {
   readonly state: 'starting' | 'applied' | 'failed' | 'reverted';
-  /** What its rules reflect. */
+  /** The revision that its rules reflect. */
   readonly revision: number | undefined;
   /** The newest that it has dealt with, where that did not work. */
   readonly observed: number | undefined;
-  /** Of the policy that its kernel holds. */
+  /** The digest of the policy in its kernel. */
   readonly digest: string | undefined;
   /** How the digest was made; agents of earlier versions do not say it, and theirs is 1. */
   readonly digestForm: number;

@@ -13,7 +13,7 @@ export interface SamplerOptions {
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
-/** Gathered for so long, then written: the cost does not grow with the devices that report. */
+/** Samples are gathered for this long and then written: the cost does not grow with the number of reports. */
 const flushMs = 10_000;
 const forgetMs = 3_600_000;
 
@@ -25,7 +25,7 @@ interface Packets {
 export class Sampler {
   readonly #o: SamplerOptions;
   readonly #packets = new Map<OrganizationId, Packets>();
-  /** Organizations that were heard of in this step of time, and whether their state was asked for. */
+  /** Organizations with a report in this time step, and whether their state was sampled. */
   readonly #heard = new Map<OrganizationId, boolean>();
   #step = Number.NaN;
   #forgottenAt = Number.NEGATIVE_INFINITY;
@@ -90,7 +90,7 @@ export class Sampler {
         const devices = Object.values(others).reduce((sum, count) => sum + count, in_force);
         await samples.record(org, { devices, in_force });
       } catch (cause) {
-        // Of one organization, which keeps no other from its sample.
+        // This concerns one organization only. The samples of the others continue.
         this.#o.onWarning('cannot save the state of a fleet', cause);
       }
     }

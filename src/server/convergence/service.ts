@@ -22,7 +22,7 @@ export interface ConvergenceOptions {
   readonly slices: TimeSlices;
 }
 
-/** What asks devices for receipts, and knows when they report. */
+/** Asks devices for receipts, and knows when they report. */
 export interface ReceiptRequester {
   ask(org: OrganizationId, revision: number, devices?: readonly DeviceId[]): void;
   /** Returns what ends it. */
@@ -76,7 +76,7 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
     return { revision, devices: await state.enforcementStatuses(revision, state.model.ids, presences) };
   }
 
-  /** Who has it is known; only of the others is it worked out how they stand, and whether they are there. */
+  /** The devices that have the revision are known. Only for the others this computes the state and the presence. */
   async function convergedOf({ state, enforced }: TrackedOrganization, revision: number): Promise<Converged> {
     const upTo = await enforced.look();
     const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);

@@ -46,7 +46,7 @@ const seenAt = (now: number, given: Partial<Receipt> = {}): Partial<VerdictInput
   now: reported + now,
   receipt: receipt(given),
 });
-/** A report of the phase after the first expiry, so long after the first report. */
+/** A report in the phase after the first expiry, this long after the first report. */
 const later = (ms: number, digest = 'digest of b 1'): Partial<Receipt> => ({
   digest,
   reported_at: new Date(reported + ms).toISOString(),

@@ -94,13 +94,14 @@ export function verdictOf(input: VerdictInput): Verdict {
   if (unproven !== undefined) return { ...missing, ...unproven };
   const [then, now] = [matchAround(reflected, Date.parse(receipt.reported_at)), matchAround(reflected, input.now)];
   if (then === 'unknown') return missing;
-  // Other rules are no fault of a device that has not said that they are for this change.
+  // Different rules are not a fault while the device has not yet reported this change.
   if (then === 'differs') return (receipt.revision ?? 0) < reflected.revision ? missing : differs;
-  // What it reported was right then. Since then a rule has expired: its agent ends the rule without the server, and says so once it is connected.
+  // The report was right at the time. Since then a rule has expired: the agent ends the rule without the server and
+  // reports it once it is connected.
   if (now !== 'matches' && online === true) return { ...missing, ...unreported };
   return { in_force: 'yes', ...(receipt.code === 'clock_off' && optional(receipt)) };
 
-  /** Whether the digest is one that the device may have at a time. */
+  /** Whether the digest is one that the device may have at this time. */
   function matchAround(policy: TimedPolicy, time: number): 'matches' | 'differs' | 'unknown' {
     const digests = new Set(phasesAround(policy, time).map(({ key }) => digestOf(key)));
     if (digests.has(receipt?.digest)) return 'matches';
@@ -108,7 +109,7 @@ export function verdictOf(input: VerdictInput): Verdict {
   }
 }
 
-/** Whether the device is `yes` only as long as it is away: a rule has expired, and it has not said that its rules are others. */
+/** Whether the verdict is `yes` only while the device is offline: a rule has expired, and the device has not reported it yet. */
 export const isUnreported = (input: Omit<VerdictInput, 'online'>): boolean =>
   verdictOf({ ...input, online: undefined }).in_force === 'yes' &&
   verdictOf({ ...input, online: true }).in_force !== 'yes';

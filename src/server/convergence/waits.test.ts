@@ -6,7 +6,7 @@ import { OrganizationWaits } from './waits.ts';
 
 const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);
 
-/** An organization of so many devices, each in force up to a revision that the test sets. */
+/** An organization with this many devices, each in force up to a revision that the test sets. */
 function organization(devices: number) {
   const upTo = new Map(Array.from({ length: devices }, (_, index) => [idOf(index), 0]));
   const asked: { revision: number; devices: readonly DeviceId[] | undefined }[] = [];

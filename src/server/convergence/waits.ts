@@ -28,14 +28,17 @@ interface Waiter {
 const gatherMs = 25;
 /** So often devices are looked at without a hint: one may be lost. */
 const lookMs = 1_000;
-/** So many times as long as reading and looking took nothing is looked at again, and no longer than this: looking never takes most of a process. */
+/** The pause after a look is this many times its duration, up to a maximum: looks never take most of a process. */
 const restFactor = 10;
 const longestRestMs = 250;
-/** So long after the last of them said what was missing, devices are asked again: one that came back meanwhile has not heard. */
+/**
+ * Devices are asked again this long after the last of them reported something else: one that reconnected meanwhile has
+ * not received the request.
+ */
 const askMs = 3_000;
-/** And so long after they were asked at the latest, however many say it one by one. */
+/** And at the latest this long after the last request, also while devices report one by one. */
 const longestAskMs = 15_000;
-/** Up to so many devices are asked by name; beyond, all of the organization. */
+/** Up to this many devices are asked by id; beyond it, all devices of the organization. */
 const mostNamed = 400;
 
 const leastOf = (upTo: ReadonlyMap<unknown, number>): number => {
@@ -82,7 +85,7 @@ export class OrganizationWaits {
     this.#settleAll(new StoreError({ code: 'unavailable' }));
   }
 
-  /** Whether every device has the revision in force, as far as is known at this moment. */
+  /** Whether every device has the revision in force, by what is known at this moment. */
   async isInForce(revision: number): Promise<boolean> {
     return leastOf(await this.#o.enforced.look()) >= revision;
   }

@@ -68,16 +68,16 @@ export async function chooseAccount(
 }
 
 /**
- * By the system's own program, which follows no link even where somebody puts one in its way, and takes the directory itself last: cut
- * short, it is begun anew at the next start.
+ * Uses the system's own program, which follows no links even if somebody creates one meanwhile, and changes the
+ * directory itself last: after an interruption, the next start runs it again.
  */
 async function giveAll(directory: string, { uid, gid }: Account): Promise<void> {
   await run('chown', ['-R', '-h', '-P', `${uid}:${gid}`, directory]);
 }
 
 /**
- * The names under which the kernel knows those who may log in to the database: this process's user, and root, who may do
- * anything anyway. Undefined where this process's user has no name; then PostgreSQL cannot tell who connects.
+ * The user names that may log in to the database: this process's user, and root, which may do anything anyway.
+ * Undefined when this process's user has no name; then PostgreSQL cannot identify who connects.
  */
 export async function loginNames(): Promise<readonly string[] | undefined> {
   const root = (await accounts()).find(({ uid }) => uid === 0)?.name ?? 'root';

@@ -15,7 +15,7 @@ const longestSocketDirectory = 107 - '/.s.PGSQL.5432'.length;
 
 export const clusterDirectory = (dir: string): string => join(dir, 'postgres');
 
-/** The version that made the cluster; undefined when there is none yet. */
+/** The version that created the cluster; undefined when there is none yet. */
 export async function clusterVersion(dir: string): Promise<number | undefined> {
   const text = await readFile(join(clusterDirectory(dir), 'PG_VERSION'), 'utf8').catch(() => undefined);
   return text === undefined ? undefined : Number.parseInt(text, 10);
@@ -83,7 +83,7 @@ export async function makeCluster(
   await syncDirectory(dir);
 }
 
-/** What may stand in quotes in PostgreSQL's own files; no name of a user holds more. */
+/** The characters that are allowed in quotes in PostgreSQL's own files. User names contain no others. */
 const plainName = /^[\w.@$-]+$/;
 
 /**
@@ -138,7 +138,7 @@ export interface PidFile {
   readonly status: string;
 }
 
-/** PostgreSQL's own note about itself; undefined when there is none. */
+/** PostgreSQL's pid file; undefined when there is none. */
 export async function readPidFile(dir: string): Promise<PidFile | undefined> {
   const text = await readFile(join(clusterDirectory(dir), 'postmaster.pid'), 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
@@ -147,7 +147,7 @@ export async function readPidFile(dir: string): Promise<PidFile | undefined> {
   return pid > 0 ? { pid, sockets: lines[4] ?? '', status: (lines[7] ?? '').trim() } : undefined;
 }
 
-/** Whether this process is a PostgreSQL server on this directory (and not one that was given the same number since). */
+/** Whether this process is a PostgreSQL server on this directory, and not another process with a reused pid. */
 export async function isPostmasterOf(dir: string, pid: number): Promise<boolean> {
   if (process.platform === 'linux') {
     const command = await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '');
@@ -161,7 +161,7 @@ export async function isPostmasterOf(dir: string, pid: number): Promise<boolean>
   }
 }
 
-/** Where a running server's database is reached, and its version; undefined when none is running. */
+/** The URL and version of a running server's database; undefined when none is running. */
 export async function runningUrl(dir: string): Promise<{ readonly url: string; readonly major: number } | undefined> {
   const [file, major] = [await readPidFile(dir), await clusterVersion(dir)];
   if (file?.status !== 'ready' || major === undefined) return undefined;

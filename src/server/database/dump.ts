@@ -17,7 +17,7 @@ export interface DumpOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** All of it in the environment: everybody on the machine can read a program's arguments, and there may be a password. */
+/** Everything goes through the environment: all users of the machine can read a program's arguments, and the URL may hold a password. */
 function environmentOf(url: string): NodeJS.ProcessEnv {
   const { hosts, user, password, database, tls } = parseDatabaseUrl(url);
   const { mode, rootCert, cert, key } = tls;

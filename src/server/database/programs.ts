@@ -38,7 +38,7 @@ async function versionOf(bin: string): Promise<number | undefined> {
 export async function findPrograms(options: {
   readonly bin?: string | undefined;
   readonly major?: number | undefined;
-  /** Where Debian keeps its versions; another place in tests. */
+  /** The directory of Debian's versions; another one in tests. */
   readonly debian?: string | undefined;
   readonly path?: string | undefined;
 }): Promise<Programs> {

@@ -22,7 +22,7 @@ import { findPrograms, type Programs } from './programs.ts';
 export interface DatabaseOptions {
   /** The server's data directory; made when absent. */
   readonly dir: string;
-  /** Where PostgreSQL's programs lie; found by themselves when absent. */
+  /** The directory of PostgreSQL's programs; searched when absent. */
   readonly bin?: string | undefined;
   /** Further settings of PostgreSQL, over the ones below. */
   readonly settings?: Readonly<Record<string, string>> | undefined;

@@ -22,7 +22,7 @@ export interface DemoProvider {
   stop(): Promise<void>;
 }
 
-/** The package is not there: what to do about it. */
+/** The package is missing; the message says how to install it. */
 export class DemoMissing extends Error {
   constructor(cause: unknown) {
     super(

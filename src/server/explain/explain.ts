@@ -24,7 +24,7 @@ export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly addre
 export interface ExplainRequest {
   readonly from: ExplainedEndpoint;
   readonly to: ExplainedEndpoint;
-  /** Of the family that the ends have. */
+  /** For the address family of both ends. */
   readonly transport: (family: 4 | 6) => Transport;
 }
 
@@ -79,7 +79,7 @@ export interface ExplainOptions {
   readonly now: () => number;
 }
 
-/** Of one moment: policy, fleet and receipts at one revision. Fails with `unavailable` where that keeps changing. */
+/** Reads policy, fleet and receipts at one revision. Fails with `unavailable` when they keep changing. */
 export async function explain(
   org: OrganizationId,
   asked: ExplainRequest,
@@ -92,7 +92,7 @@ export async function explain(
     const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
     const policies = await readPolicies(org, devices, survey, { groups, now });
     const enforcementStatuses = await survey.enforcementStatuses(devices);
-    // Whom the rules name is known for the moment of the survey only.
+    // The devices that rules name are known for the moment of the survey only.
     if (policies !== undefined && (await convergence.survey(org)).revision === survey.revision) {
       return answerOf(survey, ends, asked.transport(ends.from.address.family), policies, enforcementStatuses);
     }
@@ -108,7 +108,7 @@ const mostRead = 4;
 /** Tells apart the states of a group that two devices have while a change of it is being tried. */
 const stateKey = ({ id, hash }: GroupInEffect): string => `${id} ${hash}`;
 
-/** The groups by their states, each read once; undefined when one is another than the survey says. */
+/** The groups by state, each read once; undefined when one differs from the survey. */
 async function readGroups(
   org: OrganizationId,
   wanted: ReadonlyMap<string, GroupInEffect>,
@@ -154,7 +154,7 @@ async function readPolicies(
   return policies;
 }
 
-/** Whom rules name, as far as one address is among them: what a whole fleet has is not written out for the sake of one packet. */
+/** Looks up peers for one address only: expanding a whole fleet would be too much for one packet. */
 function atAddress(address: Address, { devices }: Survey): PeerLookup {
   const owners = [...devices.values()].filter(({ identity }) => identity.addresses.some((own) => same(own, address)));
   const only = [{ first: address.value, last: address.value }];
@@ -206,7 +206,7 @@ function answerOf(
   };
 }
 
-/** Without the addresses that peers have at this moment: they are no part of the rule. */
+/** Without the current addresses of peers, which are not part of the rule. */
 function reasonOf(
   reason: Reason,
 ): Pick<ExplainedSide, 'reason' | 'group_id' | 'rule' | 'peer' | 'peer_gone' | 'expired'> {

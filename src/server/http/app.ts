@@ -49,7 +49,7 @@ export interface AppOptions {
   /** How long a TLS handshake may take. */
   readonly handshakeTimeoutMs: number;
   readonly connections: Connections;
-  /** Where people reach the server, where it is known. */
+  /** The URL at which people reach the server, if it is known. */
   readonly publicUrl: string | undefined;
   /** Addresses and networks whose word on where a request came from is taken. */
   readonly trustedProxies?: readonly string[] | undefined;
@@ -103,7 +103,7 @@ function watchRequests(app: FastifyInstance, { log, metrics, health, publicUrl }
   });
 }
 
-/** What is no operation needs no credential: it is counted by address. What leads nowhere is answered before anything is read of it. */
+/** A request without an operation needs no credential and counts by address. An unknown path is answered before its body is read. */
 function guardStrangers(app: FastifyInstance, limits: RequestLimits): void {
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.routeOptions.config.operation === undefined) limits.stranger(subscriberOf(addressOf(request)));
@@ -148,7 +148,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
       : {
           https: { ...tls, connectionsCheckingInterval, handshakeTimeout: options.handshakeTimeoutMs },
         }),
-    // From the right: the first address that is no trusted proxy. What a client writes there itself is further left.
+    // From the right: the first address that is not a trusted proxy. Values that a client sends itself are further left.
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
     logger: false,
     routerOptions: { maxParamLength: 1000 },

@@ -41,9 +41,9 @@ export interface PathVariables {
 /** The variables of an operation's path. */
 export type Params<Id extends OperationId> = Readonly<Pick<PathVariables, ParamNames<Id>>>;
 
-/** What the guard has read on its way, so that a handler need not read it again. */
+/** The records that the guard has already read, so that a handler need not read them again. */
 export interface Subjects {
-  /** Whether an owner of the organization asks, by a credential of a user. */
+  /** Whether the caller is an owner of the organization, with a user's credential. */
   readonly byOwner?: true;
   /** Whose the thing is that the path names; undefined for an organization's own group. */
   readonly user_id?: UserId | undefined;
@@ -58,7 +58,7 @@ export interface Subjects {
 /** `If-Match`: absent, `*`, or the revisions named; entity tags that can be no revision of ours match nothing and are left out. */
 export type IfMatch = undefined | '*' | readonly number[];
 
-/** Someone whom the guard let in: who, where to, and what was read on the way. */
+/** An admitted request: the caller, the path variables, and the records that were read. */
 export interface AdmittedRequest {
   readonly principal: Principal;
   readonly variables: Partial<PathVariables>;
@@ -82,13 +82,13 @@ export interface Call<Id extends OperationId> {
   readonly gone?: AbortSignal;
 }
 
-/** A page of a list: what comes back, and where the next page starts if there is one. */
+/** A page of a list: its rows, and where the next page starts if there is one. */
 export interface ListResult {
   readonly kind: 'list';
   /** In parts, where the whole is too much to hold for a reader that does not keep up. */
   readonly json: string | AsyncIterable<string>;
   readonly next?: string;
-  /** Of a list that is written as a whole. */
+  /** The revision of a list that is written as a whole. */
   readonly revision?: number;
 }
 
@@ -99,13 +99,13 @@ export interface RecordResult {
   readonly revision?: number;
   /** Canonical path of what was created. */
   readonly location?: string;
-  /** Where the record's next page starts, where it has pages. */
+  /** Where the record's next page starts, if it has pages. */
   readonly next?: string;
 }
 
 export type HandlerResult = ListResult | RecordResult;
 
-/** What every handler may use. */
+/** The services that every handler may use. */
 export interface Services {
   readonly store: Store;
   readonly convergence: Convergence;
@@ -117,7 +117,7 @@ export interface Services {
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;
-  /** Where webhooks may go. */
+  /** The hosts that webhooks may reach. */
   readonly webhookHosts: readonly WebhookHost[];
   /** Where people and devices reach this server, where it was told so. */
   readonly publicUrl: string | undefined;

@@ -91,7 +91,7 @@ const things = {
 export const notFound = (what: keyof typeof things): HttpError =>
   new HttpError('not_found', `This ${things[what]} does not exist, or you do not have access to it.`);
 
-/** At most so many are named in a sentence; the lists beside it are longer. */
+/** A sentence names at most this many; the lists beside it are longer. */
 const namedHolders = 5;
 const listedHolders = 1000;
 

@@ -80,7 +80,7 @@ const whyNotReverted = {
   reverted: 'has already undone this change set',
 } as const;
 
-/** Why a change set cannot be reverted as it is; names at most so many records. */
+/** Why a change set cannot be reverted as it is. Names a limited number of records. */
 export function changedSinceSentence(
   records: Extract<StoreProblem, { readonly code: 'changed_since' }>['records'],
   most: number,

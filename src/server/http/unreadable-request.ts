@@ -27,7 +27,7 @@ const reasons: Readonly<Record<string, Reason>> = {
 };
 
 export function answerUnreadable(error: Error & { readonly code?: string }, socket: Socket): void {
-  // Nothing can be said where TLS has not been set up: an end would wait for the handshake for good.
+  // No answer is possible before TLS is set up: a graceful end would wait for the handshake for ever.
   const isUnsecured = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || error.code?.startsWith('ERR_SSL_') === true;
   if (!socket.writable || error.code === 'ECONNRESET' || isUnsecured) {
     socket.destroy();

@@ -39,7 +39,7 @@ export const groupReader = (principal: Principal): UserId | undefined =>
 export const credentialId = (principal: Principal): string =>
   principal.kind === 'enrollment' ? principal.key_id : (principal.token_id ?? `oidc:${principal.user_id}`);
 
-/** What a request came with. Where it has a header, a cookie counts for nothing. */
+/** The credentials of a request. With a header, the cookie is ignored. */
 export interface Presented {
   readonly authorization?: string | undefined;
   /** The secret in a browser's session cookie. */

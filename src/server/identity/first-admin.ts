@@ -6,7 +6,7 @@ import { digestOf, mint, type Random } from './secret.ts';
 
 export interface FirstAdmin {
   readonly token: string;
-  /** Where it is kept. */
+  /** The file that holds it. */
   readonly file: string;
 }
 

@@ -25,7 +25,7 @@ export interface IssuerOptions {
 }
 
 export interface IssuerSettings {
-  /** Keys older than this are fetched anew before they are used. */
+  /** Keys older than this are fetched again before use. */
   readonly freshMs: number;
   /** Keys older than this are no longer trusted, should no fetch succeed: a withdrawn key must end at some time. */
   readonly trustMs: number;
@@ -94,7 +94,7 @@ export class Issuer {
     }
   };
 
-  /** What the provider says of itself. Fails with `IssuerUnavailable`. */
+  /** The provider's discovery document. Fails with `IssuerUnavailable`. */
   async document(): Promise<AuthorizationServer> {
     if (this.#age() > this.#settings.freshMs) await this.#refresh();
     if (this.#document === undefined) throw this.#unavailable();

@@ -7,7 +7,7 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
   readonly issuers: readonly string[];
   /** The token must be meant for one of these. */
   readonly audiences: readonly string[];
-  /** The operator named no audience: a token need not say of what kind it is. Whom it is meant for it must say. */
+  /** The operator set no audience: a token need not say of which kind it is, but it must name its audience. */
   readonly plain?: boolean | undefined;
   /** The claim that suggests a user's name; without it the subject does. */
   readonly usernameClaim: string;
@@ -15,7 +15,7 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
   readonly toleranceSeconds: number;
 }
 
-/** What a good token says. */
+/** The content of a valid token. */
 export interface VerifiedToken {
   readonly kind: 'verified';
   readonly issuer: string;
@@ -111,13 +111,13 @@ function explain(error: unknown): Rejected {
   return rejected('The access token cannot be read.');
 }
 
-/** Whether a token says that it was issued later than now, by more than clocks may differ: then its other times say nothing either. */
+/** Whether a token's issue time is in the future, beyond the allowed clock difference: then its other times cannot be trusted either. */
 export const isFromFuture = (
   { iat }: JWTPayload,
   { clock, toleranceSeconds }: Pick<OidcOptions, 'clock' | 'toleranceSeconds'>,
 ): boolean => iat !== undefined && iat > Math.floor(clock() / 1000) + toleranceSeconds;
 
-/** What the token says, before anybody has looked whether it is true. */
+/** The claims of a token, before its signature is verified. */
 function claimsOf(token: string): JWTPayload {
   try {
     return decodeJwt(token);

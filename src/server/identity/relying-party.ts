@@ -16,9 +16,9 @@ export interface RelyingPartyOptions {
   readonly clientId: string;
   /** Absent for a public client. */
   readonly clientSecret?: string | undefined;
-  /** Where the provider sends people back to. */
+  /** The URL to which the provider sends people back. */
   readonly redirectUri: () => string;
-  /** Where the provider sends people after signing out there. */
+  /** The URL to which the provider sends people after signing out there. */
   readonly homeUri: () => string;
   readonly scopes: string;
   readonly usernameClaim: string;
@@ -28,7 +28,7 @@ export interface RelyingPartyOptions {
   readonly fetch?: Fetch;
 }
 
-/** What the provider gave, as far as it is needed later. */
+/** The parts of the provider's answer that are needed later. */
 export interface Grant {
   readonly id_token: string;
   readonly refresh_token?: string;
@@ -73,7 +73,7 @@ export class RelyingParty {
     };
   }
 
-  /** Where to send the browser, and the ticket that it is to bring back. */
+  /** The URL for the browser, and the ticket that it brings back. */
   async begin(returnTo: string | undefined): Promise<{ readonly location: string; readonly ticket: string }> {
     const { clientId, redirectUri, scopes, clock, random } = this.#options;
     const location = new URL(this.#endpoint(await this.#provider(), 'authorization_endpoint'));
@@ -104,7 +104,7 @@ export class RelyingParty {
     return this.#redeem(provider, answer, ticket);
   }
 
-  /** What came back with the browser: from this provider (RFC 9207), and no failure. */
+  /** Checks the answer that the browser brings back: it is from this provider (RFC 9207) and is not an error. */
   #readAnswer(provider: oauth.AuthorizationServer, given: URLSearchParams, ticket: Ticket): URLSearchParams {
     try {
       const answer = oauth.validateAuthResponse(provider, this.#client(), given, ticket.state);
@@ -191,7 +191,7 @@ export class RelyingParty {
     }
   }
 
-  /** Where a browser ends the provider's own session; undefined where the provider offers no such place. */
+  /** The URL that ends the provider's own session; undefined when the provider offers none. */
   async logoutLocation(grant: Grant | undefined): Promise<string | undefined> {
     const { clientId, homeUri, issuer } = this.#options;
     const provider = await issuer.document().catch(() => undefined);
@@ -269,7 +269,7 @@ export class RelyingParty {
     return inForm ? oauth.ClientSecretPost(clientSecret) : oauth.ClientSecretBasic(clientSecret);
   }
 
-  /** What the provider says of itself; of the algorithms that it signs with, those that prove something. */
+  /** The provider's metadata, with only the accepted signature algorithms. */
   async #provider(): Promise<oauth.AuthorizationServer> {
     try {
       const document = await this.#options.issuer.document();

@@ -10,9 +10,9 @@ const secretBytes = 32;
 export type Random = (bytes: Uint8Array) => void;
 
 export interface NewSecret {
-  /** What its holder keeps; shown once. */
+  /** The secret for its holder; shown once. */
   readonly secret: string;
-  /** What is stored. */
+  /** The digest that is stored. */
   readonly digest: Uint8Array;
 }
 

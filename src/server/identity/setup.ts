@@ -20,13 +20,13 @@ export interface SetupAround {
 export interface BrowserSignIn {
   readonly party: RelyingParty;
   readonly sessions: BrowserSessions;
-  /** Where people reach this server, without a slash at the end; known once it listens. */
+  /** The URL at which people reach this server, without a trailing slash; known once it listens. */
   readonly publicUrl: () => string;
   /** Seconds that a session lives at most: its cookie need not outlive it. */
   readonly lifetimeSeconds: number;
 }
 
-/** What verifies access tokens of identity providers; undefined where none is accepted. */
+/** The verifier for access tokens of identity providers; undefined when none are accepted. */
 export function verifierOf(
   config: ServerConfig,
   { clock, onWarning, settings }: SetupAround,
@@ -49,7 +49,7 @@ export function verifierOf(
   });
 }
 
-/** What signs browsers in; undefined where that is not set up. */
+/** The browser sign-in; undefined when it is not configured. */
 export async function browserSignInOf(
   config: ServerConfig,
   { clock, random, onWarning, settings }: SetupAround,
@@ -85,12 +85,12 @@ export async function browserSignInOf(
   return { party, sessions, publicUrl, lifetimeSeconds: config.sessionLifetime };
 }
 
-/** What programs tell the provider so that tokens name this server (RFC 8707): an audience that is an absolute URI. */
+/** The resource that programs send to the provider so that tokens name this server (RFC 8707): an audience that is an absolute URI. */
 function resourceOf([audience = '']: readonly string[]): { readonly resource?: string } {
   return URL.canParse(audience) && !audience.includes('#') ? { resource: audience } : {};
 }
 
-/** What anybody may know of how to sign in here. */
+/** The public description of how to sign in. */
 export function methodsOf(config: ServerConfig): SignInMethods {
   const [issuer] = config.oidcIssuer ?? [];
   if (issuer === undefined) return { token: true };

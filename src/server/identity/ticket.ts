@@ -45,7 +45,7 @@ export function newTicket(returnTo: string, { clock, random }: { clock: () => nu
   return ticketOf(parts.join('.'), returnTo);
 }
 
-/** Undefined for what is no ticket or is past its time. */
+/** Undefined for an invalid or expired ticket. */
 export function readTicket(text: string | undefined, clock: () => number): Ticket | undefined {
   const [, until = '', returnTo = ''] = /^([0-9a-z]{1,9})\.[\w-]{43}\.([\w-]{0,1400})$/.exec(text ?? '') ?? [];
   if (text === undefined || until === '' || Number.parseInt(until, 36) * 1000 < clock()) return undefined;

@@ -14,7 +14,7 @@ export class StartError extends Error {
 export const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error;
 
-/** What went wrong at the bottom, in words. */
+/** The message of the innermost cause. */
 export const innermost = (error: unknown): string => {
   let last = error;
   while (last instanceof Error && last.cause instanceof Error) last = last.cause;

@@ -112,8 +112,8 @@ export interface StreamCounter {
 const timeoutMs = 1_000;
 
 /**
- * The stream quota of one process among several: its own counts first, then those of all. Where the process that counts for all does not
- * answer in time, its own counts decide.
+ * The stream quota of one process among several: first its own counts, then those of all. When the counting process
+ * does not answer in time, only its own counts decide.
  */
 export class SharedStreamQuota implements StreamQuota {
   readonly #counter: StreamCounter;

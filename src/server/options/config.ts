@@ -6,7 +6,7 @@ import { defaultLimits } from '../../policy/limits.ts';
 import type { ServerOption } from './option.ts';
 import { serverOptions, type ServerValues, type ValueOf } from './server-options.ts';
 
-/** Where the system keeps the data of its services, or where a person's programs keep theirs. */
+/** The system's directory for service data, or the user's data directory. */
 function defaultData(env: NodeJS.ProcessEnv, isRoot: boolean): string {
   if (isRoot) return '/var/lib/ringfence';
   return join(env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'ringfence');
@@ -32,7 +32,7 @@ export type ServerConfig = {
 const fallbackOf = (option: ServerOption): unknown =>
   typeof option.fallback === 'string' && option.read !== undefined ? option.read(option.fallback) : option.fallback;
 
-/** What is of no use without something else. */
+/** Refuses options that need another option. */
 function refuseHalves(values: ServerValues): void {
   const { oidcIssuer, oidcAudience, oidcClientId, oidcClientSecretFile, oidcCliClientId } = values;
   if (oidcAudience !== undefined && oidcIssuer === undefined) {

@@ -23,5 +23,5 @@ export type ValueOf<O> = O extends { readonly read: (text: string) => infer V }
     : V | undefined
   : boolean;
 
-/** The options as read: what was said, or the fallback. */
+/** The parsed options: given values or defaults. */
 export type ServerValues = { readonly [K in keyof typeof serverOptions]?: ValueOf<(typeof serverOptions)[K]> };

@@ -29,9 +29,9 @@ interface DeviceStreamState {
   twoWay: number;
   silenceMs: number;
   heardAt: number;
-  /** When its last stream here ended, unless because nothing was heard of it. */
+  /** When its last stream here ended, unless it ended because of silence. */
   leftAt?: number;
-  /** When it was last recorded as heard by a request. */
+  /** When a request of the device was last recorded as a sign of life. */
   recordedAt: number;
 }
 
@@ -151,7 +151,7 @@ export class DeviceStreams implements DevicePresence {
     try {
       const unknown = await this.#o.presence.record(this.#o.process, this.#heardAgo(now), changes);
       this.#recordedAt = this.#o.monotonic();
-      // Given up by the others after a long silence: what they have forgotten is recorded again.
+      // After a long silence, the others dropped the record of this process: record everything again.
       if (unknown && !isFirst)
         for (const [device, { streams }] of this.#known) if (streams > 0) this.#changed.add(device);
     } catch (cause) {
@@ -170,7 +170,8 @@ export class DeviceStreams implements DevicePresence {
   }
 
   /**
-   * Since when every device with signs was heard. Undefined while one of them is yet to be recorded as gone: until then nothing may be said of all.
+   * The time since which every device with signs of life was heard. Undefined while a departure is not recorded yet:
+   * until then the process can say nothing about all devices.
    */
   #heardAgo(now: number): number | undefined {
     if (this.#changed.size > 0) return undefined;

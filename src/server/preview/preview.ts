@@ -37,7 +37,7 @@ export class Preview {
     return this.snapshots.read(org);
   }
 
-  /** What the change would do to the organization as `before` shows it, and how these tests would come out. */
+  /** What the change would do to the organization in `before`, and the results of these tests. */
   async simulate(
     before: PolicySnapshot,
     change: PlannedChange,

@@ -36,7 +36,7 @@ interface Kept {
   usedAt: number;
 }
 
-/** What an entry of the log makes of a snapshot; undefined where it decides nothing. */
+/** The change of a snapshot by a log entry; undefined when the entry does not affect policy. */
 function changeOf({ kind, type, id, json, hidden_from }: Entry): SnapshotChange | undefined {
   // A group that left somebody's view is what it was.
   if (hidden_from !== undefined || kind === 'organization') return undefined;
@@ -135,7 +135,7 @@ export class Snapshots {
       this.#kept.delete(org);
       characters -= kept.characters;
     }
-    // What the log added counts too: one that grew beyond all bounds is loaded afresh next time.
+    // Changes from the log count too: a snapshot that grew beyond the limit is loaded again next time.
     if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.#kept.delete(used);
   }
 }

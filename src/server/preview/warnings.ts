@@ -6,7 +6,7 @@ import { policiesOf, type DevicePolicies } from '../../policy/snapshot/device-po
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import { placeholderId, type PlannedChange } from './planned-change.ts';
 
-/** A warning names at most so many devices, and says how many more there are. */
+/** A warning names at most this many devices, and says how many more there are. */
 const mostNamed = 100;
 const mostWarnings = 100;
 /** Steps that comparing the rules of all written groups with guardrails may take. */

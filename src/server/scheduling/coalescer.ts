@@ -12,7 +12,7 @@ export interface CoalescerOptions<Key, Value> {
   readonly read: (keys: readonly Key[]) => Promise<readonly Value[]> | readonly Promise<Value>[];
   /** Tells keys apart; needed where they are not texts. */
   readonly nameOf?: (key: Key) => string;
-  /** Whether reads go side by side. By default one waits for the one before it, so that under load more questions share it. */
+  /** Whether reads run concurrently. By default a read waits for the one before it, so that under load more questions share it. */
   readonly concurrent?: boolean;
   /** Time, and the two ways to run something later; those of Node if absent. */
   readonly timers?: Timers;
@@ -28,7 +28,7 @@ export interface Timers {
 /** More keys than this in one read gain nothing. */
 const mostKeys = 1_000;
 
-/** So long after a read began the next one begins, where all who wait for it are batched. */
+/** A batched read begins this long after the last one began. */
 export const batchDelayMs = 10;
 
 const nodeTimers: Timers = {

@@ -51,7 +51,7 @@ export function parseVariables(given: Readonly<Record<string, unknown>>): Partia
   return variables;
 }
 
-/** What the path names that can be read together with the credential. */
+/** The subject of the path, if it can be read together with the credential. */
 export function subjectOf(id: OperationId, variables: Partial<PathVariables> | HttpError): Subject | undefined {
   const { subject, effect } = operations[id];
   if (variables instanceof HttpError || variables.org_id === undefined) return undefined;
@@ -94,11 +94,11 @@ interface AuthenticatedCaller {
   readonly visible: VisibleSubject | undefined;
 }
 
-/** What the database says about the path: the caller's place in the organization, and the thing that is named. */
+/** What the database says about the path: the caller's membership, and the record that it names. */
 interface Found {
   readonly membership?: Membership | undefined;
   readonly subjects: Subjects;
-  /** What the path names and the caller does not get to see. */
+  /** The record that the path names and the caller cannot see. */
   readonly missing?: Parameters<typeof notFound>[0] | undefined;
 }
 

@@ -49,7 +49,7 @@ export class HeldRight {
     return this.#ended.signal;
   }
 
-  /** Fails with the answer when the right has ended. What cannot be judged right now has not ended. */
+  /** Fails with the answer when the right has ended. A right that cannot be checked right now counts as valid. */
   async check(): Promise<void> {
     this.#ended.signal.throwIfAborted();
     try {

@@ -102,7 +102,7 @@ export class RequestGuard {
     return admitted;
   }
 
-  /** The credential that a request comes with; a cookie only where there is no header, and never for a forged write. */
+  /** The credential of a request. A cookie counts only without a header, and never for a forged write. */
   #presentedBy(request: RequestToAdmit): Presented {
     const { authorization, cookie } = request.headers;
     const { publicUrl } = this.#o;

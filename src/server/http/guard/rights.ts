@@ -2,10 +2,11 @@
 import { operationIds, type OperationId } from '../../../api/paths.ts';
 
 /**
- * Who asks, seen from what is asked for. A caller may have several roles; the best verdict counts.
- * `owner`, `member`: of the organization. `owning_user`: the group, token, key or membership is the caller's own.
- * `device_user`: the device is the caller's. `device_token`, `enrollment_key`: such a credential of this organization; it has no
- * other role. `administrator`: of this server. `stranger`: signed in, and not of this organization (or there is none in the path).
+ * The roles of a caller, relative to the path. A caller may have several roles; the best verdict counts. `owner`,
+ * `member`: of the organization. `owning_user`: the group, token, key or membership is the caller's own. `device_user`:
+ * the device is the caller's. `device_token`, `enrollment_key`: such a credential of this organization; it has no other
+ * role. `administrator`: of this server. `stranger`: signed in, and not a member of this organization (or the path has
+ * none).
  */
 const roles = [
   'owner',
@@ -136,7 +137,7 @@ export const rights = Object.fromEntries(operationIds.map((id) => [id, readRow(i
 
 export type Verdict = 'yes' | 'no' | 'hidden';
 
-/** What the cells that depend on the thing asked for need to know of it. */
+/** The facts about the record that some cells depend on. */
 export interface Subject {
   /** The group in the path belongs to the organization, not to a user. */
   readonly organizationOwned: boolean;

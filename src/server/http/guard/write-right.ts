@@ -6,7 +6,7 @@ import { rightRoles, type Right, type RightSubject, type WriteCredential } from 
 import type { PathVariables } from '../call.ts';
 import { rights, type Cell, type Role } from './rights.ts';
 
-/** What a `yes` for each role means to the store. */
+/** The store's role bits for a `yes` of each role. */
 const bits: { readonly [Name in Role]: number } = {
   owner: rightRoles.owner,
   member: rightRoles.member,
@@ -90,7 +90,7 @@ function subjectFor(id: OperationId, variables: Partial<PathVariables>): RightSu
   }
 }
 
-/** The right of a caller whom the guard let in, by which it was let in. */
+/** The right by which the guard admitted the caller. */
 export const rightOf = (id: OperationId, principal: Principal, variables: Partial<PathVariables>): Right => ({
   user_id: principal.user_id,
   credential: credentialFor(principal),

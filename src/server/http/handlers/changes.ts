@@ -48,7 +48,7 @@ export async function knownRecords(
   };
 }
 
-/** What a body says, judged as it will be written. */
+/** Reads and validates the body as it will be written. */
 function readBody(
   call: Call<'applyChanges'>,
   services: Services,

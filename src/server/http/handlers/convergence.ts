@@ -21,7 +21,7 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
 };
 
-/** What a device counted is for owners and for its own user (reference 2.11). */
+/** Packet counts are for owners and for the device's own user (reference 2.11). */
 function statusFor(mayCount: (device: DeviceId) => boolean): (enforcement: EnforcementStatus) => string {
   return ({ revision: _revision, observed_revision: _observed, ...enforcement }) => {
     const { status } = enforcement;
@@ -85,7 +85,7 @@ export const pendingOf = ({
   ...(detail !== undefined && { detail }),
 });
 
-/** How many devices stand where, in the words of the wire: those that are pending as they do, all others in force. */
+/** The number of devices in each state: the pending ones by their states, all others in force. */
 export function countPending({ devices, pending }: Omit<Converged, 'revision'>) {
   const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
   for (const { in_force } of pending) counts[in_force] += 1;
@@ -96,7 +96,7 @@ export function countPending({ devices, pending }: Omit<Converged, 'revision'>) 
 /** Devices that are written in one turn of the event loop. */
 const writtenAtOnce = 1_000;
 
-/** The record with everybody who is pending, who may be a hundred thousand. */
+/** The record with all pending devices, of which there may be a hundred thousand. */
 async function* inParts(head: object, pending: readonly EnforcementStatus[]): AsyncGenerator<string> {
   yield `${JSON.stringify(head).slice(0, -1)},"pending":[`;
   for (let from = 0; from < pending.length; from += writtenAtOnce) {

@@ -80,7 +80,7 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
   return { kind: 'record', json, revision: device.revision, location };
 };
 
-/** A user in the body who is no member is a problem of the body, not of the path. */
+/** A user in the body who is not a member is a problem of the body, not of the path. */
 function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
   const missing = error instanceof StoreError && (error.code === 'not_a_member' || error.code === 'not_found');
   if (!missing || named === caller) return error;
@@ -127,7 +127,7 @@ function refuseBeyondEndpoint(body: unknown, { labels = [], isolated }: DeviceRe
   }
 }
 
-/** What a trial brings back of a device is its list, so that nothing else is changed by the same write. */
+/** A trial of a device restores only its list, so the same write may change nothing else. */
 function refuseBeyondList(patch: DevicePatch): void {
   const others = Object.keys(patch).filter((name) => name !== 'security_groups');
   if (patch.security_groups !== undefined && others.length === 0) return;

@@ -73,7 +73,7 @@ function headerLines(id: string, now: number, common: string): string {
   return `${date.line}x-request-id: ${id}\r\n${common}`;
 }
 
-/** Whether the reader prefers this: `report` lines (reference 4.3 (21)), or to show signs of life (4.3 (22)). */
+/** Whether the reader has this preference: `report` lines (reference 4.3 (21)), or signs of life (4.3 (22)). */
 const prefers = (prefer: string | readonly string[] | undefined, preference: string): boolean =>
   typeof prefer === 'string' && prefer.split(',').some((one) => one.trim().toLowerCase() === preference);
 
@@ -85,7 +85,7 @@ export interface StreamRequest {
   readonly body: unknown;
   /** Milliseconds since it came in. */
   readonly elapsedMs: number;
-  /** What it prefers, as it says. */
+  /** The `Prefer` header. */
   readonly prefer: string | readonly string[] | undefined;
   /** False for a client that speaks HTTP/1.0, and for a stream that goes both ways. */
   readonly chunked: boolean;
@@ -95,13 +95,13 @@ export interface StreamRequest {
   readonly accept: () => ConnectedSink;
 }
 
-/** Answers the stream operation: takes the connection over, or throws why there is no stream. */
+/** Answers the stream operation: takes over the connection, or throws the reason for a refusal. */
 export type StreamHandler = (request: StreamRequest) => Promise<void>;
 
 export interface StreamHandlerOptions {
   readonly hub: Hub;
   readonly clock: () => number;
-  /** Where people reach the server, where it is known. */
+  /** The URL at which people reach the server, if it is known. */
   readonly publicUrl: string | undefined;
 }
 

@@ -13,7 +13,7 @@ import { refuseEverything, withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
 import { trialOf } from '../request/trial.ts';
 
-/** The rules as they stand; read only when the body leaves one direction as it is. */
+/** The current rules; read only when the body leaves one direction unchanged. */
 const standing = (now: Stored<GroupRecord>) => ({
   get inbound_rules() {
     return now.record.inbound_rules ?? [];
@@ -35,7 +35,7 @@ type Delete = 'deleteSecurityGroup' | 'deleteUserSecurityGroup';
 
 type Write = Pick<Call<Create>, 'params' | 'body' | 'query'>;
 
-/** What a body says of a group, judged as it will be written. */
+/** Reads and validates the body of a group as it will be written. */
 export function readGroupBody(
   call: { readonly params: Pick<Call<Create>['params'], 'org_id'>; readonly body: unknown },
   services: Services,
@@ -54,7 +54,7 @@ export function readGroupBody(
   return group;
 }
 
-/** What the body says. A guardrail that leaves nothing is asked about twice. */
+/** Reads the body. A guardrail that forbids everything needs `force`. */
 function readWrite(call: Write, services: Services, now?: Stored<GroupRecord>): GroupInput {
   const group = readGroupBody(call, services, now);
   const guardrail = group.guardrail ?? now?.record.guardrail;

@@ -39,9 +39,12 @@ export function refuseEverything(rules: Rules): void {
 /** An answer tells of so many. */
 const mostWarnings = 100;
 
-/** Beyond so many rules and ranges nothing is compared: a member's write must not cost what an owner's large guardrails weigh. */
+/**
+ * Above this number of rules and ranges nothing is compared, so that an owner's large guardrails do not make a member's
+ * write expensive.
+ */
 const mostCompared = 2_000;
-/** And so many steps are taken in comparing. */
+/** The limit of comparison steps. */
 const mostSteps = 100_000;
 
 const weightOf = ({ inbound, outbound }: PolicyGroup): number =>
@@ -85,7 +88,7 @@ const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
   guardrail_ids,
 });
 
-/** What the writer of a group should know of it. */
+/** The warnings for the writer of a group. */
 export async function warningsFor(
   store: Store,
   org: OrganizationId,
@@ -93,7 +96,7 @@ export async function warningsFor(
 ): Promise<readonly GroupWarning[]> {
   if (!written.mayBeVoid) return [];
   const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
-  // Where nothing is forbidden, the record is not read again.
+  // Without a forbid, the record is not read again.
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
   const group = policyOf(written.record);
   const found = new Map<string, GroupWarning>();
@@ -146,7 +149,7 @@ export interface GivenName {
 }
 
 export interface WarningOptions {
-  /** Where the new record is. */
+  /** The path of the new record. */
   readonly location?: string;
   /** The name that the write gave to the group. */
   readonly named?: GivenName | undefined;

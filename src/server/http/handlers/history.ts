@@ -17,10 +17,10 @@ const show = {
   json: (state: State<unknown>) => JSON.stringify(state),
 };
 
-/** A list of states. Where there is none at all, the caller never saw such a record. */
+/** A list of states. When there are none at all, the caller could never see such a record. */
 function answerStates(
   { path, query: { limit, after } }: Pick<Call<'listDeviceHistory'>, 'path' | 'query'>,
-  /** What there is none of where the list is empty; undefined where an empty list is an answer. */
+  /** The kind of record for a 404 when the list is empty; undefined when an empty list is a valid answer. */
   what: 'device' | 'group' | undefined,
   read: (page: StatePage) => Promise<readonly State<unknown>[]>,
 ): Promise<ListResult> {
@@ -56,7 +56,7 @@ const namesakes: Handler<'listDeviceNamesakes'> = (call, { store }) => {
   return answerStates(call, undefined, (page) => store.history.namesakes(org_id, device_id, page));
 };
 
-/** The body that would make a group what it was: what a record leaves out when it is empty is said. */
+/** The body that restores a group. It includes empty fields that the record leaves out. */
 function bodyOf(past: GroupRecord): object {
   const { id: _id, org_id: _org, user_id: _user, is_default: _default, ...rest } = past;
   const { revision: _revision, created_at: _created, updated_at: _updated, trial: _trial, ...written } = rest;

@@ -19,7 +19,7 @@ import { knownRecords, refuseVoid } from './changes.ts';
 
 type Simulate = Call<'simulateChanges'>;
 
-/** Whether the caller could write each of these records: 403 as the write itself would answer. */
+/** Checks that the caller could write each of these records: 403 as for the write itself. */
 function checkRights(
   { principal, subjects }: Simulate,
   { groups, devices, deletes, policyTests }: ChangeBody,
@@ -124,7 +124,7 @@ const devicesNamed = ({ inbound_rules = [], outbound_rules = [] }: GroupRecord |
     peers.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : [])),
   );
 
-/** What the body says, judged as it would be written. */
+/** Reads and validates the body as it would be written. */
 function readPlan(call: Simulate, services: Services, known: KnownRecords, before: PolicySnapshot): ChangeBody {
   const { deletes } = namedIn(call.body);
   const gone = new Set(deletes);
@@ -158,7 +158,7 @@ async function enforcementOf(call: Simulate, { convergence }: Services, page: re
 
 const simulate: Handler<'simulateChanges'> = async (call, services) => {
   const { problems, more } = shapeProblems(call.body);
-  // A change of nothing is no mistake here.
+  // An empty change is allowed here.
   refuse({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
   const { org_id } = call.params;
   const before = await services.preview.read(org_id);

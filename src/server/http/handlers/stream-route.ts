@@ -34,7 +34,7 @@ export function streamRoute(
     const twoWay = !isHttp10 && headers.upgrade?.trim().toLowerCase() === watchProtocol;
     const accept = (): ConnectedSink => {
       reply.hijack();
-      // The framework records answers only, and a stream is none.
+      // The framework logs only finished answers, so the stream is logged here.
       logRequest({ log, metrics }, { id, method, url, operation, principal, status: 200, ms: reply.elapsedTime });
       return takeOver(raw, reply.raw, { twoWay });
     };

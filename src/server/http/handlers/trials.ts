@@ -12,7 +12,7 @@ import { refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 import { readScope } from '../request/trial.ts';
 
-/** An answer names so many devices. */
+/** The most devices that one answer names. */
 const mostTrouble = 100;
 
 /** The devices in scope that the change may concern: those that have a group of it, had one before, or whose list it changes. */

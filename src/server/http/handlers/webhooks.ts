@@ -9,7 +9,7 @@ import { answerList } from '../request/paging.ts';
 
 const defaultOfflineAfter = 900;
 
-/** Refuses an address that nothing would ever be sent to. Where its host leads is judged at each delivery. */
+/** Refuses a URL that the server would never deliver to. Each delivery checks the addresses of its host. */
 function checkUrl(text: string, { webhookHosts }: Services): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const problem = (code: 'not_a_url' | 'host_not_allowed', detail: string) =>

@@ -18,7 +18,7 @@ interface Guarded {
   readonly ends: ConnectionEnd[];
   /** Connects from an address of this machine, and waits until the server has accepted or refused. */
   readonly open: (from?: string) => Promise<Socket>;
-  /** Asks on a connection of its own; the status, or why there is none. */
+  /** Sends a request on a new connection; returns the status, or why there is none. */
   readonly ask: (path: string, from?: string) => Promise<number | string>;
 }
 

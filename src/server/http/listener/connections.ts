@@ -30,7 +30,7 @@ export interface ConnectionsOptions {
   readonly onHandshake?: (kind: 'full' | 'resumed') => void;
 }
 
-/** Beyond the limit, so many connections are kept for short requests, such as health checks: one answer each, and no streams. */
+/** Beyond the limit, this many connections are kept for short requests, such as health checks: one answer each, and no streams. */
 export const spareConnections = 16;
 /** One address leaves this share of the process to others. */
 const sharedPart = 1 / 4;

@@ -4,7 +4,7 @@ import { spareConnections } from './connections.ts';
 
 /** For files, pipes, providers and whatever comes. */
 const others = 32;
-/** Fewer than this is no service. */
+/** The server does not run with fewer. */
 const least = 16;
 /** More than this is more than memory holds. */
 const most = 1_000_000;
@@ -19,7 +19,7 @@ export function openFilesLimit(text: string): number | undefined {
 export const connectionsWithin = (limit: number | undefined, open: number, reserved: number): number =>
   Math.max(least, Math.min(most, (limit ?? most * 2) - open - reserved - others - spareConnections));
 
-/** As measured now. Where the system does not tell, there is no bound by it. */
+/** As measured now. When the system does not report a limit, there is none. */
 export async function fittingConnections(reserved: number): Promise<number> {
   try {
     const [text, open] = await Promise.all([readFile('/proc/self/limits', 'utf8'), readdir('/proc/self/fd')]);

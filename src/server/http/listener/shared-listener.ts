@@ -51,7 +51,7 @@ export class SharedListener {
       .listen({ ...this.#at, backlog: acceptQueue });
   }
 
-  /** For good: the server is about to end. */
+  /** Permanently: the server is about to end. */
   close(): void {
     this.#closed = true;
   }

@@ -54,7 +54,7 @@ const ticketKeysOf = ({ key }: Pair, secret: Buffer): Buffer =>
     ),
   );
 
-/** What a certificate is served with, at start and when it is renewed. */
+/** The TLS context of a certificate, at start and after renewal. */
 export const secureContextOf = (pair: Pair, secret: Buffer) => ({
   ...pair,
   ciphers,

@@ -8,7 +8,7 @@ type RequestCredential = Pick<AuditNote['credential'], 'id'> & {
   readonly kind: Exclude<AuditNote['credential']['kind'], 'server'>;
 };
 
-/** What a request was made with, by its kind and, where it is ours, its id. */
+/** The credential of a request: its kind and, if it is ours, its id. */
 export function credentialOf(principal: Principal): RequestCredential {
   if (principal.kind === 'enrollment') return { kind: 'enrollment_key', id: principal.key_id };
   if (principal.token_id === undefined) return { kind: 'access_token' };
@@ -28,7 +28,7 @@ const common = (principal: Principal, request: AuditedRequest) => ({
 const fieldsOf = (body: unknown): readonly string[] =>
   typeof body === 'object' && body !== null && !Array.isArray(body) ? Object.keys(body).toSorted() : [];
 
-/** What the store records with the write, in its own transaction. */
+/** The note that the store records with the write, in the same transaction. */
 export function auditEntryOf(
   id: OperationId,
   principal: Principal,

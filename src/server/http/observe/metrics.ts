@@ -1,7 +1,7 @@
 /** Owns what the server measures of itself, for Prometheus. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** What one process measures, as it goes to another. */
+/** The metrics of one process, in the form in which it sends them to another. */
 export type Measures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 export interface Metrics {

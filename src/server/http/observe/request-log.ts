@@ -11,7 +11,7 @@ export interface AnsweredRequest {
   readonly id: string;
   readonly method: string;
   readonly url: string;
-  /** Absent for what is no operation. */
+  /** Absent when the path is not an operation. */
   readonly operation: OperationId | undefined;
   /** Whoever was let in. */
   readonly principal: Principal | undefined;

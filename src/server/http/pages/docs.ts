@@ -97,7 +97,7 @@ function errorSection(): string {
   );
 }
 
-/** The ways in and out of a browser's session, which are no operations. */
+/** The sign-in and sign-out of browsers, which are not operations. */
 function signInSection(document: OpenApi): string {
   const lines = signInPathIds.map((id) => {
     const { method, path, summary, query } = signInPaths[id];

@@ -13,7 +13,7 @@ export interface ReadyCheck {
 
 const fullStorage = 'the disk of the database is full';
 
-/** What is asked of the database: that it answers, and that it has the schema of this program. */
+/** The questions to the database: whether it answers, and whether it has the schema of this program. */
 interface AskedDatabase {
   ping(): Promise<void>;
   checkSchema(): Promise<void>;
@@ -27,7 +27,7 @@ export const databaseChecks = (store: AskedDatabase, directory?: string): readon
   ...(directory === undefined ? [] : [{ name: fullStorage, check: () => checkRoom(directory) }]),
   { name: 'cannot reach the database', check: () => store.ping() },
   {
-    // What this server writes lacks what the later version keeps: requests belong to a server of that version.
+    // This server cannot write what the later version needs. Requests belong to a server of that version.
     name: 'a later version has migrated the database; upgrade this server',
     check: () => store.checkSchema(),
   },

@@ -17,7 +17,7 @@ const placeholder = page(
 </ul>`,
 );
 
-/** Only our own files, and no inline script or style: what somebody smuggles into a name cannot run. */
+/** Only our own files, and no inline script or style: script that somebody puts into a name cannot run. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -83,7 +83,7 @@ export const findAssets = (): Assets | undefined =>
   readAssets(fileURLToPath(new URL('./ui', import.meta.url))) ??
   readAssets(fileURLToPath(new URL('../../../../dist/ui', import.meta.url)));
 
-/** Whether the header names the encoding, and not with a weight of nothing. */
+/** Whether the header names the encoding with a weight above zero. */
 const accepts = (header: string | undefined, encoding: string): boolean =>
   (header ?? '')
     .toLowerCase()

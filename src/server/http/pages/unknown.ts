@@ -19,7 +19,7 @@ const known: readonly KnownPath[] = operationIds.flatMap((id) =>
 
 const longest = Math.max(...known.map(({ segments }) => segments.length));
 
-/** What may be asked of a path; empty when it leads nowhere. `pages` are the paths besides the operations, for reading only. */
+/** The methods that a path allows; empty for an unknown path. `pages` are the read-only paths besides the operations. */
 function allowedMethods(path: string, pages: readonly string[]): readonly string[] {
   const given = path.split('/', longest + 1);
   const leadsTo = ({ segments }: KnownPath): boolean =>

@@ -7,6 +7,6 @@ export interface RequestOrigin {
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
-/** What trusted proxies say, where it is an address; else that of the connection. */
+/** The address from trusted proxies, if it is valid; otherwise that of the connection. */
 export const addressOf = ({ ip, socket }: RequestOrigin): string =>
   isIP(ip) === 0 ? (socket.remoteAddress ?? '') : ip;

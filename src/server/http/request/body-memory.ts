@@ -45,14 +45,14 @@ export class BodyMemory {
     return this.#total;
   }
 
-  /** Counts what comes of a body before its caller is known; throws where the address, or everybody together, has too much here. */
+  /** Counts the bytes of a body before its caller is known. Throws when the address, or the whole process, has too many. */
   open(address: string, declared: number | undefined): BodyClaim {
     const claim = new BodyClaim(this, address);
     claim.grow(Math.min(declared ?? unreadBytes, unreadBytes));
     return claim;
   }
 
-  /** For claims. Throws where so many more do not fit. */
+  /** For claims. Throws when this many more bytes do not fit. */
   refuse(more: number, address: string, user: string | undefined): void {
     const { user: userLimit, address: addressLimit, total } = this.#limits;
     if (user !== undefined && (this.#byUser.get(user) ?? 0) + more > userLimit) {
@@ -88,7 +88,7 @@ function addTo(counts: Map<string, number>, key: string, bytes: number): void {
   else counts.set(key, sum);
 }
 
-/** What one body counts. */
+/** The bytes that one body counts. */
 export class BodyClaim {
   readonly #memory: BodyMemory;
   readonly #address: string;
@@ -109,7 +109,7 @@ export class BodyClaim {
     this.#memory.refuse(Math.max(0, (declared ?? 0) - this.#bytes), this.#address, user);
   }
 
-  /** So many bytes are here now; throws where they do not fit. */
+  /** Sets the number of bytes received so far; throws when they do not fit. */
   grow(bytes: number): void {
     const more = bytes - this.#bytes;
     if (more <= 0 || this.#ended) return;

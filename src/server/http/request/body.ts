@@ -37,12 +37,12 @@ export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
   };
 };
 
-/** Of a body that is too large, so many times the limit are read and thrown away before the answer. */
+/** For a body that is too large, the server reads and discards up to this many times the limit before the answer. */
 const drainFactor = 16;
 
 /**
- * The whole body, up to the limit. What comes beyond is read and thrown away, within reason: many clients write their whole
- * body before they read an answer, and a connection closed in between would hide from them why they were refused.
+ * The whole body, up to the limit. Bytes beyond it are read and discarded, within reason: many clients write their
+ * whole body before they read an answer, and a connection closed in between would hide from them why they were refused.
  */
 async function readBody(
   body: IncomingMessage,
@@ -73,7 +73,7 @@ async function readBody(
         try {
           claim?.grow(size);
         } catch (error) {
-          // There is no room for it: answered at once. What still comes is thrown away.
+          // There is no room for it: answer at once and discard the rest.
           chunks.length = 0;
           refusal = error;
           done();
@@ -153,7 +153,7 @@ function declaredLength(headers: IncomingHttpHeaders): number | undefined {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the request's body counts, where its operation takes one. */
+    /** The bytes that the request's body counts, if its operation takes one. */
     bodyClaim: BodyClaim | undefined;
   }
 }

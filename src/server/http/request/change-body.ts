@@ -30,7 +30,7 @@ export type ChangeList = (typeof lists)[number];
 export interface NamedRecords {
   readonly groups: readonly GroupId[];
   readonly devices: readonly DeviceId[];
-  /** Of groups or devices. */
+  /** The ids of groups or devices. */
   readonly deletes: readonly string[];
 }
 
@@ -49,7 +49,7 @@ interface Entry {
 export type GroupEntry =
   | (Entry & {
       readonly type: 'create';
-      /** Where the body chooses it. */
+      /** Set when the body chooses it. */
       readonly id: GroupId | undefined;
       readonly user_id: UserId | undefined;
       readonly group: GroupInput;
@@ -72,7 +72,7 @@ export type DeleteEntry =
   | { readonly kind: 'security-groups'; readonly id: GroupId }
   | { readonly kind: 'device'; readonly id: DeviceId };
 
-/** What a body says. Each list is in the order of the body. */
+/** The content of a body. Each list is in the order of the body. */
 export interface ChangeBody {
   readonly groups: readonly GroupEntry[];
   readonly devices: readonly DeviceEntry[];
@@ -138,7 +138,7 @@ export function namedIn(body: unknown): NamedRecords {
   };
 }
 
-/** What an entry may repeat of the record, and not contradict. */
+/** Fields that an entry may repeat from the record, but not contradict. */
 const repeatedFields = ['created_at', 'updated_at'] as const;
 
 class Reading {
@@ -283,7 +283,7 @@ class Reading {
     return undefined;
   }
 
-  /** What the entry repeats of the record; gives the revision that it expects. */
+  /** Checks the fields that the entry repeats from the record; returns the revision that it expects. */
   #repeated(entry: JsonObject, now: SecurityGroup | Device | undefined, here: string): number | undefined {
     for (const name of repeatedFields) {
       const said = field(entry, name);
@@ -301,7 +301,7 @@ class Reading {
   }
 }
 
-/** Every problem of a body of the right shape, and what it says where there is none. */
+/** All problems of a well-formed body, or its content if there are none. */
 export function readChanges(
   body: unknown,
   known: KnownRecords,

@@ -4,7 +4,7 @@ import { JsonScan, parseJson, type JsonBounds } from './json.ts';
 
 const bounds: JsonBounds = { depth: 3, containers: 6, fields: 5, values: 8, beyondAscii: 4 };
 
-/** Looks at the text in pieces of so many bytes; gives the code of the refusal. */
+/** Scans the text in pieces of this many bytes; returns the code of the refusal. */
 function scanned(text: string, piece: number): string | undefined {
   const scan = new JsonScan(bounds);
   const bytes = Buffer.from(text);

@@ -1,7 +1,7 @@
 /** Owns the reading of JSON: bounded before anything is built of it, then strict. */
 import { HttpError, invalid } from '../errors.ts';
 
-/** How much a document may hold. What is beyond is refused by a look at its bytes: a tree of it would cost a hundred times more. */
+/** The limits of a document. The scan of its bytes refuses one beyond them: a parsed tree would cost a hundred times more. */
 export interface JsonBounds {
   /** Arrays and objects in each other. */
   readonly depth: number;
@@ -18,7 +18,7 @@ export interface JsonBounds {
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** A look at the bytes of a document while they come, so that no part of it takes long. What is no JSON passes, and is found by the parser. */
+/** Scans the bytes of a document while they arrive, so that no part takes long. Invalid JSON passes here, and the parser finds it. */
 export class JsonScan {
   readonly #bounds: JsonBounds;
   #depth = 0;
@@ -97,8 +97,9 @@ const tooMany = (what: string): HttpError =>
 const strict = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * JSON in UTF-8, of a document within its bounds. Of a key written twice the last counts, as in every JavaScript program; `__proto__`
- * becomes a field like others, which no schema knows; numbers too large become Infinity, which no schema takes. So each is harmless further on.
+ * Parses UTF-8 JSON of a document within its limits. For a repeated key the last value counts, as in every JavaScript
+ * program; `__proto__` becomes an ordinary field, which no schema knows; numbers too large become Infinity, which no
+ * schema accepts. So each is harmless.
  */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;

@@ -7,7 +7,7 @@ interface Row {
   readonly text: string;
 }
 
-/** A store of so many rows, and what was asked of it. */
+/** A store with this many rows, which records the reads. */
 function store(count: number, size: number) {
   const rows = Array.from({ length: count }, (_, index): Row => ({
     id: String(index).padStart(6, '0'),

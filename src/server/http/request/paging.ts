@@ -65,7 +65,7 @@ interface RowView<T> {
 /** Records that are read first. Later parts are as many as fit the size below, by what the last ones took. */
 const firstPart = 200;
 const largestPart = 5_000;
-/** Characters of a part: what one reader that does not keep up makes the server hold. */
+/** Characters of a part: the most that the server holds for one slow reader. */
 const partSize = 512 * 1024;
 /** Characters of a page: one with fewer records than `limit` is followed by another. */
 const pageSize = 8 * 1024 * 1024;
@@ -111,8 +111,9 @@ async function* restOf(first: Part, parts: AsyncGenerator<Part>): AsyncGenerator
 }
 
 /**
- * Answers with a list. Without a limit it is the whole list: what does not fit into one part is read while it is sent, so that a reader
- * that does not keep up costs one part and no more. With one it is a page, cut short where it would be too large.
+ * Answers with a list. Without a limit it is the whole list: parts after the first are read while the answer is sent,
+ * so that a slow reader costs one part of memory. With a limit it is a page, which is cut short when it would be too
+ * large.
  */
 export async function answerList<T>(
   call: { readonly path: string; readonly query: PageQuery },

@@ -11,13 +11,13 @@ interface TrialQuery {
   readonly scope?: string | undefined;
 }
 
-/** What makes a write a trial, as the store takes it. */
+/** The trial of a write, in the form that the store takes. */
 interface TrialRequest {
   readonly confirm_within: number;
   readonly scope: readonly Selector[] | undefined;
 }
 
-/** The devices that a scope names, as selectors or as a text. A scope of all devices is none. */
+/** The devices that a scope names, as selectors or as a text. A scope of all devices is the same as no scope. */
 export function readScope(scope: unknown): readonly Selector[] | undefined {
   const selectors = typeof scope === 'string' ? parseSelectors(scope) : scope;
   if (typeof selectors === 'object' && selectors !== null && 'fault' in selectors)
@@ -28,7 +28,7 @@ export function readScope(scope: unknown): readonly Selector[] | undefined {
   return read.some((selector) => 'all_devices' in selector) ? undefined : read;
 }
 
-/** Undefined where the write is none. */
+/** Undefined when the write is not a trial. */
 export function trialOf({ confirm_within, scope }: TrialQuery): TrialRequest | undefined {
   if (confirm_within === undefined) {
     if (scope === undefined) return undefined;
