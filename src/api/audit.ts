@@ -10,7 +10,7 @@ import { CredentialKind } from './user.ts';
 /** `server`: no request asked for it, such as the end of a trial whose time is over. */
 const AuditCredentialKind = Type.Enum([...CredentialKind.enum, 'server']);
 
-/** Any fields of any record that an audit tells of. */
+/** All fields of all records that an audit entry can show. */
 export type AuditFields = Partial<
   Omit<SecurityGroup, 'id'> &
     Omit<DevicePolicy, 'id'> & { readonly id: string } & Pick<Member, 'role'> &

@@ -1,4 +1,4 @@
-/** Owns the codes of everything that can go wrong on the wire, free of schemas so that small programs can import them. */
+/** Owns the error codes of the API, free of schemas so that small programs can import them. */
 import { problemCodes, type ProblemCode } from '../policy/problem.ts';
 
 /** Every way a request can fail. A code never changes its meaning; several may share a status. */
@@ -79,7 +79,7 @@ const requestProblemCodes = {
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;
 export const allProblemCodes = { ...problemCodes, ...requestProblemCodes };
 
-/** One thing wrong, where it stands, and why; the same form as the policy core's own problems. */
+/** One problem: its place, its code and its message. It has the same form as the policy core's own problems. */
 export interface RequestProblem {
   readonly pointer: string;
   readonly code: RequestProblemCode;

@@ -1,4 +1,4 @@
-/** Owns the reading of a device as a person or an agent sends it: create and update bodies, all problems at once. */
+/** Owns the validation of create and update bodies of devices: it reports all problems at once. */
 import { parseAddress, parseRange, printAddress } from '../policy/address.ts';
 import { at, join, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';

@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about devices and how they enroll. */
+/** Owns the operations on devices and enrollment, as rows of the table of operations. */
 import { Convergence, ConvergenceQuery } from './enforcement/convergence.ts';
 import { ExplainQuery, Explanation } from './enforcement/explanation.ts';
 import { Overview, OverviewQuery } from './enforcement/overview.ts';

@@ -1,4 +1,4 @@
-/** Owns the wire form of devices (reference 2.4), and of what is known about them at work (reference 2.11). */
+/** Owns the wire form of devices (reference 2.4) and of their status (reference 2.11). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
@@ -204,7 +204,7 @@ export const ReportedStatus = Type.Object(
 );
 export type ReportedStatus = Wire<typeof ReportedStatus>;
 
-/** How a device stands: what the server knows, and beside it what its agent last reported. */
+/** The status of a device: what the server knows, and what its agent last reported. */
 export const DeviceStatus = Type.Object(
   {
     device_id: id<DeviceId>('The device.'),

@@ -1,4 +1,4 @@
-/** Proves that the examples of the API are good requests: by their own schemas, and by the rules for rules. */
+/** Proves that the examples of the API are valid requests, by their schemas and by the rules of the policy core. */
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { readGroup } from '../policy/group.ts';

@@ -170,7 +170,7 @@ export const SecurityGroup = Type.Object(
 );
 export type SecurityGroup = Wire<typeof SecurityGroup>;
 
-/** Something that was saved as asked, and that whoever asked should know. */
+/** A warning about a write that was saved as requested. */
 export const GroupWarning = Type.Object(
   {
     pointer: Type.String({
@@ -225,13 +225,13 @@ export const AddSecurityGroup = Type.Object(
     $id: 'AddSecurityGroup',
     title: 'AddSecurityGroup',
     examples: [
-      // Databases admit whatever is labelled app, as long as it is.
+      // Databases admit every device with the label app.
       {
         group_name: 'postgres',
         applies_to: [{ labels: ['db'] }],
         inbound_rules: [{ ip_protocol: 'tcp', from_port: 5_432, to_port: 5_432, peers: [{ labels: ['app'] }] }],
       },
-      // No device admits telnet, whatever its groups say.
+      // No device admits telnet, also when one of its groups allows it.
       {
         group_name: 'no telnet',
         guardrail: 'forbid',

@@ -1,4 +1,4 @@
-/** Owns the wire form of a device's isolation (reference 1.5), and the reading of the request that isolates one. */
+/** Owns the wire form of a device's isolation (reference 1.5), and the validation of the request that isolates one. */
 import { Type } from 'typebox';
 import { readPeers } from '../policy/fleet/read-peers.ts';
 import type { UserId } from '../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the names of what can be watched and of the stream's content type. */
+/** Owns the names of the kinds of records that can be watched, and the stream's content type. */
 
 export const watchKinds = ['device', 'security-groups'] as const;
 export type WatchKind = (typeof watchKinds)[number];

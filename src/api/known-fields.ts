@@ -1,4 +1,4 @@
-/** Owns which fields of a stored record this program knows, from the schemas of the wire. */
+/** Owns which fields of a stored record this program knows, read from the wire schemas. */
 import { isObject } from '../policy/json.ts';
 import { Device } from './device.ts';
 import { SecurityGroup } from './group.ts';

@@ -1,4 +1,4 @@
-/** Owns the numeric limits of the wire (reference 8). */
+/** Owns the numeric limits of the API (reference 8). */
 import { labelLimits } from '../policy/label.ts';
 import { defaultLimits, deviceLimits, namingLimits } from '../policy/limits.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the query parameters of the operations, and how they are written. */
+/** Owns the query parameters of the operations, and how they are encoded. */
 import { Type } from 'typebox';
 import { largestRevision, limits } from './limits.ts';
 import { strict } from './scalar.ts';

@@ -1,4 +1,4 @@
-/** Proves that the OpenAPI description is whole: every operation, every reference, every schema. */
+/** Proves that the OpenAPI description is complete: every operation, every reference, every schema. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { openApi } from './openapi.ts';

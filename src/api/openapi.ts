@@ -1,4 +1,4 @@
-/** Owns the OpenAPI 3.1 description, made from the table of operations and its schemas. */
+/** Owns the OpenAPI 3.1 description, generated from the table of operations and its schemas. */
 import { errors, problemContentType, type ErrorCode } from './codes.ts';
 import { watchContentType } from './kinds.ts';
 import { operations, type Operation } from './operations.ts';

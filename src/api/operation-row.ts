@@ -1,4 +1,4 @@
-/** Owns what is said of an operation: one column a fact. */
+/** Owns the columns of the table of operations: one for each fact about an operation. */
 import type { TArray, TObject, TSchema } from 'typebox';
 import type { ErrorCode } from './codes.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the table of operations: every fact about each that routes, guards, OpenAPI and tests are built from, one column a fact. */
+/** Owns the table of operations: every fact about each operation that routes, guards, OpenAPI and tests use, one column for each fact. */
 import { AuditEntry } from './audit.ts';
 import { changeRows } from './change/operations.ts';
 import { simulationRows } from './change/simulation.ts';

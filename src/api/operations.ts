@@ -1,4 +1,4 @@
-/** Owns what every operation takes and answers, read from its table: what routes, OpenAPI, rights and their tests are built from. */
+/** Owns the request and response types of every operation, derived from the table for routes, OpenAPI, rights and their tests. */
 import type { TSchema } from 'typebox';
 import { errors, type ErrorCode } from './codes.ts';
 import type { Row } from './operation-row.ts';

@@ -1,4 +1,4 @@
-/** Proves the addresses of the operations and their aliases. */
+/** Proves the paths of the operations and their aliases. */
 import { expect, test } from 'vitest';
 import { operations } from './operations.ts';
 import { operationIds, pathFor, paths, pathsOf } from './paths.ts';

@@ -1,11 +1,14 @@
-/** Owns the address of every operation: its name, method, canonical path and kind of answer, free of schemas so that small programs can import it. */
+/**
+ * Owns the path of every operation: its name, method, canonical path and kind of answer, free of schemas so that small
+ * programs can import it.
+ */
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** What comes back when all went well. */
 export type AnswerKind = 'created' | 'record' | 'list' | 'deleted' | 'stream';
 
-/** Every operation. Canonical paths carry `/api`; `pathsOf` tells the aliases. */
+/** Every operation. Canonical paths begin with `/api`; `pathsOf` returns the aliases. */
 export const paths = {
   whoAmI: ['GET', '/api/users/me', 'record'],
   createUser: ['POST', '/api/users', 'created'],

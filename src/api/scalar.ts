@@ -1,10 +1,10 @@
-/** Owns the small values that records are made of: ids, revisions, times, texts. */
+/** Owns the schemas of small values in records: ids, revisions, times, texts. */
 import { Type, type Static, type TSchema } from 'typebox';
 import { digestPattern } from '../policy/digest/digest-form.ts';
 import { labelLimits } from '../policy/label.ts';
 import { largestRevision, limits } from './limits.ts';
 
-/** A schema's type as records are passed around: nobody changes a record in place. */
+/** The type of a schema's value as the program passes it around: records are never changed in place. */
 export type Wire<S extends TSchema> = Frozen<Static<S>>;
 type Frozen<T> = T extends string | number | boolean | null | undefined
   ? T

@@ -1,4 +1,4 @@
-/** Owns the addresses of signing in and out, free of schemas so that small programs can import them. */
+/** Owns the paths for signing in and out, free of schemas so that small programs can import them. */
 
 /** These are no operations: they are asked without a credential, or with a browser's session only. */
 export const signInAddresses = {

@@ -1,4 +1,7 @@
-/** Owns the wire form of signing in by an identity provider: what a server offers, and how a browser's session begins and ends. */
+/**
+ * Owns the wire form of sign-in with an identity provider: the methods that a server offers, and how a browser's
+ * session begins and ends.
+ */
 import { Type, type TSchema } from 'typebox';
 import { strict, type Wire } from './scalar.ts';
 import { signInAddresses } from './sign-in-paths.ts';

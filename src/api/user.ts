@@ -1,4 +1,4 @@
-/** Owns the wire form of users and of the credentials that people hold: tokens and enrollment keys. */
+/** Owns the wire form of users and their credentials: tokens and enrollment keys. */
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';

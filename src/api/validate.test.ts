@@ -1,4 +1,4 @@
-/** Proves that checking finds every problem at once and never throws. */
+/** Proves that the validator finds every problem at once and never throws. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AddDevice, DeviceReport, UpdateDevice } from './device.ts';

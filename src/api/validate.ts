@@ -1,4 +1,4 @@
-/** Owns the checking of a value against a schema of this room: every problem at once, in words, never an exception. */
+/** Owns the validation of a value against a schema of the API: it reports every problem at once, with a message, and never throws. */
 import { digestPattern, isDigest } from '../policy/digest/digest-form.ts';
 import { textFault } from '../policy/group.ts';
 import { isUuid } from '../policy/ids.ts';
@@ -206,7 +206,10 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
   }
 }
 
-/** Every problem of the value, in the order of the schema, as far as problems are told; none means it fits. Nothing is coerced. */
+/**
+ * Every problem of the value, in the order of the schema, up to the limit of reported problems. An empty result means
+ * that it is valid. Nothing is coerced.
+ */
 export function check(schema: object, value: unknown, lengths?: TextLengths): Found<RequestProblem> {
   const problems = new Problems<RequestProblemCode>();
   const add = (pointer: string, code: RequestProblemCode, detail: () => string): void =>

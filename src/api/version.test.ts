@@ -1,4 +1,4 @@
-/** Holds the version of the wire to its schemas. */
+/** Proves that every change of a schema comes with a new wire version. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { errors, allProblemCodes } from './codes.ts';

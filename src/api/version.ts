@@ -1,4 +1,4 @@
-/** Owns the version of the wire. Any change of a schema or operation is a new version: `version.test.ts` holds that. */
+/** Owns the wire version. Any change of a schema or operation needs a new version; `version.test.ts` checks that. */
 
 /**
  * Each version with the hash of its schemas and operations, newest last. A released line never changes.

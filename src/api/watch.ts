@@ -1,4 +1,4 @@
-/** Owns the wire form of the change stream: what a watcher asks for and the documents it receives (reference 2.5, 2.6, 6). */
+/** Owns the wire form of the change stream: the watch request and the documents of the stream (reference 2.5, 2.6, 6). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId } from '../policy/ids.ts';
 import { Device, DeviceIdentity } from './device.ts';
@@ -143,7 +143,7 @@ export interface Watched {
   readonly device: Device;
   readonly 'security-groups': SecurityGroup;
 }
-/** The same where devices are watched by identity. Whoever reads this reads full records too. */
+/** The same for devices by identity. A reader of these accepts full records too. */
 export interface WatchedByIdentity {
   readonly device: DeviceIdentity;
   readonly 'security-groups': SecurityGroup;

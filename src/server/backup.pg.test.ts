@@ -1,4 +1,7 @@
-/** Proves that a backup holds everything as of one moment, and that restoring it is all or nothing and misleads no reader. */
+/**
+ * Proves that a backup holds the whole database at one moment, that a restore succeeds completely or changes nothing,
+ * and that no reader resumes from a lost history.
+ */
 import { asServer } from './store/contract/actor.ts';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -71,7 +74,7 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
   store = await openStore({ url: database.url, phase: 3 });
   try {
     expect(await contents(store, world)).toEqual(before);
-    // What was seen after the backup is discarded: nobody resumes from it.
+    // The restore discards every change after the backup. No reader can resume from one of these revisions.
     const now = (await store.log.heads([world.org])).organizations.get(world.org)?.revision ?? 0;
     expect(now).toBeGreaterThan(head + 1_000_000);
     expect((await store.log.resumption(world.org)).gaps).toEqual([{ kind: undefined, first: head + 1, last: now - 1 }]);

@@ -1,4 +1,7 @@
-/** Owns `ringfence backup` and `ringfence restore`: one file that holds everything, taken from a running server, put back into a stopped one. */
+/**
+ * Owns `ringfence backup` and `ringfence restore`. A backup is one file with the whole database of a running server. A
+ * restore needs a stopped server.
+ */
 import { resolve } from 'node:path';
 import { runningUrl } from './database/cluster.ts';
 import { dumpDatabase, restoreDump } from './database/dump.ts';

@@ -1,4 +1,4 @@
-/** Proves where a server listens: at one address, so that the bounds on connections hold for all of them. */
+/** Proves that a server listens at one address only, so that the connection limits cover every connection. */
 import { expect, test } from 'vitest';
 import { oneAddress } from './listen.ts';
 

@@ -1,4 +1,4 @@
-/** Owns how the process takes connections: its certificate, its port, how many there may be, and how they end. */
+/** Owns how the process accepts connections: its certificate, its port, the connection limits, and the shutdown. */
 import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -120,7 +120,7 @@ export interface ServingParts {
 export async function stopServing(parts: ServingParts, timeoutMs: number): Promise<void> {
   const { app, connections, health, watch, convergence } = parts;
   health.drain();
-  // Whoever waits asks another server.
+  // Waiting requests fail with `unavailable`, so that their clients retry at another server.
   convergence.close();
   const cut = setTimeout(() => {
     app.server.closeAllConnections();

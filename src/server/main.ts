@@ -1,4 +1,4 @@
-/** Owns the command `ringfence server`: one process that serves, or one that watches over several, until it is told to stop. */
+/** Owns the command `ringfence server`. It runs one serving process, or a primary process with several workers, until a signal stops it. */
 import { once } from 'node:events';
 import { createLog, type Log } from './http/observe/log.ts';
 import { terminalLog } from './http/observe/terminal-log.ts';
@@ -57,7 +57,7 @@ const logOf = ({ logLevel, verbose }: ServerConfig): Log =>
     ? createLog(logLevel, terminalLog({ write: (text) => void process.stderr.write(text), verbose }))
     : createLog(logLevel);
 
-/** Ends the process even if something keeps it busy. PostgreSQL, where it runs below this process, is then told by the kernel to stop. */
+/** Ends the process even if something keeps the event loop busy. The kernel then signals a supervised PostgreSQL to stop. */
 function exitWithin(ms: number, code: number): void {
   setTimeout(() => process.exit(code), ms).unref();
 }
@@ -124,7 +124,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
   try {
     const task = await Promise.race([worker.task, worker.stop]);
     if (task === undefined) return 0;
-    // Its files may have been replaced under a running server: what one version asks of another is not defined.
+    // An upgrade may have replaced the files of a running server. Workers of another version would not understand the primary process.
     if (task.version !== version) {
       throw new StartError([
         `version ${version} is installed, but version ${task.version} is running: restart the server`,
@@ -160,7 +160,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
   }
 }
 
-/** The command `ringfence server`: runs until it is told to stop; gives the exit code. */
+/** Runs `ringfence server` until a signal stops it, and returns the exit code. */
 export async function runServer(values: ServerValues, { version }: { readonly version: string }): Promise<number> {
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   const complain = (line: string): void => void process.stderr.write(`ringfence: ${line}\n`);
@@ -186,7 +186,7 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     const starting: Promise<Running> = start(config, { log, say }, version);
     const server = await Promise.race([starting, signals.first.then(() => undefined)]);
     if (server === undefined) {
-      // A start may hang where nothing can be undone. Whatever it began is made to end with this process.
+      // A start may hang at a point where nothing can be undone. Everything that it started ends with this process.
       complain('stopped before the server was ready');
       process.exit(1);
     }

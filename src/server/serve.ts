@@ -1,4 +1,4 @@
-/** Owns the server as one process: puts its parts together, and takes them apart again in order. */
+/** Owns the server in one process: it builds the parts, connects them, and stops them in order. */
 import { randomFillSync } from 'node:crypto';
 import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -53,7 +53,7 @@ export interface Surroundings {
   readonly log: Log;
   readonly clock?: () => number;
   readonly random?: (bytes: Uint8Array) => void;
-  /** Told of what takes long at start. */
+  /** Receives a line for each step of the start that takes long. */
   readonly say?: (line: string) => void;
   /** Goes before what the options say about streams. */
   readonly watch?: Partial<WatchSettings>;
@@ -107,7 +107,7 @@ function descriptorsOf({ webhookHosts }: ServerConfig, { processes = 1 }: Surrou
   return readConnections + writeConnections + transactionConnections + 1 + processes + webhooks;
 }
 
-/** For all processes, and some for whoever looks in from outside. */
+/** Enough for all processes, with some left for administrators and their tools. */
 function mostConnections(processes: number): number {
   const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
   return Math.max(200, 20 + processes * (readConnections + writeConnections + transactionConnections + 1));

@@ -1,4 +1,4 @@
-/** Owns the names of what alerts tell of, free of schemas so that small programs can import them. */
+/** Owns the names of alert events, free of schemas so that small programs can import them. */
 
 export const alertEvents = [
   'device.failed',

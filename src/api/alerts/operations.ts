@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about webhooks (reference 4.9). */
+/** Owns the operations on webhooks, as rows of the table of operations (reference 4.9). */
 import { PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 import { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from './webhook.ts';

@@ -1,4 +1,4 @@
-/** Owns the wire form of webhooks: where alerts go, and what became of each (reference 4.9). */
+/** Owns the wire form of webhooks: where alerts go, and the result of each delivery (reference 4.9). */
 import { Type } from 'typebox';
 import { alertEvents } from './events.ts';
 import type { OrganizationId, WebhookId } from '../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the wire form of a change set: several records that are written, or simulated, as one (reference 4.13). */
+/** Owns the wire form of a change set: several records that are written or simulated as one (reference 4.13). */
 import { Type } from 'typebox';
 import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../policy/ids.ts';
 import { Device, UpdateDevice } from '../device.ts';

@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about change sets (reference 4.13). */
+/** Owns the operations on change sets, as rows of the table of operations (reference 4.13). */
 import type { Row } from '../operation-row.ts';
 import { ChangeSet, ChangeSetBody, ChangeSetQuery, RevertChangeSetQuery, WrittenChangeSet } from './change-set.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the words for whether a policy is in force on a device: one set for server, command line and web UI (reference 2.11). */
+/** Owns the words for whether a policy is in force on a device: the same for server, command line and web UI (reference 2.11). */
 
 /** `yes` first, then by how much they ask of a person. */
 export const inForceWords = ['yes', 'behind', 'failed', 'reverted', 'offline', 'never_seen', 'not_understood'] as const;

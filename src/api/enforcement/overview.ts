@@ -1,4 +1,4 @@
-/** Owns the wire form of the overview: how the fleet stands now, and how it stood over time (reference 4.12). */
+/** Owns the wire form of the overview: the state of the fleet now and over time (reference 4.12). */
 import { Type } from 'typebox';
 import { Convergence, PendingDevice } from './convergence.ts';
 import { largestRevision, mostPackets } from '../limits.ts';

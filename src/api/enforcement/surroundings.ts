@@ -1,4 +1,4 @@
-/** Owns what an agent's report says of its device beside the policy: what passes anyway, and whether containers are judged. */
+/** Owns the parts of an agent's report beside the policy: traffic that always passes, and whether containers are guarded. */
 import type { DeviceReport } from '../device.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { mergeRanges, type Range, type RangeSet } from '../../policy/range.ts';
@@ -8,7 +8,7 @@ import type { ServerAccess } from '../../policy/server-access.ts';
 /** What passes and is judged on a device beside its policy, by what its agent said; nothing where that is not known. */
 export interface DeviceSurroundings {
   readonly serverAccess: ServerAccess | undefined;
-  /** Agents guard containers unless they are told otherwise. */
+  /** Agents guard containers by default. */
   readonly containers: 'guard' | 'ignore';
 }
 

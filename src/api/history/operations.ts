@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about the past (reference 4.8). */
+/** Owns the operations on the history, as rows of the table of operations (reference 4.8). */
 import { WrittenGroup } from '../group.ts';
 import { DevicePolicyState, GroupState, RestoreSecurityGroup } from './states.ts';
 import { HistoryQuery, UpdateGroupQuery } from '../list.ts';

@@ -1,4 +1,4 @@
-/** Owns the wire form of the history: states of groups and of what decides the policy of devices (reference 4.8). */
+/** Owns the wire form of the history: states of groups, and of the fields that decide the policy of devices (reference 4.8). */
 import { Type, type TSchema } from 'typebox';
 import type { UserId } from '../../policy/ids.ts';
 import { Device } from '../device.ts';

@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about policy tests (reference 4.14). */
+/** Owns the operations on policy tests, as rows of the table of operations (reference 4.14). */
 import { SkipTestsQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 import { PolicyTestResult, PolicyTests } from './policy-test.ts';

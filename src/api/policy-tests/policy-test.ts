@@ -1,4 +1,4 @@
-/** Owns the wire form of policy tests: what must be allowed or refused, and whether it is (reference 4.14). */
+/** Owns the wire form of policy tests: what must be allowed or refused, and the results (reference 4.14). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import {

@@ -1,4 +1,4 @@
-/** Owns the rows of the table of operations that are about trials (reference 4.15). */
+/** Owns the operations on trials, as rows of the table of operations (reference 4.15). */
 import { PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 import { Trial, UpdateTrial } from './trials.ts';

@@ -1,4 +1,4 @@
-/** Owns the wire form of trials as a resource: their state, and how the devices are that try them (reference 4.15). */
+/** Owns the wire form of trials as a resource: their state, and the state of the devices that try them (reference 4.15). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, UserId } from '../../policy/ids.ts';
 import { InForceWord } from '../enforcement/convergence.ts';

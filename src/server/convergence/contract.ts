@@ -1,4 +1,4 @@
-/** Owns what may be asked about enforcement: whether the policy is in force, device by device, and when all have it. */
+/** Owns the interface for questions about enforcement: whether the policy is in force on each device, and when it is on all of them. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
@@ -43,7 +43,7 @@ export interface ConvergenceQuery {
   readonly revision?: number | undefined;
   /** Milliseconds to wait while the revision is not in force on every device. */
   readonly waitMs?: number | undefined;
-  /** Whoever asked is gone: nobody waits any longer. */
+  /** Aborts when the caller has disconnected. The wait ends then. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -55,11 +55,11 @@ export interface Convergence {
   /** The enforcement status of every device at the head. */
   read(org: OrganizationId): Promise<EnforcementStatuses>;
   /**
-   * Undefined when the revision is above the head. Fails with `unavailable` when the server stops, or the database is away, and with the
-   * signal's reason when whoever asked is gone.
+   * Undefined when the revision is above the head. Fails with `unavailable` when the server stops or the database
+   * cannot be reached, and with the signal's reason when the caller has disconnected.
    */
   converge(org: OrganizationId, query?: ConvergenceQuery): Promise<Converged | undefined>;
-  /** How many devices are in each state, as of the head. Of an organization that nobody asks about nothing stays in memory. */
+  /** How many devices are in each state, at the head. The state of an organization stays in memory only while requests use it. */
   count(org: OrganizationId): Promise<Readonly<Record<InForce, number>>>;
   /** The devices and their policy at the head; good until something else is awaited. */
   survey(org: OrganizationId): Promise<Survey>;

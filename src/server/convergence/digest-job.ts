@@ -1,4 +1,7 @@
-/** Owns one digest: from the records of groups as text, and whom rules may name, to 64 hex digits. No effects; in a thread of its own or not. */
+/**
+ * Owns the computation of one digest: from group records as text, and the devices that rules may name, to 64 hex
+ * digits. It has no side effects and runs in any thread.
+ */
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';

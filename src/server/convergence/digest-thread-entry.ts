@@ -1,4 +1,7 @@
-/** Owns the thread in which large policies are digested: what it is told, and what it answers. Imported by the server for its address only. */
+/**
+ * Owns the worker thread that computes digests of large policies: its requests and its answers. The server imports this
+ * file only for its URL.
+ */
 import { isMainThread, parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
@@ -13,7 +16,7 @@ export type ToThread =
 
 export type FromThread = { readonly digest: string | undefined } | { readonly failure: string };
 
-/** What tells this thread from any other in which the file is loaded. */
+/** The worker data that marks this thread; the file does nothing in any other thread. */
 export const threadName = 'ringfence-digests';
 
 /** The URL of this file, which starts the thread. */

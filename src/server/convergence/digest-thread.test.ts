@@ -1,4 +1,4 @@
-/** Proves that a thread of digests answers more than once, and that one that ends is replaced. */
+/** Proves that a digest thread answers more than once, and that a new thread replaces one that has ended. */
 import { Worker } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { processSlices } from '../scheduling/time-slices.ts';

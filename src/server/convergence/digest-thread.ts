@@ -1,4 +1,7 @@
-/** Owns who works digests out: small ones at once, large ones in a thread of their own, one after the other, so that nobody else waits for them. */
+/**
+ * Owns where digests are computed: small ones at once, large ones one after the other in a worker thread, so that they
+ * do not block the event loop.
+ */
 import { basename } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { Fleet } from '../../policy/fleet/fleet.ts';
@@ -11,7 +14,7 @@ import type { FromThread, ToThread } from './digest-thread-entry.ts';
 export interface DigestTask {
   readonly groups: readonly DigestGroup[];
   readonly isolation?: PolicyIsolation | undefined;
-  /** Whom the groups may name, of one moment; empty where they name nobody. */
+  /** The devices that the groups may name, at one moment; empty when the groups name no device. */
   readonly devices: readonly DeviceIdentity[];
   /** The same for tasks with the same devices. */
   readonly fleet: object;
@@ -77,7 +80,7 @@ export class DigestThread implements Digester {
 
   #start(start: () => Worker): Worker {
     const worker = start();
-    // While nobody asks, nobody else listens: a thread that ends then is not asked any more, and ends nothing else.
+    // Between tasks no other listener handles a failure of the thread. An idle thread that ends is only dropped.
     worker.on('error', () => {});
     worker.once('exit', () => this.#worker === worker && this.close());
     worker.unref();
@@ -94,7 +97,7 @@ export class DigestThread implements Digester {
       // These alone: Node has listeners of its own there, without which no later message arrives.
       stopListening = () => void worker.off('message', resolve).off('error', reject).off('exit', onExit);
     });
-    // Told below; a thread that ends before that must not end the process.
+    // The `await` below reports the failure. Without this handler, a thread that ends earlier would cause an unhandled rejection.
     answered.catch(() => {});
     const tell = async (message: ToThread): Promise<void> => {
       await this.#slices.next();
@@ -117,7 +120,7 @@ export class DigestThread implements Digester {
       return answer.digest;
     } catch (cause) {
       this.close();
-      // Out of memory: nobody knows the digest, and nobody counts as in force by it.
+      // Out of memory: the digest is unknown, and no device counts as in force by it.
       if (cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY') return undefined;
       throw cause;
     } finally {

@@ -1,4 +1,4 @@
-/** Proves that a look judges those who may be another and nobody else, and forgets nobody: not by a failure, nor by what changes meanwhile. */
+/** Proves that a look judges exactly the devices whose result may have changed, and misses none after a failure or a concurrent change. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';

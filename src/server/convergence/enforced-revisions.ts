@@ -1,4 +1,7 @@
-/** Owns up to which revision each device has everything in force: a device is judged again only when it, or what it said last, is another. */
+/**
+ * Owns the revision up to which each device has everything in force. It judges a device again only when the device or
+ * its last report has changed.
+ */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
@@ -28,11 +31,11 @@ export class EnforcedRevisions {
   readonly #o: EnforcedRevisionsOptions;
   readonly #judged = new Map<DeviceId, LastJudgement>();
   readonly #upTo = new Map<DeviceId, number>();
-  /** Those of whom it could not be told for certain: they are judged again the next time. */
+  /** Devices whose result was uncertain. The next look judges them again. */
   readonly #uncertain = new Set<DeviceId>();
   /** When time alone changes the first of the judgements. */
   #soonest = Number.POSITIVE_INFINITY;
-  /** A look that failed leaves nobody behind: the next one is at everybody. */
+  /** After a failed look, the next one judges every device. */
   #hasFailed = false;
   #looking: Promise<unknown> = Promise.resolve();
 

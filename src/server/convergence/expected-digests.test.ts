@@ -1,4 +1,4 @@
-/** Proves that a digest is never worked out from a fleet that is on its way from one state to another. */
+/** Proves that a digest is never computed from a fleet that is halfway between two states. */
 import { expect, test } from 'vitest';
 import { parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';

@@ -1,4 +1,4 @@
-/** Owns the digests that devices should have: worked out once for each policy, however many devices have it. */
+/** Owns the digests that devices should report. Devices with the same policy share one digest. */
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
@@ -10,7 +10,7 @@ import type { Effect } from './policy-model.ts';
 
 export interface ExpectedDigestsOptions {
   readonly org: OrganizationId;
-  /** The groups as they stand, whoever may see them; those that are gone are absent. */
+  /** The current groups, regardless of who may see them. Deleted groups are absent. */
   readonly findGroups: (org: OrganizationId, ids: readonly GroupId[]) => Promise<readonly Stored<GroupRecord>[]>;
   readonly digester: Digester;
   readonly slices: TimeSlices;
@@ -71,7 +71,7 @@ export class ExpectedDigests {
       if (this.#digests.has(key)) continue;
       if (monotonic() > until) return;
       const groups = await this.#read(effect);
-      // A policy within all limits may take long: whoever else is served by this process does not wait for all of them.
+      // Large policies may take long. Other requests of this process run between them.
       await slices.next();
       // The devices that rules name are known for this moment only.
       if (model.version !== version) return;

@@ -1,4 +1,4 @@
-/** Proves that counting for the metrics adds up over organizations, and is bounded however often it is asked for. */
+/** Proves that the counts for the metrics add up over organizations, and that frequent scrapes do not cause frequent counting. */
 import { expect, test } from 'vitest';
 import { parseOrganizationId } from '../../policy/ids.ts';
 import { FleetCounts, type Counts } from './fleet-counts.ts';

@@ -1,4 +1,7 @@
-/** Owns the counts of devices by state over all organizations, for whoever runs the server: told as last counted, counted anew only so often. */
+/**
+ * Owns the metrics that count devices by state over all organizations. A scrape gets the last counts; they are
+ * refreshed at a limited rate.
+ */
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { Organizations } from '../store/contract/organizations.ts';

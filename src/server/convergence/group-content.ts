@@ -1,4 +1,7 @@
-/** Owns as much of a group as tells whom it applies to, whom it names, and whether a change of its record is a change of policy. */
+/**
+ * Owns the part of a group that matters for enforcement: its selectors, the devices its rules name, and a hash that
+ * changes with its policy.
+ */
 import { createHash } from 'node:crypto';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';

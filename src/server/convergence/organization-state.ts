@@ -1,4 +1,7 @@
-/** Owns one organization's enforcement in memory: its policy by the log, its receipts, each read only as far as it is new. */
+/**
+ * Owns one organization's enforcement state in memory: its policy, followed by the log, and its receipts. Each read
+ * fetches only what is new.
+ */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
@@ -267,7 +270,7 @@ export class OrganizationState {
     return { statuses, through: first.through, history: first.history };
   }
 
-  /** False when the log no longer reaches back to where the model stands. */
+  /** False when the log no longer reaches back to the model's head. */
   async #follow(model: PolicyModel): Promise<boolean> {
     for (;;) {
       const entries = await this.#store.log.readChanges(this.org, model.head, entriesAtOnce);
@@ -281,7 +284,7 @@ export class OrganizationState {
     }
   }
 
-  /** Whoever looks meanwhile sees a part of it, and looks at everybody again afterwards. */
+  /** A look that runs meanwhile sees a partly applied entry. It judges all devices again afterwards. */
   async #apply(model: PolicyModel, entry: Entry): Promise<void> {
     this.#changed = undefined;
     this.#isApplying = true;

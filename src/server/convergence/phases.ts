@@ -1,4 +1,4 @@
-/** Owns how time divides a policy: its phases, from one expiry of a rule to the next, each with a digest of its own. */
+/** Owns the phases of a policy over time: a phase ends when a rule expires, and each phase has its own digest. */
 
 /** The parts of a policy, and the moments at which time alone changes it. */
 export interface TimedPolicy {
@@ -8,7 +8,7 @@ export interface TimedPolicy {
 }
 
 export interface Phase {
-  /** Tells this phase of this policy from every other. */
+  /** Identifies this phase of this policy. */
   readonly key: string;
   /** A moment in it. */
   readonly at: number;

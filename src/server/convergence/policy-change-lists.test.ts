@@ -1,4 +1,4 @@
-/** Proves that devices which the same changes touched share one list, and that the lists say what they would say alone. */
+/** Proves that devices with the same policy changes share one list, and that a shared list has the same content as separate ones. */
 import { expect, test } from 'vitest';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
 import type { PolicyChange } from './verdict.ts';

@@ -1,7 +1,7 @@
-/** Owns the lists of what has touched devices: those that the same changes touched share one list, however many they are. */
+/** Owns the lists of policy changes of devices. Devices with the same changes share one list. */
 import type { PolicyChange } from './verdict.ts';
 
-/** Changes that are remembered of each device: enough for whoever waits for one that others have followed. */
+/** Changes that are kept for each device. A request that waits for a revision needs them when later changes have followed. */
 const mostChanges = 8;
 
 export const noPolicyChanges: readonly PolicyChange[] = Object.freeze([]);

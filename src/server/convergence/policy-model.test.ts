@@ -1,4 +1,4 @@
-/** Proves which changes touch a device: exactly those of its list and of the rules of groups in effect, in the order of the log. */
+/** Proves which changes affect a device: those of its group list and of the rules of its groups, in log order. */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';

@@ -1,4 +1,4 @@
-/** Owns what each device's effective policy is made of, and at which revision that last changed: the log of one organization, followed. */
+/** Owns the model of each device's effective policy and the revision of its last change, built by following one organization's log. */
 import type { Address } from '../../policy/address.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
 import { isNamed, matchesAny } from '../../policy/fleet/selector.ts';
@@ -52,7 +52,7 @@ export interface CohortPolicy extends TimedPolicy {
   readonly effect: Effect | undefined;
   /** The isolation that concerns them. */
   readonly isolation?: PolicyIsolation | undefined;
-  /** Tells this state of what is in effect, and of whom it names, from every other. */
+  /** Identifies this combination of groups in effect and devices that they name. */
   readonly key: string;
 }
 
@@ -80,11 +80,12 @@ const momentsOf = (effect: Effect = nothing, isolation: PolicyIsolation | undefi
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
- * While the log is followed, a policy change is exact. Of a device that was loaded as it stands, the first policy change is the latest change that
- * may have touched it: late rather than early, so that nobody counts as in force who may not be.
+ * While the model follows the log, policy changes are exact. For a device that was loaded from the current state, the
+ * first policy change is the latest change that may have affected it. It may be too late but never too early, so that
+ * no device counts as in force without proof.
  *
- * An entry that touches many devices is taken in by slices. `head` moves when it is done, so that whoever asks about a revision up to the head
- * is told the truth in between; `version` moves before anything else does.
+ * The model applies an entry that affects many devices in time slices. `head` moves when the entry is complete, so that
+ * answers about a revision up to the head stay correct in between. `version` moves before anything else.
  */
 export class PolicyModel {
   readonly devices = new Map<DeviceId, ModelDevice>();
@@ -126,7 +127,7 @@ export class PolicyModel {
     return (this.#ids ??= [...this.devices.keys()].toSorted());
   }
 
-  /** Takes in a record as it stands, before the log is followed. */
+  /** Adds a current record, before the model follows the log. */
   async load(entry: Entry): Promise<void> {
     await this.#take(entry);
   }
@@ -278,7 +279,7 @@ export class PolicyModel {
     }
   }
 
-  /** The peers that stand for other addresses when a device is no longer what it was; some that another device stands in for are among them. */
+  /** The peers whose addresses change with this device. The result may contain peers for which another device has the same addresses. */
   #changedPeers(before: DeviceIdentity | undefined, after: DeviceIdentity | undefined): readonly string[] {
     const keys = new Set<string>();
     for (const device of [before, after]) {

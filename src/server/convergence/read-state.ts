@@ -1,4 +1,4 @@
-/** Owns the reading of an organization's devices and groups as they stand, in pages and slices. */
+/** Owns the reading of an organization's current devices and groups, in pages and time slices. */
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { ChangeLog, Entry, Projection } from '../store/contract/change-log.ts';

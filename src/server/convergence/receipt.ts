@@ -1,4 +1,4 @@
-/** Owns what a status says about enforcement. Whatever a device wrote there, reading it never fails. */
+/** Owns what a device status says about enforcement. Reading one never fails, even if the device sent nonsense. */
 import { isObject } from '../../policy/json.ts';
 import type { DeviceStatus } from '../store/contract/records.ts';
 

@@ -1,4 +1,7 @@
-/** Proves what a process samples: packets written together and never lost to a failed write, and the state of a fleet once in each step of time. */
+/**
+ * Proves what a process samples: it writes packet counts together, keeps them after a failed write, and records a
+ * fleet's state once per time step.
+ */
 import { describe, expect, it } from 'vitest';
 import { parseOrganizationId, type OrganizationId } from '../../policy/ids.ts';
 import type { FleetSamples } from '../store/contract/fleet-samples.ts';

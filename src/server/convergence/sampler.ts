@@ -1,4 +1,7 @@
-/** Owns the samples that this process takes: packets that devices reported, gathered here and written together, and now and then how a fleet stands. */
+/**
+ * Owns the samples that this process takes: it gathers the packet counts that devices report, writes them together, and
+ * records the state of each fleet once per time step.
+ */
 import type { PacketReport } from '../../api/enforcement/overview.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
@@ -56,7 +59,7 @@ export class Sampler {
   async #flush(): Promise<void> {
     const { samples, clock } = this.#o;
     const step = Math.floor(clock() / (sampleSeconds * 1_000));
-    // In another step of time, whoever was heard of before is no news.
+    // A new time step begins: forget the organizations that were sampled in the last one.
     if (step !== this.#step && !Number.isNaN(this.#step)) {
       for (const [org, isAsked] of this.#heard) if (isAsked) this.#heard.delete(org);
     }

@@ -1,4 +1,4 @@
-/** Owns the answers about enforcement: states of organizations while somebody asks, and those who wait for one. */
+/** Owns the answers about enforcement: the states of organizations while requests use them, and the requests that wait. */
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
@@ -30,18 +30,18 @@ export interface ReceiptRequester {
 }
 
 export interface ConvergenceService extends Convergence {
-  /** Nobody waits any longer; for a server that stops. */
+  /** Ends all waits, for a server that stops. */
   close(): void;
 }
 
-/** The state of an organization that nobody asks about is let go after this long. */
+/** An organization's state is dropped when it was not used for this long. */
 const lingerMs = 60_000;
 
 interface TrackedOrganization {
   readonly state: OrganizationState;
   readonly enforced: EnforcedRevisions;
   readonly waits: OrganizationWaits;
-  /** By revision: what those who ask together are told is worked out once. */
+  /** By revision: concurrent requests share one answer. */
   readonly answers: Coalescer<number, Converged>;
   readonly enforcementStatuses: Coalescer<'head', EnforcementStatuses>;
   usedAt: number;

@@ -1,4 +1,4 @@
-/** Proves the rule of what in force means: a full table of receipts against changes, and that nothing unproven is ever called in force. */
+/** Proves the definition of "in force": a full table of receipts against changes, and that no device counts as in force without proof. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { digestForm } from '../../policy/digest/digest-form.ts';

@@ -1,4 +1,4 @@
-/** Owns the one rule of what in force means: a receipt held against the changes that touched its device. No effects. */
+/** Owns the definition of "in force": it compares a receipt with the policy changes that affected its device. No effects. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import { phasesAround, type TimedPolicy } from './phases.ts';
@@ -44,7 +44,7 @@ const unreported: Omit<Verdict, 'in_force'> = {
   detail: 'a rule has expired, and its agent has not reported since',
 };
 
-/** Why a digest says nothing about the policy, whatever it is: it is not made as this server makes it. */
+/** Why the digest proves nothing about any policy: the agent sends none, or one in another form. */
 function unprovenReason({ digest, digestForm: form }: Receipt): Omit<Verdict, 'in_force'> | undefined {
   if (digest === undefined) {
     return { code: 'no_digest', detail: 'its agent does not report a digest of its rules: update the agent' };
@@ -74,7 +74,8 @@ export function reflectedChange({
   const needed = neededChange(policyChanges, revision);
   const reflected = receipt?.revision;
   if (needed === undefined || reflected === undefined || reflected > head) return undefined;
-  // Where the server did not see the change happen, the digest alone tells whether the rules are the policy's: every server says the same then.
+  // The server did not see the exact change. Only the digest shows whether the device has the policy, so that every
+  // server gives the same answer.
   if (reflected < needed.revision) return needed.atLatest === true ? needed : undefined;
   return policyChanges.findLast((change) => change.revision <= reflected);
 }
@@ -114,7 +115,10 @@ export const isUnreported = (input: Omit<VerdictInput, 'online'>): boolean =>
   verdictOf({ ...input, online: undefined }).in_force === 'yes' &&
   verdictOf({ ...input, online: true }).in_force !== 'yes';
 
-/** Up to which revision the device has everything in force, of all that are known; -1: nothing, or nobody knows. It is `yes` for these and for no other. */
+/**
+ * The highest known revision up to which the device has everything in force; -1 when there is none or it is unknown.
+ * The verdict is `yes` for exactly these revisions.
+ */
 export function inForceUpTo(input: Omit<VerdictInput, 'revision'>): number {
   const { policyChanges, receipt } = input;
   if (verdictOf({ ...input, revision: 0 }).in_force !== 'yes') return -1;

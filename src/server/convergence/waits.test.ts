@@ -1,4 +1,7 @@
-/** Proves that all who wait for an organization share its looks, and that a wait ends with its time, its revision or its connection. */
+/**
+ * Proves that all waiting requests of an organization share its looks, and that a wait ends with its time limit, its
+ * revision or its connection.
+ */
 import { expect, test, vi } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
 import { StoreError } from '../store/contract/errors.ts';

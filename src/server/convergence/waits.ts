@@ -1,4 +1,7 @@
-/** Owns those who wait until a revision is in force on every device: all of an organization share one look at its devices. */
+/**
+ * Owns the requests that wait until a revision is in force on every device. All of an organization's waits share one
+ * look at its devices.
+ */
 import { StoreError } from '../store/contract/errors.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { EnforcedRevisions } from './enforced-revisions.ts';
@@ -13,7 +16,7 @@ export interface WaitsOptions {
   readonly monotonic: () => number;
 }
 
-/** How long somebody waits: until a moment of `monotonic`, or until whoever asked is gone. */
+/** How long a request waits: until a moment of `monotonic`, or until the caller disconnects. */
 export interface WaitLimit {
   readonly until: number;
   readonly signal?: AbortSignal | undefined;
@@ -62,7 +65,7 @@ export class OrganizationWaits {
   readonly #o: WaitsOptions;
   readonly #waiters = new Set<Waiter>();
   #wake: () => void = () => {};
-  /** A hint came while nobody listened for one. */
+  /** A hint came while no loop waited for one. */
   #woken = false;
   #isRunning = false;
 
@@ -80,7 +83,7 @@ export class OrganizationWaits {
     this.#wake();
   }
 
-  /** Nobody waits any longer; for a server that stops. */
+  /** Ends all waits, for a server that stops. */
   close(): void {
     this.#settleAll(new StoreError({ code: 'unavailable' }));
   }
@@ -90,7 +93,10 @@ export class OrganizationWaits {
     return leastOf(await this.#o.enforced.look()) >= revision;
   }
 
-  /** Resolves when a look has shown the revision on every device, or when the time is over; fails with the signal's reason when whoever asked is gone. */
+  /**
+   * Resolves when a look has shown the revision on every device, or when the time is over. Fails with the signal's
+   * reason when the caller disconnects.
+   */
   wait(revision: number, { until, signal }: WaitLimit): Promise<void> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();

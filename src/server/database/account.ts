@@ -1,4 +1,7 @@
-/** Owns the question as whom PostgreSQL runs: it refuses root, so root hands it to an unprivileged account, and who may log in to it. */
+/**
+ * Owns the account that PostgreSQL runs as. PostgreSQL refuses to run as root, so root starts it as an unprivileged
+ * account. Also owns who may log in.
+ */
 import { execFile } from 'node:child_process';
 import { access, readFile, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
@@ -21,7 +24,7 @@ export interface Launch {
   readonly options: { readonly uid?: number; readonly gid?: number };
 }
 
-/** Accounts for a database. Not `nobody`: whatever else runs as nobody could read the data and stop PostgreSQL. */
+/** Accounts for a database. `nobody` is not one of them: other programs that run as `nobody` could read the data and stop PostgreSQL. */
 const preferred = ['ringfence', 'postgres'];
 const shared = 'nobody';
 const setpriv = '/usr/bin/setpriv';
@@ -37,8 +40,8 @@ async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
 }
 
 /**
- * Undefined when this process is not root: PostgreSQL then simply runs as the same user. Data that exist already stay with their
- * owner, unless that is `nobody`, as whom earlier versions could run it: they move to an account for databases.
+ * Undefined when this process is not root: PostgreSQL then runs as the same user. An existing data directory keeps its
+ * owner, with one exception: earlier versions could run as `nobody`, and such data moves to a database account.
  */
 export async function chooseAccount(
   clusterDirectory: string,
@@ -99,9 +102,10 @@ async function obstacle(dir: string, account: Account): Promise<string | undefin
 }
 
 /**
- * Gives the way to start PostgreSQL's programs for a data directory. With `setpriv` (every Linux with util-linux) the kernel
- * ends a program started with `endsWithUs` when this process dies, whatever it dies of; and when root's directories lie in
- * the way, the account gets the one capability that lets it pass through them, and nothing else.
+ * Returns the function that starts PostgreSQL's programs for a data directory. With `setpriv` (every Linux with
+ * util-linux) the kernel ends a program started with `endsWithUs` when this process dies for any reason. When
+ * directories of root are in the path, the account gets the one capability that lets it pass through them, and nothing
+ * else.
  */
 export async function launcher(
   dir: string,

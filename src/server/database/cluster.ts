@@ -1,4 +1,4 @@
-/** Owns the files of the supervised PostgreSQL: the cluster's making, where its socket lies, and what its pid file says. */
+/** Owns the files of the supervised PostgreSQL: it creates the cluster, places its socket, and reads its pid file. */
 import { execFile } from 'node:child_process';
 import { chmod, chown, mkdir, mkdtemp, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -87,9 +87,10 @@ export async function makeCluster(
 const plainName = /^[\w.@$-]+$/;
 
 /**
- * Says who may log in: by the kernel's word for who connects, and nobody else, not even who gets hold of the socket. Written at every
- * start, so that databases of earlier versions, which trusted whoever reached their socket, are guarded too. Where users have no names,
- * the socket's directory alone guards it: it belongs to the one user that PostgreSQL and this process both are.
+ * Sets who may log in, by the user id that the kernel reports for the connection (`peer`). Access to the socket is not
+ * enough. The server writes this at every start, because databases of earlier versions trusted every connection to
+ * their socket. Where users have no names, only the socket's directory protects it: it belongs to the one user that
+ * runs both PostgreSQL and this process.
  */
 export async function guardLogin(dir: string, account: Account | undefined): Promise<void> {
   const names = (await loginNames())?.filter((name) => plainName.test(name));

@@ -1,4 +1,4 @@
-/** Owns PostgreSQL's own tools for taking everything out of a database and putting it back. */
+/** Owns the calls of `pg_dump` and `pg_restore`, which copy a whole database out and back. */
 import { execFile } from 'node:child_process';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ function environmentOf(url: string): NodeJS.ProcessEnv {
   return { ...process.env, LC_ALL: 'C', ...given };
 }
 
-/** The database by name; what its name stands for is in the environment. */
+/** The database by name only; the environment holds the rest of the connection. */
 const databaseOf = (url: string): string =>
   `--dbname=dbname='${(parseDatabaseUrl(url).database ?? '').replaceAll(/['\\]/g, String.raw`\$&`)}'`;
 

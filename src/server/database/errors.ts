@@ -1,4 +1,4 @@
-/** Owns the reasons why the supervised PostgreSQL cannot be had; each message is one line fit for a person's terminal. */
+/** Owns the reasons why the supervised PostgreSQL cannot run. Each message is one line for a terminal. */
 
 export type DatabaseErrorCode =
   /** Another server holds the data directory. */

@@ -1,4 +1,4 @@
-/** Owns the lock that keeps two servers off one data directory. */
+/** Owns the lock that prevents two servers from using one data directory. */
 import { stat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { DatabaseError } from './errors.ts';

@@ -1,4 +1,4 @@
-/** Owns finding PostgreSQL's programs among those of the system. */
+/** Owns the search for PostgreSQL's programs on the system. */
 import { execFile } from 'node:child_process';
 import { access, constants, readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';

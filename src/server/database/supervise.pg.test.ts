@@ -1,4 +1,7 @@
-/** Proves what the supervised PostgreSQL promises: it starts on anything it left behind, runs unprivileged and apart, and comes back when it dies. */
+/**
+ * Proves the promises of the supervised PostgreSQL: it starts after any kind of crash, runs unprivileged and isolated,
+ * and restarts when it dies.
+ */
 import { asServer } from '../store/contract/actor.ts';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -31,7 +34,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(own, { recursive: true, force: true }));
 });
 
-/** Stopped at the end of the test, whatever happens. */
+/** Stops at the end of the test, also when the test fails. */
 async function open(options: Partial<DatabaseOptions> = {}): Promise<Database> {
   const database = await openDatabase({ dir, ...options });
   onTestFinished(() => database.stop());

@@ -1,4 +1,7 @@
-/** Owns the life of the supervised PostgreSQL: started with the server, restarted when it dies, ended with the server however that ends. */
+/**
+ * Owns the life of the supervised PostgreSQL: it starts with the server, restarts when it dies, and ends with the
+ * server however that ends.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { access, mkdir, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -196,7 +199,10 @@ class Supervisor implements Database {
     }
   }
 
-  /** A PostgreSQL left over from a killed server is told by the kernel to stop; it is given time, then told again. We hold the directory's lock, so it is nobody else's. */
+  /**
+   * Waits for a PostgreSQL that a killed server left behind. The kernel has already signalled it to stop; after 5 and
+   * 15 seconds this signals it again. We hold the directory's lock, so no other server uses it.
+   */
   async #awaitOrphan(): Promise<void> {
     const file = await readPidFile(this.#dir);
     if (file === undefined) return;

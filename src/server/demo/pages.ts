@@ -1,4 +1,4 @@
-/** Owns the few pages of the demo identity provider: plain HTML, no script, nothing from elsewhere. */
+/** Owns the pages of the demo identity provider: plain HTML, no script, no external resources. */
 
 const escape = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' })[c] ?? c);

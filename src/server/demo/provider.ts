@@ -1,6 +1,7 @@
 /**
- * Owns the demo identity provider: a real one (`oidc-provider`) beside the server, on this machine only, with two people and no
- * passwords, so that signing in can be tried in a minute. It is no part of an installation: the package is looked for when asked for.
+ * Owns the demo identity provider: a real one (`oidc-provider`) beside the server, on this machine only, with two users
+ * and no passwords, so that people can try signing in within a minute. It is not part of an installation: the package
+ * is loaded only for `--demo-idp`.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** Proves what an explanation names besides the verdict: rules that a guardrail makes void, and rules about devices that are gone. */
+/** Proves what an explanation names besides the verdict: rules that a guardrail makes void, and rules about deleted devices. */
 import { expect, test } from 'vitest';
 import { parseAddress } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';

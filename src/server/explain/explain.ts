@@ -1,4 +1,4 @@
-/** Owns the answer to "may this connect to that?": the policy's verdict on both sides, why, and whether the devices enforce it. */
+/** Owns the answer to "may this connect to that?": the policy's verdict on both sides, the reasons, and whether the devices enforce it. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
@@ -105,7 +105,7 @@ type Policies = ReadonlyMap<DeviceId, EffectivePolicy>;
 /** Records that are read at a time: each may be large. */
 const mostRead = 4;
 
-/** Tells apart the states of a group that two devices have while a change of it is being tried. */
+/** Identifies a state of a group. During a trial, two devices may have different states of one group. */
 const stateKey = ({ id, hash }: GroupInEffect): string => `${id} ${hash}`;
 
 /** The groups by state, each read once; undefined when one differs from the survey. */
@@ -120,7 +120,7 @@ async function readGroups(
   for (let from = 0; from < ids.length; from += mostRead) {
     for (const { record } of await groups.find(org, ids.slice(from, from + mostRead))) {
       for (const one of states.filter(({ id }) => id === record.id)) {
-        // A large one takes some milliseconds: whoever else is served goes in between.
+        // A large group takes some milliseconds. Other requests run in between.
         await nextTurn();
         const state = stateWithHash(record, one.hash);
         if (state === undefined) return undefined;
@@ -225,7 +225,7 @@ function reasonOf(
 const peerOf = ({ peer }: { readonly peer?: Peer }): Pick<ExplainedSide, 'peer'> =>
   peer === undefined ? {} : { peer };
 
-/** An answer tells of so many. */
+/** The most void rules that one answer lists. */
 const mostVoidRules = 100;
 
 /** Rules that would admit what a guardrail forbids (reference 1.4 (7)). */

@@ -1,4 +1,4 @@
-/** Owns the HTTP application: one Fastify with its hooks, its one error edge and every route. */
+/** Owns the HTTP application: one Fastify instance with its hooks, its single error handler and every route. */
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';

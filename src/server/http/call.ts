@@ -1,4 +1,4 @@
-/** Owns what a handler is given and what it gives back: requests and answers, free of the framework. */
+/** Owns what a handler receives and returns: requests and responses that do not depend on the framework. */
 import type { Limits } from '../../policy/limits.ts';
 import type {
   ChangeSetId,
@@ -69,7 +69,7 @@ export interface AdmittedRequest {
 export interface Call<Id extends OperationId> {
   readonly operation: Id;
   readonly principal: Principal;
-  /** The caller as the store knows it. Every write passes it on: the store tells the audit with it (reference 4.7 (1)). */
+  /** The caller as the store knows it. Every write passes it to the store, which writes the audit entry with it (reference 4.7 (1)). */
   readonly by: Actor;
   readonly params: Params<Id>;
   /** Path as asked for, without the query. */
@@ -78,7 +78,7 @@ export interface Call<Id extends OperationId> {
   readonly body: BodyOf<Id>;
   readonly ifMatch: IfMatch;
   readonly subjects: Subjects;
-  /** Where the caller asks the answer to be held back: told when the connection or the caller's right has ended. */
+  /** For a held answer only: aborts when the connection or the caller's right has ended. */
   readonly gone?: AbortSignal;
 }
 
@@ -119,7 +119,7 @@ export interface Services {
   readonly limits: Limits;
   /** The hosts that webhooks may reach. */
   readonly webhookHosts: readonly WebhookHost[];
-  /** Where people and devices reach this server, where it was told so. */
+  /** The URL at which people and devices reach this server; undefined when the operator has not set one. */
   readonly publicUrl: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Owns the one edge where failures become answers: problem+json on the wire, the cause in the log. */
+/** Owns the one place where failures become responses: the client gets problem+json, the log gets the cause. */
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
@@ -323,7 +323,7 @@ export const unauthenticated = (given: boolean): HttpError =>
     challenge,
   );
 
-/** For a credential of which more can be said than that it is none; a 503 when it may be good and nobody can tell. */
+/** For a rejected credential with a known reason; 503 when it may be valid but cannot be checked right now. */
 export const rejectedCredential = ({ why, retryAfterSeconds }: Rejected): HttpError =>
   retryAfterSeconds === undefined
     ? new HttpError('unauthenticated', why, {

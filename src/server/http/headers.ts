@@ -1,4 +1,4 @@
-/** Owns the headers of every answer, whatever it is. */
+/** Owns the headers that every response has. */
 
 export type Headers = readonly (readonly [name: string, value: string])[];
 

@@ -1,4 +1,4 @@
-/** Owns the routes of the operations: every path and alias of the table, one way through guard, body and handler. */
+/** Owns the routes of the operations: every path and alias of the table passes through the same guard, body reading and handler call. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
@@ -145,7 +145,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
 const heldBackMs = (query: object): number =>
   'wait' in query && typeof query.wait === 'number' ? query.wait * 1_000 : 0;
 
-/** Tells when the connection ends before the answer. */
+/** Aborts when the connection ends before the answer. */
 function goneSignal({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   raw.once('close', () => gone.abort(new HttpError('malformed_request', 'The connection ended before the answer.')));

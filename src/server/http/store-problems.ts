@@ -1,4 +1,4 @@
-/** Owns the words for what the store refuses: problems of a device's list of groups, of quotas, of groups that apply by label, and of reverts. */
+/** Owns the messages for what the store refuses: invalid group lists of devices, quotas, groups that apply by label, and reverts. */
 import { failureInWords } from '../../policy/policy-test/words.ts';
 import type { RequestProblem } from '../../api/codes.ts';
 import { at } from '../../policy/problem.ts';

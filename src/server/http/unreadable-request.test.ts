@@ -1,4 +1,4 @@
-/** Proves that what Node cannot read is answered with a problem that says why, and with nothing where nobody can read it. */
+/** Proves that the server answers a request that Node cannot parse with a problem that says why, and sends nothing before TLS is set up. */
 import { once } from 'node:events';
 import { createServer, maxHeaderSize } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { answerUnreadable } from './unreadable-request.ts';
 
-/** Sends some bytes to Node's server, which waits for the rest as long as it is told, and gives all of the answer. */
+/** Sends bytes to Node's server, which waits for the rest for this long, and returns the whole answer. */
 async function answerTo(bytes: string, waitMs = 60_000): Promise<{ readonly head: string; readonly body: unknown }> {
   const waits = { headersTimeout: waitMs, requestTimeout: waitMs, connectionsCheckingInterval: 10 };
   const server = createServer(waits).on('clientError', (error, socket) => answerUnreadable(error, socket as Socket));

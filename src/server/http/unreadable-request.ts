@@ -1,4 +1,4 @@
-/** Owns the answer to what Node itself cannot read as a request: there is no request object yet, only a socket. */
+/** Owns the answer to a request that Node cannot parse: there is no request object yet, only a socket. */
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { errors, problemContentType, type ErrorCode } from '../../api/codes.ts';

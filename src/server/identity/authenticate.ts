@@ -1,4 +1,4 @@
-/** Owns the way from a header or a cookie to who is asking. */
+/** Owns the step from a header or a cookie to the caller. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { CallerLookups } from '../store/contract/caller-lookups.ts';
 import type { VisibleSubject, Subject } from '../store/contract/access.ts';
@@ -16,7 +16,7 @@ export type Principal =
       /** No token of ours: an identity provider vouches for this user. */
       readonly token_id?: undefined;
       readonly issuer: string;
-      /** Tells one access token from another; no part of it. */
+      /** Identifies the access token; it contains no part of it. */
       readonly session: string;
       readonly user_id: UserId;
       readonly username: string;
@@ -49,11 +49,11 @@ export interface Presented {
 export interface Caller {
   /** Undefined for no credential, an unknown, revoked or expired one. */
   readonly principal: Principal | Rejected | undefined;
-  /** What it sees of the subject, where the read that found it told so. */
+  /** The subject as the caller sees it, when the read of the credential included it. */
   readonly visible?: VisibleSubject;
 }
 
-/** Says who the credential stands for at this moment. Who is about to be asked for a subject names it: mostly one read tells both. */
+/** Returns the caller that the credential belongs to at this moment. With a subject, one read usually fetches both. */
 export type Authenticate = (presented: Presented, subject?: Subject) => Promise<Caller>;
 
 const nobody: Caller = { principal: undefined };

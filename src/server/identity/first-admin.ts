@@ -1,4 +1,4 @@
-/** Owns the first start: an administrator with a token that its operator can find, even if the first start dies half-way. */
+/** Owns the first start: it creates an administrator with a token that the operator can find, also when the first start is interrupted. */
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Store } from '../store/contract/store.ts';

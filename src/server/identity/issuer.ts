@@ -1,9 +1,10 @@
 /**
- * Owns what is known of one identity provider: its discovery document and its signing keys.
+ * Owns what the server knows of one identity provider: its discovery document and its signing keys.
  *
- * Both are fetched when a token first needs them, never at start. Keys are kept, so that tokens go on being verified while the provider
- * cannot be reached; an unknown key id, which is how a rotation shows, has them fetched anew. Fetches are single, bounded, and
- * spaced: a provider that is down is asked again after a growing pause, and a flood of forged key ids makes no flood of fetches.
+ * The server fetches both when a token first needs them, never at start. It keeps the keys, so that it can verify
+ * tokens while the provider cannot be reached. An unknown key id, as after a rotation, makes it fetch them again. Only
+ * one fetch runs at a time, with a time limit and a growing pause after failures, so that a flood of forged key ids
+ * does not become a flood of fetches.
  */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
 import {
@@ -109,7 +110,7 @@ export class Issuer {
     return new IssuerUnavailable(this.issuer, this.#pausedUntil - this.#clock(), this.#failure);
   }
 
-  /** Fetches the keys unless the provider has just failed; whoever asks meanwhile waits for the same fetch. */
+  /** Fetches the keys unless the provider has just failed. Concurrent callers share one fetch. */
   async #refresh(): Promise<void> {
     if (this.#fetching === undefined) {
       if (this.#clock() < this.#pausedUntil) return;

@@ -1,4 +1,7 @@
-/** Owns access tokens of identity providers: what a good one must say, and what is told of a bad one (reference 5 (10)). */
+/**
+ * Owns access tokens of identity providers: what a valid one must contain, and what the server says about an invalid
+ * one (reference 5 (10)).
+ */
 import { decodeJwt, errors, jwtVerify, type JWTHeaderParameters, type JWTPayload } from 'jose';
 import { cleanUsername } from '../../policy/names/username.ts';
 import { Issuer, IssuerUnavailable, type IssuerOptions } from './issuer.ts';
@@ -29,7 +32,7 @@ export interface VerifiedToken {
 export interface Rejected {
   readonly kind: 'rejected';
   readonly why: string;
-  /** The credential may be good: nobody can say at the moment. */
+  /** Set when the credential may be valid but cannot be checked right now. */
   readonly retryAfterSeconds?: number;
 }
 
@@ -55,17 +58,20 @@ export const isSignedToken = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]+\.[
 
 export const longestName = 255;
 
-/** A provider may suggest anything: what cannot be seen and endless names stay out, and for a name that mixes scripts the subject stands in. */
+/**
+ * A provider may suggest any name. Invisible characters and very long names are cleaned; for a name that mixes scripts,
+ * the subject is used instead.
+ */
 export function nameFrom(payload: Readonly<Record<string, unknown>>, claim: string, subject: string): string {
   const suggested = payload[claim];
   return (typeof suggested === 'string' ? cleanUsername(suggested) : undefined) ?? cleanUsername(subject) ?? 'user';
 }
 
 /**
- * Whether a token is meant to open doors. Providers also sign ID tokens, logout tokens and refresh tokens, with the same keys and
- * perhaps for the same audience. RFC 9068 has a type of its own for access tokens; where a provider does not follow it, what the
- * token allows, or which client it was given to, tells one: neither stands in the others. A `plain` one
- * may say nothing at all of its kind, if only it does not tell how somebody signed in.
+ * Whether a token is an access token. Providers also sign ID tokens, logout tokens and refresh tokens, with the same
+ * keys and perhaps for the same audience. RFC 9068 defines a type for access tokens. For providers that do not use it,
+ * a scope or client claim identifies an access token, because the other kinds have neither. A `plain` token may have no
+ * such claim, but it must not contain claims about how somebody signed in.
  */
 function isAccessToken(header: JWTHeaderParameters, payload: JWTPayload, plain: boolean): boolean {
   if (header.typ !== undefined && /^(application\/)?at\+jwt$/i.test(header.typ)) return true;
@@ -107,7 +113,7 @@ function explain(error: unknown): Rejected {
   if (error instanceof errors.JWSSignatureVerificationFailed) {
     return rejected('The signature of the access token is invalid.');
   }
-  // What is left is a token that cannot be read, by whoever made it; nothing of it is repeated.
+  // What remains is a token that cannot be parsed. The message repeats nothing of it.
   return rejected('The access token cannot be read.');
 }
 

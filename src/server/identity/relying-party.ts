@@ -1,6 +1,6 @@
 /**
- * Owns the sign-in of people at an identity provider: authorization code with PKCE, done by the server, so that no token of the provider
- * ever reaches a script in a browser (reference 5 (12)).
+ * Owns the sign-in of people at an identity provider: authorization code with PKCE, done by the server, so that no
+ * token of the provider ever reaches a script in a browser (reference 5 (12)).
  */
 import { jwtVerify, type JWTPayload } from 'jose';
 import * as oauth from 'oauth4webapi';
@@ -159,7 +159,7 @@ export class RelyingParty {
     return { identity: { issuer: issuer.issuer, subject, username }, grant, returnTo: ticket.returnTo };
   }
 
-  /** Whether the provider still vouches: the grant as it is now, `ended`, or `unknown` when nobody can say. */
+  /** Whether the provider still accepts the grant: returns the renewed grant, `ended`, or `unknown` when the provider cannot answer. */
   async renew(grant: Grant): Promise<Grant | 'ended' | 'unknown'> {
     const { refresh_token } = grant;
     if (refresh_token === undefined) return 'unknown';

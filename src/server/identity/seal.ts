@@ -1,4 +1,4 @@
-/** Owns the sealing of what must be kept beside a session and read by nobody without that session's secret. */
+/** Owns the encryption of data that is stored with a session and can be read only with that session's secret. */
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import type { Random } from './secret.ts';
 

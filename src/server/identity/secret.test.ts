@@ -1,4 +1,4 @@
-/** Proves that no secret passes into a log, and that hostile text does not cost more than its length. */
+/** Proves that secrets are removed from log texts, and that removing them from hostile text takes linear time. */
 import { expect, test } from 'vitest';
 import { withoutSecrets } from './secret.ts';
 

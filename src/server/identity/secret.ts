@@ -1,7 +1,7 @@
-/** Owns the opaque secrets: how they are made, read and turned into the digests that are stored. */
+/** Owns opaque secrets: how they are generated, parsed and hashed into the digests that are stored. */
 import { hash } from 'node:crypto';
 
-/** Which credential a secret is, told by its first letters. */
+/** The kind of credential, which is the prefix of its secret. */
 export type SecretKind = 'user' | 'device' | 'enroll' | 'session';
 
 const secretBytes = 32;
@@ -26,7 +26,7 @@ export function mint(kind: SecretKind, random: Random): NewSecret {
   return { secret, digest: digestOf(secret) };
 }
 
-/** What an owner shares with whoever receives its alerts: `whsec_` and the key in base64, as Standard Webhooks writes it. */
+/** The secret that an owner shares with the receiver of its alerts: `whsec_` and the key in base64, as Standard Webhooks defines it. */
 export function mintWebhookSecret(random: Random): string {
   const bytes = new Uint8Array(secretBytes);
   random(bytes);
@@ -41,6 +41,6 @@ export const withoutSecrets = (text: string): string =>
   text
     .replace(/rf_(user|device|enroll|session)_[A-Za-z0-9_-]*/g, 'rf_$1_[secret]')
     .replace(/whsec_[A-Za-z0-9+/=]*/g, 'whsec_[secret]')
-    // Whatever begins like one: a pattern that asked for its dots would look for them again from every beginning.
+    // Removes everything with this prefix. A pattern that required the dots would search for them again from every start.
     .replace(/eyJ[\w.-]*/g, '[signed token]')
     .replace(/(\/\/[^/:@\s]*):[^@\s/]*@/g, '$1:[secret]@');

@@ -1,4 +1,4 @@
-/** Owns browsers' sessions: how they begin, who they stand for, how they are held to what the provider says, and how they end. */
+/** Owns browser sessions: how they begin, which user they belong to, how they are checked with the provider, and how they end. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
 import type { Credential, SessionRecord } from '../store/contract/records.ts';
 import type { Sessions } from '../store/contract/sessions.ts';
@@ -57,7 +57,7 @@ export class BrowserSessions {
     return { id, secret };
   }
 
-  /** Who a cookie stands for; undefined for none, an unknown, ended or expired session. */
+  /** The user of a session cookie; undefined for an unknown, ended or expired session. */
   async authenticate(
     secret: string,
     sessions: Pick<Sessions, 'authenticate'>,
@@ -68,13 +68,13 @@ export class BrowserSessions {
     if (session === undefined) return undefined;
     if (clock() - Date.parse(session.checked_at) > checkMs && !this.#checking.has(session.id)) {
       this.#checking.add(session.id);
-      // Beside the request: a slow provider slows nobody.
+      // Runs beside the request, so that a slow provider does not delay it.
       this.#check(session, secret)
         .catch((cause: unknown) => onWarning('cannot check a session with the identity provider', cause))
         .finally(() => this.#checking.delete(session.id));
     }
     const { id, user_id, username, is_admin } = session;
-    // What it opens ends with it, also when nobody uses it meanwhile.
+    // Streams that the session opens end when it expires, also when it expires because it is idle.
     const idleAt = Date.parse(session.seen_at) + idleMs;
     const expires_at = new Date(Math.min(Date.parse(session.expires_at), idleAt)).toISOString();
     return { kind: 'user', token_id: id, by_session: true, user_id, username, is_admin, scope: 'full', expires_at };
@@ -91,7 +91,7 @@ export class BrowserSessions {
     else if (now !== 'unknown') await store.sessions.reseal(session.id, seal(secret, JSON.stringify(now), random));
   }
 
-  /** Ends this session, or all of its user's; tells where the provider's own session is ended. */
+  /** Ends this session, or all sessions of its user. Returns the URL that ends the provider's own session. */
   async end(
     secret: string,
     { token_id, user_id }: { readonly token_id: TokenId; readonly user_id: UserId },
@@ -107,7 +107,7 @@ export class BrowserSessions {
     return party.logoutLocation(grant);
   }
 
-  /** Ends whatever session the cookie stands for, without a word. */
+  /** Ends the session of this cookie, if there is one. */
   async drop(secret: string): Promise<void> {
     const { store, idleMs } = this.#options;
     const session = isSessionSecret(secret) ? await store.sessions.authenticate(digestOf(secret), idleMs) : undefined;

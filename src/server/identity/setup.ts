@@ -1,4 +1,7 @@
-/** Owns the way from the options to what signs people in: the verifier of access tokens, the browser's sign-in, and what is told of both. */
+/**
+ * Owns the set-up of sign-in from the options: the verifier of access tokens, the browser sign-in, and the methods that
+ * the server announces.
+ */
 import { readFile } from 'node:fs/promises';
 import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
 import { audiencesOf, type ServerConfig } from '../options/config.ts';

@@ -1,7 +1,7 @@
 /**
- * Owns the ticket of a sign-in that is under way: one random value which the browser keeps in a cookie, and from which everything else
- * follows. `state`, `nonce` and the PKCE verifier are digests of it, so that any server can finish what another began, nothing is
- * stored for people who never come back, and a ticket that was changed fits no answer of the provider.
+ * Owns the ticket of a sign-in in progress: one random value in a cookie of the browser. `state`, `nonce` and the PKCE
+ * verifier are digests of it. So any server can finish what another began, nothing is stored for people who never
+ * return, and a modified ticket matches no answer of the provider.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Random } from './secret.ts';

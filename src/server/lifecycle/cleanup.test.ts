@@ -1,4 +1,4 @@
-/** Proves that cleanup steps run in order, and within their time limit whatever a step does. */
+/** Proves that cleanup steps run in order and within their time limit, also when a step fails or hangs. */
 import { expect, test } from 'vitest';
 import { Cleanup } from './cleanup.ts';
 

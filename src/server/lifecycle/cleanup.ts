@@ -1,4 +1,4 @@
-/** Owns the steps that end what a server started: the last one first, within a time limit. */
+/** Owns the cleanup steps that undo what a server started: the last one first, within a time limit. */
 
 type Step = () => Promise<void> | void;
 

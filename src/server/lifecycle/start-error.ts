@@ -1,4 +1,4 @@
-/** Owns the failure of a start: what to tell the operator, and with which code to end. */
+/** Owns the failure of a start: the message for the operator and the exit code. */
 export class StartError extends Error {
   readonly lines: readonly string[];
   readonly exitCode: 1 | 2;

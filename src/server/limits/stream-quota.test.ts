@@ -1,4 +1,4 @@
-/** Proves the bounds on open streams: exact, given back, shared by processes, and no reason to wait for a frozen one. */
+/** Proves the limits on open streams: they are exact, released, shared by processes, and independent of a frozen process. */
 import { expect, test, vi } from 'vitest';
 import {
   LocalStreamQuota,
@@ -56,7 +56,7 @@ test('a reservation that is given back, once or twice, is free once; nothing is 
   expect(counts.size).toBe(0);
 });
 
-/** A counting process that answers when it is told to. */
+/** A counting process that answers only when the test says so. */
 class Counter implements StreamCounter {
   readonly counts = new StreamCounts(limits);
   readonly asked: number[] = [];

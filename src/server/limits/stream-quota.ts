@@ -1,4 +1,4 @@
-/** Owns how many streams and waits may be open at a time: by credential, user and organization, counted where all of a server's processes see it. */
+/** Owns the limits on open streams and waits, by credential, user and organization, counted in one place for all processes of a server. */
 
 /** The most streams and waits that may be open at a time, in all processes of a server together. */
 export interface StreamLimits {
@@ -19,9 +19,9 @@ const defaultStreamLimits: StreamLimits = {
 /** Who opens a stream, or waits, as far as it is counted. */
 export interface StreamClaim {
   readonly kind: 'user' | 'device' | 'wait';
-  /** Tells one credential from another, or one who waits; no secret. */
+  /** Identifies the credential, or the caller of a wait; no secret. */
   readonly credential: string;
-  /** Absent for a wait: it is counted for whoever waits alone. */
+  /** Absent for a wait: it counts for its caller only. */
   readonly organization?: string;
 }
 
@@ -34,11 +34,11 @@ export interface StreamReservation {
 }
 
 export interface StreamQuota {
-  /** A reservation for one stream, or the bound that stands in the way. */
+  /** A reservation for one stream, or the limit that prevents it. */
   take(claim: StreamClaim): Promise<StreamReservation | StreamBound>;
 }
 
-/** Counts of streams; not more than the limits, whoever asks. */
+/** Counts open streams and keeps each count within its limit. */
 export class StreamCounts {
   readonly #limits: StreamLimits;
   readonly #counts = new Map<string, number>();

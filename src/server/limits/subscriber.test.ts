@@ -1,4 +1,4 @@
-/** Proves whom an address stands for where requests are counted. */
+/** Proves which key an address has where requests are counted. */
 import { expect, test } from 'vitest';
 import { subscriberOf } from './subscriber.ts';
 

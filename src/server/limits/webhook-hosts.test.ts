@@ -1,4 +1,4 @@
-/** Proves which hosts webhooks reach: what the operator named, on the port that was named, and nothing else. */
+/** Proves which hosts webhooks reach: only those that the operator allows, on the allowed ports. */
 import { describe, expect, it } from 'vitest';
 import { reachOf, readWebhookHost } from './webhook-hosts.ts';
 

@@ -1,4 +1,4 @@
-/** Owns which hosts webhooks may go to: what the operator of the server allows, and nothing by default. */
+/** Owns which hosts webhooks may reach: those that the operator allows, and none by default. */
 import { isIP } from 'node:net';
 
 /**

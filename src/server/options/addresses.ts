@@ -1,4 +1,4 @@
-/** Owns the reading of option values that are addresses: where to listen, whom to trust, where others are reached. */
+/** Owns the parsing of option values that are addresses: the listen address, networks of trusted proxies, and URLs. */
 import { isIP } from 'node:net';
 import { isSafeUrl } from '../../node/safe-url.ts';
 import { parseDatabaseUrl } from './database-url.ts';

@@ -1,4 +1,4 @@
-/** Owns the options that bound what callers may ask for and how long records are kept. */
+/** Owns the options that limit what callers may request and how long records are kept. */
 import { limits } from '../../api/limits.ts';
 import type { ServerOption } from './option.ts';
 import { between } from './values.ts';

@@ -1,4 +1,4 @@
-/** Owns the configuration: what was said, what was not, and what contradicts itself. */
+/** Owns the configuration: given values, defaults, and checks for contradictions. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { limits } from '../../api/limits.ts';
@@ -109,8 +109,8 @@ export function serverConfig(
 }
 
 /**
- * Whom access tokens must be meant for; undefined where none are accepted, as the provider is there for the web UI alone. Without a word
- * of the operator's it is us, by names that nobody else has.
+ * The audiences that access tokens must have; undefined when the server accepts none, because the provider serves only
+ * the web UI. Unless the operator sets one, they are `ringfence` and the public URL.
  */
 export function audiencesOf({
   oidcIssuer,

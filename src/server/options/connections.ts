@@ -1,4 +1,4 @@
-/** Owns the options that bound what callers hold of a process: memory and connections. */
+/** Owns the options that limit the memory and connections that callers may use in a process. */
 import type { ServerOption } from './option.ts';
 import { between, whole } from './values.ts';
 

@@ -1,4 +1,4 @@
-/** Proves how database URLs are read: hosts, sockets, encodings, TLS, and what is refused. */
+/** Proves how database URLs are parsed: hosts, sockets, encodings, TLS, and invalid ones. */
 import { expect, test } from 'vitest';
 import { parseDatabaseUrl, withoutPassword } from './database-url.ts';
 

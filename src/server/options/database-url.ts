@@ -1,4 +1,4 @@
-/** Owns the reading of a database URL, in the form that libpq reads: several hosts, sockets and TLS. */
+/** Owns the parsing of a database URL in libpq's format: several hosts, sockets and TLS. */
 
 export interface DatabaseHost {
   /** A name, an address, or the directory of a unix socket. */
@@ -17,7 +17,7 @@ export interface DatabaseAddress {
   readonly connectTimeoutMs: number;
   readonly tls: {
     readonly mode: SslMode;
-    /** Files with PEM text; `system` stands for the system's certificate authorities. */
+    /** Files with PEM text; `system` means the system's certificate authorities. */
     readonly rootCert?: string | undefined;
     readonly cert?: string | undefined;
     readonly key?: string | undefined;
@@ -39,7 +39,7 @@ const parameters = new Set([
   'sslcert',
   'sslkey',
 ]);
-/** The server writes: a standby is of no use to it, whatever else a URL allows. */
+/** The server writes, so it cannot use a standby, whatever the URL allows. */
 const sessionAttributes = new Set(['any', 'read-write', 'primary']);
 
 const form = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;

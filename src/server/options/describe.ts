@@ -1,4 +1,4 @@
-/** Owns the configuration in words, for the operator. */
+/** Owns the description of the configuration for the operator. */
 import { audiencesOf, type ServerConfig } from './config.ts';
 import { withoutPassword } from './database-url.ts';
 

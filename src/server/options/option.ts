@@ -1,4 +1,4 @@
-/** Owns the form of an option: its flag, its variable, its fallback and how its value is read. */
+/** Owns the shape of an option: its flag, its environment variable, its default and its parser. */
 
 /** One option, for any program that reads command lines. `read` throws an error whose message ends a sentence about the value. */
 export interface ServerOption {

@@ -1,4 +1,4 @@
-/** Owns the options that bound how much there may be of each thing (reference 8 (9)). */
+/** Owns the options that limit the number of records of each kind (reference 8 (9)). */
 import { limits } from '../../api/limits.ts';
 import type { ServerOption } from './option.ts';
 import { between } from './values.ts';

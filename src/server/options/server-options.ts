@@ -1,4 +1,4 @@
-/** Owns the whole list of the server's options, and the types of their values. */
+/** Owns the list of all server options and the types of their values. */
 import { boundOptions } from './bounds.ts';
 import { connectionOptions } from './connections.ts';
 import type { ServerOption } from './option.ts';

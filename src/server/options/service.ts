@@ -1,4 +1,4 @@
-/** Owns the options of the service itself: where it listens, where its data lies, how it runs. */
+/** Owns the options of the service itself: where it listens, where its data is, and how it runs. */
 import { availableParallelism } from 'node:os';
 import { readDatabaseUrl, readListen, readNetworks, readPublicUrl } from './addresses.ts';
 import type { ServerOption } from './option.ts';

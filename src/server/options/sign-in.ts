@@ -1,4 +1,4 @@
-/** Owns the options of signing in by an identity provider, and of the sessions that follow. */
+/** Owns the options for sign-in with an identity provider and for the sessions that follow. */
 import { readIssuers } from './addresses.ts';
 import type { ServerOption } from './option.ts';
 import { between, readList, readPath } from './values.ts';

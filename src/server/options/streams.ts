@@ -1,4 +1,4 @@
-/** Owns the options of event streams, and of answers that are held back. */
+/** Owns the options of event streams and of held answers. */
 import type { ServerOption } from './option.ts';
 import { between } from './values.ts';
 

@@ -1,4 +1,7 @@
-/** Owns the reading of option values that are numbers, words, lists and paths. A reader throws what ends a sentence about the value. */
+/**
+ * Owns the parsing of option values that are numbers, words, lists and paths. A parser throws an error with one
+ * sentence about the value.
+ */
 import { resolve } from 'node:path';
 
 export function whole(text: string, least: number, most: number): number {

@@ -1,4 +1,7 @@
-/** Proves what a process records of its devices: comings and goings once, since when all were heard, and everything again when it was given up. */
+/**
+ * Proves what a process records of its devices: each connection and disconnection once, the last sign of life, and
+ * everything again after its record was dropped.
+ */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { PresenceChange } from '../store/contract/presence.ts';

@@ -1,4 +1,7 @@
-/** Owns which devices hold a stream of this process, when each was last heard, and the record of it: one small write an interval, whatever their number. */
+/**
+ * Owns which devices hold a stream of this process and when each was last heard. It records them with one small write
+ * per interval, for any number of devices.
+ */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Presence, PresenceChange } from '../store/contract/presence.ts';
 import type { DevicePresence } from '../watch/hub.ts';
@@ -6,7 +9,7 @@ import type { SignSource } from '../watch/signs.ts';
 
 export interface DeviceStreamsOptions {
   readonly presence: Pick<Presence, 'record'>;
-  /** Tells this process from all others that ever were. */
+  /** Identifies this process among all processes, past and present. */
   readonly process: string;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;

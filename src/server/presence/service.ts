@@ -1,4 +1,4 @@
-/** Owns the presence of this process in real time: tells the others which devices hold a stream here, for as long as it serves. */
+/** Owns the presence of this process while it serves: it records for the other servers which devices hold a stream here. */
 import { randomUUID } from 'node:crypto';
 import type { Presence } from '../store/contract/presence.ts';
 import type { WatchSettings } from '../watch/settings.ts';

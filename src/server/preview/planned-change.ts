@@ -1,4 +1,4 @@
-/** Owns what a planned change makes of a snapshot: records as they would be written, laid over the organization as it is. */
+/** Owns the application of a planned change to a snapshot: the records as they would be written, on top of the current organization. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the preview of changes: one snapshot before, one after, and everything that differs between them. */
+/** Owns the preview of a change: a snapshot before, a snapshot after, and the differences between them. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Proves that snapshots follow the log: loaded once, advanced by what is new, and loaded afresh where the history is another. */
+/** Proves that snapshots follow the log: they load once, advance by new entries, and load again when the history was replaced. */
 import { describe, expect, it } from 'vitest';
 import { parseDeviceId, parseOrganizationId } from '../../policy/ids.ts';
 import { processSlices } from '../scheduling/time-slices.ts';

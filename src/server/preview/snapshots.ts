@@ -1,8 +1,8 @@
 /**
- * Owns the policy snapshots of organizations: each is loaded once, follows the log, and is shared by all who ask.
+ * Owns the policy snapshots of organizations: each loads once, follows the log, and is shared by all requests.
  *
  *     const now = await snapshots.read(org);             // the organization at its head
- *     const before = await snapshots.atLeast(org, 41);   // what a transaction needs that found the head at 41
+ *     const before = await snapshots.atLeast(org, 41);   // for a transaction that found the head at 41
  */
 import type { OrganizationId } from '../../policy/ids.ts';
 import { loggedChange } from '../../policy/snapshot/read-records.ts';
@@ -22,7 +22,7 @@ export interface SnapshotsOptions {
   readonly clock: () => number;
 }
 
-/** Snapshots that nobody asked for are let go after this long. */
+/** An unused snapshot is dropped after this long. */
 const lingerMs = 60_000;
 /** Characters of records that all snapshots together may be made of; beyond, those that were not used for longest go first. */
 const mostCharacters = 256 * 1024 * 1024;
@@ -111,7 +111,7 @@ export class Snapshots {
   async #load(org: OrganizationId, { revision, version }: { revision: number; version: string }): Promise<Kept> {
     const changes: SnapshotChange[] = [];
     let characters = 0;
-    // Records that change meanwhile are read as they are then, and the log tells of them once more.
+    // A record that changes during the read is read in its new state. The log repeats the change afterwards.
     await readState(this.#o.log, org, this.#o.slices, (entry) => {
       const change = changeOf(entry);
       if (change !== undefined) changes.push(change);

@@ -1,4 +1,4 @@
-/** Owns what people should know of a planned change besides what devices gain and lose. */
+/** Owns the warnings about a planned change, besides what devices gain and lose. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { voidRules } from '../../policy/guardrail/void-rules.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';

@@ -1,8 +1,8 @@
-/** Proves that questions asked together share one read, and that no answer is older than its question. */
+/** Proves that concurrent questions share one read, and that no answer is older than its question. */
 import { expect, test } from 'vitest';
 import { Coalescer, batchDelayMs, type CoalescerOptions } from './coalescer.ts';
 
-/** A database that answers when it is told to, and a clock that goes when it is told to. */
+/** A database that answers, and a clock that moves, only when the test says so. */
 function stage(options: Partial<CoalescerOptions<string, string>> = {}) {
   const reads: { readonly keys: readonly string[]; readonly answer: (fail?: Error) => void }[] = [];
   let version = 0;
@@ -126,7 +126,7 @@ test('batched questions wait for each other: a lone one goes at once, the next a
   expect(keys()).toEqual([['a'], ['b', 'c']]);
   await answer(1);
   expect(await Promise.all(answers)).toEqual(['a 0', 'b 0', 'c 0']);
-  // Long after the last read there is nobody to wait for.
+  // Long after the last read there is no reason to wait.
   await advance(batchDelayMs * 10);
   void batched.get('d');
   await settle();

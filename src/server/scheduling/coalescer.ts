@@ -1,4 +1,4 @@
-/** Owns the coalescing of reads: one read answers the calls that come at about the same time. */
+/** Owns the coalescing of reads: one read answers all calls that come at about the same time. */
 
 /** One way to ask. */
 export interface CoalescedRead<Key, Value> {
@@ -10,7 +10,7 @@ export interface CoalescedRead<Key, Value> {
 export interface CoalescerOptions<Key, Value> {
   /** Gives an answer for each key, in their order: all at once, or each as it comes. No key is there twice. */
   readonly read: (keys: readonly Key[]) => Promise<readonly Value[]> | readonly Promise<Value>[];
-  /** Tells keys apart; needed where they are not texts. */
+  /** Returns a unique name for a key; required when keys are not strings. */
   readonly nameOf?: (key: Key) => string;
   /** Whether reads run concurrently. By default a read waits for the one before it, so that under load more questions share it. */
   readonly concurrent?: boolean;
@@ -49,13 +49,13 @@ interface Batch<Key, Value> {
 }
 
 /**
- * The read that answers a question always begins after the question was asked, so that no answer is older than its question: a
- * revoked token is refused at once, on every server. Nothing is kept: a later question is read anew. Questions of one turn of the
- * event loop, and those asked while a read is in flight, go together; equal keys are read once. A failure is that of everyone who
- * shared the read, and of nobody else.
+ * The read that answers a question always begins after the question, so that no answer is older than its question:
+ * every server refuses a revoked token at once. Nothing is cached: a later question is read again. Questions of one
+ * turn of the event loop, and those asked while a read is in flight, share a read; equal keys are read once. When a
+ * read fails, only the questions that shared it fail.
  */
 export class Coalescer<Key, Value> {
-  /** For whoever wants the answer as soon as it can be had. */
+  /** For callers that need the answer as soon as possible. */
   readonly immediate: CoalescedRead<Key, Value> = this.#asking(true);
   /**
    * For those who come in thousands and can wait some milliseconds for each other, such as streams that reconnect: together they
@@ -115,7 +115,7 @@ export class Coalescer<Key, Value> {
   #batchFor(name: string): Batch<Key, Value> {
     const last = this.#waiting.at(-1);
     if (last !== undefined && (last.keys.size < mostKeys || last.keys.has(name))) return last;
-    // Whoever is in a batch that is full has waited long enough.
+    // A full batch has waited long enough.
     if (last !== undefined) last.immediate = true;
     let settle: Batch<Key, Value>['settle'] = () => {};
     const answers = new Promise<Answers<Value>>((resolve) => (settle = resolve));

@@ -1,4 +1,4 @@
-/** Proves that work behind the scenes holds the loop for a slice and no longer, and that many share one slice in turn. */
+/** Proves that background work holds the event loop for one slice at most, and that all background work shares the slices in turn. */
 import { expect, test } from 'vitest';
 import { TimeSlices } from './time-slices.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the opening of a store: schema first, then connections, then the parts that make up the interface. */
+/** Owns the opening of a store: first the schema, then the connections, then the parts of the interface. */
 import { randomFillSync } from 'node:crypto';
 import { accessIn } from './accounts/access.ts';
 import { auditIn } from './log/audit.ts';

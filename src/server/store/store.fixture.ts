@@ -1,4 +1,4 @@
-/** Owns what the store's tests start from: an opened store with an organization, an owner and a member. */
+/** Owns the starting point of the store's tests: an open store with an organization, an owner and a member. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Client } from 'pg';
 import { onTestFinished } from 'vitest';

@@ -1,4 +1,4 @@
-/** Owns the end of trials in time: every server looks which trials end next, and the first that is there reverts each of them. */
+/** Owns the timely end of trials: every server checks which trials end next, and the first server to act reverts each of them. */
 import type { DueTrial, Trials } from '../store/contract/change/trials.ts';
 
 export interface TrialServiceOptions {

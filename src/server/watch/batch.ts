@@ -1,4 +1,4 @@
-/** Owns batches: what the streams at one cursor are to be sent, put together once for all of them. */
+/** Owns batches: the bytes for streams at one cursor, built once for all of them. */
 import type { UserId } from '../../policy/ids.ts';
 import { visible, type Frame, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';
@@ -6,7 +6,7 @@ import type { RevisionTokens } from './log/revision-tokens.ts';
 import { completeLine, encode, formatCount, formatKey, lineOf, type Format } from './wire.ts';
 
 export interface Batch {
-  /** Where a stream stands once it has been sent this. */
+  /** The cursor of a stream after it was sent this batch. */
   readonly through: number;
   /** Undefined when nothing in between is for this reader. */
   readonly bytes: Buffer | undefined;
@@ -85,7 +85,7 @@ interface Memo {
 /** Slow streams at many cursors must not make the memo a queue of its own. */
 const memoBytes = 4 * 1_048_576;
 
-/** Batches of one ring, remembered as long as its head stands still. */
+/** Batches of one ring, cached until its head moves. */
 export class Batches {
   readonly #ring: Ring;
   #head = -1;

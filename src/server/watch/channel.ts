@@ -1,4 +1,4 @@
-/** Owns one watched organization: its ring, its listings, its streams, and the rounds in which they are served. */
+/** Owns one watched organization: its ring, its listings, its streams, and the rounds that serve them. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Projection, Resumption } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
@@ -26,7 +26,7 @@ export interface ChannelOptions {
   readonly stats: WatchStats;
   readonly pool: Pool;
   readonly now: () => number;
-  /** A head as of now, shared with whoever else asks. */
+  /** Reads the current head. Concurrent callers share one read. */
   readonly readHead: () => Promise<Head | undefined>;
   /** Asks to be run. */
   readonly schedule: (channel: Channel) => void;
@@ -354,7 +354,7 @@ export class Channel implements View, StreamOwner, Task {
     const isTaken = outcome === undefined ? stream.write([bytes], now) : outcome === 'taken';
     if (outcome !== undefined && outcome !== 'taken') stream.block(outcome, now);
     if (!isTaken) this.#move(stream, 'full');
-    // The rest comes with the next go, and then whoever wants to know is told that it is complete.
+    // The next run sends the rest. A reader that asked for it then gets the line that says that the change is complete.
     if (batch.through < this.ring.head && stream.reader.format.complete) this.#oweComplete(stream);
   }
 

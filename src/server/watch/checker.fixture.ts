@@ -1,13 +1,14 @@
 /**
- * Owns the check of what streams promise, against the database's own record: ordered, unique, exact, complete, resumable, tail
- * never ahead of data. It knows nothing of how a server works; it is given what was written and what was received.
+ * Owns the check of what streams promise, against the database's own record: ordered, unique, exact, complete,
+ * resumable, tail never ahead of data. It does not depend on how a server works; its input is what was written and what
+ * was received.
  */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import { framesOf, maskOf, visible } from './frame.ts';
 
-/** One received document. `print` stands for its type and its value's text. */
+/** One received document. `print` is a fingerprint of its type and its value's text. */
 export interface Received {
   readonly kind: WatchKind;
   readonly type: 'change' | 'delete' | 'tail';
@@ -156,7 +157,7 @@ class ConnectionCheck {
   #merged = 0;
   /** Of the document being looked at. */
   #index = 0;
-  /** Where each resource is told of, and with which revision. */
+  /** The positions at which each resource was received, with the revision of each. */
   #told: Map<string, (readonly [number, number])[]> | undefined;
 
   constructor(parts: {
@@ -265,7 +266,7 @@ class ConnectionCheck {
     return gone !== undefined && !this.#comesLater(id, gone.revision);
   }
 
-  /** Whether a resource is told of after the document being looked at, with a revision up to this. */
+  /** Whether a resource was received again after the current document, with a revision up to this one. */
   #comesLater(id: string, until: number): boolean {
     if (this.#told === undefined) {
       this.#told = new Map();

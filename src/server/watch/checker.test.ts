@@ -1,4 +1,4 @@
-/** Owns the proof of the checker: each kind of broken stream is caught, and an honest one passes. */
+/** Proves the checker: it detects each kind of broken stream and accepts a correct one. */
 import { describe, expect, test } from 'vitest';
 import { Checker, type Client, type Connection, type Received } from './checker.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';

@@ -1,6 +1,7 @@
 /**
- * Owns a stream's cursor and what it is to be sent next: first each item's listing with its tail, in the order of the request,
- * then every later change, merged. Pure: it looks at what the channel has in memory and says what to send or what to read.
+ * Owns a stream's cursor and what to send next: first each item's listing with its tail, in the order of the request,
+ * then every later change, merged. It is pure: it looks at what the channel has in memory and says what to send or what
+ * to read.
  */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';

@@ -1,4 +1,4 @@
-/** Owns what one log entry shows, in which projection and to whom: everyone, its owner only, or everyone but its owner. */
+/** Owns what one log entry shows, in which projection and to which readers: everyone, its owner only, or everyone but its owner. */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';

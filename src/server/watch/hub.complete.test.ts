@@ -1,4 +1,4 @@
-/** Proves that a reader that asks for it is told when no change is half sent, and only then (reference 4.3 (30)). */
+/** Proves that a reader that asks for it learns when no change is half sent, and only then (reference 4.3 (30)). */
 import { expect, test } from 'vitest';
 import { both, device, hubMaker, loopTurns, type TestHub } from './hub.fixture.ts';
 import type { FakeSink } from './sink.fixture.ts';

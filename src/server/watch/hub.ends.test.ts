@@ -1,4 +1,4 @@
-/** Owns the hub's rules on the end of streams and on what they may cost: slow readers, endings, memory. */
+/** Proves the hub's rules on the end of streams and on their cost: slow readers, endings, memory. */
 import { describe, expect, test } from 'vitest';
 import { parseTokenId } from '../../policy/ids.ts';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
@@ -84,7 +84,7 @@ test('a connection that breaks while it is written to ends its stream, and all o
   for (let i = 0; i < 20; i += 1) sinks.push(await t.watch(device, { bare: i % 2 > 0 }));
   t.db.create('device');
   await t.hint();
-  // Closed, and nobody was told yet.
+  // These connections are closed, but no event has reported it yet.
   const broken = sinks.filter((_sink, index) => index % 6 === 1);
   for (const sink of broken) sink.destroyed = true;
   t.db.create('device');

@@ -1,4 +1,4 @@
-/** Owns a hub in a test: a model database under it, a clock that is set by hand, connections in memory. */
+/** Owns a hub for tests: a model database below it, a clock that the test sets, and connections in memory. */
 import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';

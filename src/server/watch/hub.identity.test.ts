@@ -1,4 +1,4 @@
-/** Owns the hub's rules for devices by identity, on a model database: what is sent, when, and that nothing is sent otherwise. */
+/** Proves the hub's rules for devices by identity, on a model database: what is sent and when, and that nothing else is sent. */
 import { describe, expect, test } from 'vitest';
 import { device, hubMaker, seen } from './hub.fixture.ts';
 

@@ -1,4 +1,7 @@
-/** Owns what the hub does with a transaction of its own process, which tells of what it logged: sent without a read, or read in its place. */
+/**
+ * Proves what the hub does with a transaction of its own process that passes on its log entries: it sends them without
+ * a read, or reads them.
+ */
 import { describe, expect, test } from 'vitest';
 import { device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase } from './model.fixture.ts';

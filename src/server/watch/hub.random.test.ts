@@ -1,4 +1,4 @@
-/** Owns the hub's promises under random load: random writers, readers, stalls, cuts and failures, each run judged by the checker. */
+/** Proves the hub's promises under random load: random writers, readers, stalls, cuts and failures. The checker judges each run. */
 import { describe, expect, test } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { WatchKind } from '../../api/kinds.ts';
@@ -137,7 +137,7 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
   for (let step = 0; step < 150; step += 1) {
     const before = db.head;
     for (let n = Math.floor(random() * 4); n > 0; n -= 1) act(random, db, groups, devices);
-    // One transaction: another server's, another process's, or of this one, which tells of it now, later, twice or never.
+    // One transaction: of another server, of another process, or of this one. This process passes it on now, later, twice or never.
     const whose = random();
     if (whose < 0.4) untold.push([before, db.head]);
     else if (whose < 0.8 && db.head > before) peer.tell(before, { isKnown: random() < 0.8 });

@@ -1,4 +1,4 @@
-/** Owns the hub's rules on the clock that all streams share: whom a sweep looks at, and that it misses nobody. */
+/** Proves the hub's rules on the shared clock of all streams: which streams a sweep checks, and that it misses none. */
 import { expect, test, vi } from 'vitest';
 import { device, hubMaker } from './hub.fixture.ts';
 import { Stream } from './stream.ts';

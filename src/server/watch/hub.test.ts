@@ -1,4 +1,4 @@
-/** Owns the hub's rules one by one, on a model database: what is sent, when, to whom, and at what cost. */
+/** Proves the hub's rules one by one, on a model database: what is sent, when, to which streams, and at what cost. */
 import { describe, expect, test } from 'vitest';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';

@@ -1,4 +1,4 @@
-/** Proves that a reader with tokens never goes on in another history than its own (reference 4.3 (28)). */
+/** Proves that a reader with tokens never continues in another history than its own (reference 4.3 (28)). */
 import { expect, test } from 'vitest';
 import { both, device, hubMaker } from './hub.fixture.ts';
 import { tokenOf } from './log/revision-tokens.ts';

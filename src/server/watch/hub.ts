@@ -1,4 +1,4 @@
-/** Owns the process's streams: which organizations are watched, what wakes them, and the clock that all streams share. */
+/** Owns the streams of the process: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
 import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
@@ -34,7 +34,7 @@ export interface HubOptions {
   readonly later: (run: () => void, ms: number) => void;
   /** Where streams are counted; by default here, up to the default limits. */
   readonly streamQuota?: StreamQuota | undefined;
-  /** Told of the streams of devices, and of their signs of life. */
+  /** Receives the opening and end of device streams, and their signs of life. */
   readonly devices?: DevicePresence | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
@@ -43,7 +43,7 @@ export interface HubOptions {
 export interface DevicePresence {
   /** A device has opened a stream; it counts as gone after this long without a sign. */
   opened(device: DeviceId, signs: SignSource, silenceMs: number): void;
-  /** A device has shown a sign of life. `isReport`: its status tells so as well, which is kept elsewhere. */
+  /** A device has shown a sign of life. `isReport`: the sign is a status report, which is stored elsewhere. */
   heard(device: DeviceId, isReport: boolean): void;
   /** A stream of a device has ended; `silent`: because nothing was heard of it. */
   closed(device: DeviceId, signs: SignSource, silent: boolean): void;
@@ -129,10 +129,10 @@ export class Hub {
     if (this.#draining) return 'draining';
     const channel = await this.#channelOf(opening.org);
     if (channel === undefined) return 'not_found';
-    // Whatever was written anywhere before this request is in the ring or behind it from here on.
+    // From here on, everything that was written before this request is in the ring or before its tail.
     const head = await channel.sync(this.#heads.batched.get(opening.org));
     if (this.#draining) return 'draining';
-    // Gone, restored from a backup, or forgotten while we waited, because nobody read from it: look again.
+    // The organization was deleted or restored, or its unused channel was dropped while we waited: look again.
     if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, reservation);
     const resumed = resumedIn(opening.items);
     const known = { head: Math.max(head.revision, channel.ring.head), gaps: head.gaps, tokens: channel.ring.tokens };
@@ -337,7 +337,7 @@ export class Hub {
     return false;
   }
 
-  /** The time in which this process itself stood still, or by which its clock was set, does not count as silence of the readers. */
+  /** Time in which this process was frozen, or by which its clock was set, does not count as silence of the readers. */
   #excuse(now: number): void {
     const passed = now - (this.#sweptAt ?? now);
     this.#sweptAt = now;

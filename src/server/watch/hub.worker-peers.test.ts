@@ -1,4 +1,7 @@
-/** Owns what the hub does with transactions of its server's other processes, told of directly and by NOTIFY: whichever is lost, the other is enough. */
+/**
+ * Proves what the hub does with transactions of its server's other processes, which arrive directly and by NOTIFY:
+ * either one is enough.
+ */
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../../test/lib/random.ts';
 import { device, hubMaker, loopTurns, seen } from './hub.fixture.ts';

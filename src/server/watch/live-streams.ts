@@ -1,6 +1,7 @@
 /**
- * Owns the live streams of an organization in columns: what a delivery needs of each stands side by side in memory. A round over thousands of streams
- * that keep up looks at none of them nor at their connections, which are in no cache when their turn comes, but only at what is written to.
+ * Owns the live streams of an organization in columns: what a delivery needs of each is adjacent in memory. A round
+ * over thousands of up-to-date streams does not touch the stream objects or their connections, which are in no cache by
+ * then, but only these columns and the sockets.
  */
 import type { Selection } from './batch.ts';
 import type { Handle } from './connection/direct.ts';

@@ -1,4 +1,4 @@
-/** Owns the bounds of what all organizations together keep in memory: the largest ring and the least used listing give way. */
+/** Owns the memory limits over all organizations: the largest ring and the least used listing are evicted first. */
 import type { Channel } from './channel.ts';
 import type { Pool, Segment } from './segment.ts';
 import type { WatchSettings } from './settings.ts';

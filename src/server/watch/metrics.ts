@@ -1,4 +1,4 @@
-/** Owns what the hub tells Prometheus. */
+/** Owns the hub's Prometheus metrics. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Hub } from './hub.ts';
 

@@ -1,4 +1,4 @@
-/** Owns a database in memory for tests of the hub: one organization, written to at will, read with chosen delays and failures. */
+/** Owns a database in memory for tests of the hub: one organization, free writes, and reads with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import type { EndedRight, Entry, EraStart, Heads, Hint, Resumption, StateQuery } from '../store/contract/change-log.ts';
@@ -93,7 +93,7 @@ export class ModelDatabase implements Source {
     for (const listener of this.#listeners) listener(whole);
   }
 
-  /** As a writer in the hub's own process tells of its transaction: what was logged after a revision, up to another. */
+  /** The hint of a writer in the hub's own process: the entries that were logged after a revision, up to another. */
   tell(after: number, through = this.head): void {
     const entries = this.log.slice(after, through);
     this.hint({ organizations: [modelOrg], logged: [{ organization_id: modelOrg, entries }] });

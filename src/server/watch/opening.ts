@@ -1,4 +1,4 @@
-/** Owns what a request for a stream asks of the hub, and why it may be refused. */
+/** Owns the input of a stream request for the hub, and the reasons to refuse it. */
 import type { WatchItem } from '../../api/watch.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { SignSource } from './signs.ts';
@@ -14,7 +14,7 @@ export interface Opening {
   readonly takesReceiptRequests?: boolean | undefined;
   /** Whether the reader is sent the token of each revision. */
   readonly tokens?: boolean | undefined;
-  /** Whether the reader is told when no change is half sent. */
+  /** Whether the reader gets a line when no change is half sent. */
   readonly complete?: boolean | undefined;
   /** How its reader shows signs of life; promises none unless given. */
   readonly signs?: SignSource | undefined;
@@ -27,7 +27,7 @@ export interface Opening {
 }
 
 export interface ConnectedSink extends Sink {
-  /** Tells the connection whom to tell. */
+  /** Sets the stream that receives the connection's events. */
   connect(stream: Stream): void;
 }
 

@@ -1,4 +1,4 @@
-/** Owns the reading of a watch request: every problem at once, before any stream begins (reference 2.5). */
+/** Owns the parsing of a watch request: it reports every problem at once, before any stream begins (reference 2.5). */
 import type { RequestProblem } from '../../api/codes.ts';
 import { check } from '../../api/validate.ts';
 import { WatchRequest } from '../../api/watch.ts';

@@ -1,6 +1,6 @@
 /**
- * Owns the question which rights have ended. Endings come by hint or, when that is lost, with every read of the heads; each is
- * acted upon once, on the streams that are open or on their way.
+ * Owns which rights have ended. Endings arrive by hint or, when a hint is lost, with every read of the heads. The hub
+ * acts on each ending once, for the streams that are open or about to open.
  */
 import type { OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
 import type { EndedRight, Heads, Hint } from '../store/contract/change-log.ts';

@@ -1,4 +1,4 @@
-/** Proves how long the slices are in which an organization's streams are served. */
+/** Proves the length of the time slices that an organization's streams get. */
 import { expect, test } from 'vitest';
 import { TestHub, loopTurns } from './hub.fixture.ts';
 

@@ -1,4 +1,7 @@
-/** Owns the order in which organizations are served: those with work take turns, a slice each, so that none starves another or new connections. */
+/**
+ * Owns the order in which organizations are served: those with work take turns with one slice each, so that none
+ * starves another or new connections.
+ */
 
 export interface Task {
   /** Works for about so many units; true when there is more to do. */

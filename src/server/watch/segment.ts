@@ -1,4 +1,4 @@
-/** Owns one stretch of an organization's state: the newest state of each resource whose revision lies in it. */
+/** Owns one range of an organization's state: the newest state of each resource whose revision is in it. */
 import type { UserId } from '../../policy/ids.ts';
 import { collect, type Batch } from './batch.ts';
 import type { Frame } from './frame.ts';
@@ -11,7 +11,7 @@ export interface Pool {
   uses: number;
 }
 
-/** The owner's own state of a group that others do not see stands beside what others last saw of it. */
+/** A group that only its owner sees has two entries: the owner's current state, and what others last saw. */
 export const keyOf = (frame: Frame): string => (frame.forOwner ? `~${frame.id}` : frame.id);
 
 /** What a frame puts out of date. A frame for everyone ends both tracks of a group. */

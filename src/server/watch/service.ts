@@ -1,4 +1,4 @@
-/** Owns a running hub: its clock in real time, and its end. */
+/** Owns a running hub: it drives the hub's clock in real time, and stops it. */
 import type { Registry } from 'prom-client';
 import type { StreamQuota } from '../limits/stream-quota.ts';
 import { Hub, type HubOptions } from './hub.ts';

@@ -1,4 +1,4 @@
-/** Owns what an operator may set about streams, and the defaults. */
+/** Owns the settings of streams that an operator may change, and their defaults. */
 import type { ServerConfig } from '../options/config.ts';
 
 export interface WatchSettings {

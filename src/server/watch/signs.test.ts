@@ -1,4 +1,7 @@
-/** Proves the arithmetic of signs of life with the default intervals, what a reader may send, and what the hub makes of silence, by a clock that is set by hand. */
+/**
+ * Proves the timing of signs of life with the default intervals, what a reader may send, and how the hub handles
+ * silence, with a clock that the test sets.
+ */
 import { describe, expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import { lookMs } from '../presence/device-streams.ts';

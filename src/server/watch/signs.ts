@@ -1,4 +1,4 @@
-/** Owns how a device shows that it is there: what its stream has promised, how often, and what it may send. */
+/** Owns how a device shows that it is alive: what its stream has promised, how often, and what it may send. */
 import { heartbeatPreference, signsPreference } from '../../api/kinds.ts';
 import type { WatchSettings } from './settings.ts';
 

@@ -1,4 +1,4 @@
-/** Owns a connection in memory for tests of the hub: it can refuse to take more, and reads back what it was sent. */
+/** Owns a connection in memory for tests of the hub: it can stop taking bytes, and it parses what it was sent. */
 import { Socket } from 'node:net';
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import { printOf, type Received } from './checker.fixture.ts';

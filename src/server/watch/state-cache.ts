@@ -1,7 +1,7 @@
 /**
- * Owns a cache of an organization's current state in one projection, as segments over the axis of revisions. A resource that
- * changes leaves its segment and joins the last one. Listings and far resumes are served from here, so that a thousand
- * agents that come at once cost one read of the database.
+ * Owns a cache of an organization's current state in one projection, as segments over the axis of revisions. A resource
+ * that changes moves from its segment to the last one. The cache serves listings and resumes from far back, so that a
+ * thousand agents that connect at once cost one read of the database.
  */
 import type { UserId } from '../../policy/ids.ts';
 import { batchBytes, type Batch } from './batch.ts';
@@ -11,7 +11,7 @@ import { keyOf, replacedBy, Segment, type Pool } from './segment.ts';
 import type { Format } from './wire.ts';
 
 export interface PageRead {
-  /** Where the log stood before the page was read. */
+  /** The head of the log before the page was read. */
   readonly from: number;
   /** Whether the page ended at its limit, so that more may follow. */
   readonly full: boolean;

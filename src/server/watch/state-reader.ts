@@ -1,4 +1,4 @@
-/** Owns the reading of an organization's state into its caches: a page at a time, each read once for all streams that wait for it. */
+/** Owns the reading of an organization's state into its caches: one page at a time, each read once for all waiting streams. */
 import type { OrganizationId } from '../../policy/ids.ts';
 import { isInGap, type Projection } from '../store/contract/change-log.ts';
 import type { StateRead } from './cursor.ts';

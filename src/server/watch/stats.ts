@@ -1,4 +1,4 @@
-/** Owns the hub's running counts, from which metrics are made. */
+/** Owns the hub's counters, which the metrics read. */
 import type { StreamEndReason } from './stream.ts';
 
 export class WatchStats {
@@ -17,7 +17,7 @@ export class WatchStats {
   resyncs = 0;
   heartbeats = 0;
   readonly endings = new Map<StreamEndReason, number>();
-  /** Told of seconds from reading a change to having written it to the last stream. */
+  /** Receives the seconds from reading a change to writing it to the last stream. */
   onLag: (seconds: number) => void = () => {};
 
   ended(why: StreamEndReason): void {

@@ -1,4 +1,4 @@
-/** Owns the question which streams belong to a key, so that what ends for one credential or member touches no other stream. */
+/** Owns the index of streams by key, so that the end of one credential or membership touches no other stream. */
 import type { Stream } from './stream.ts';
 
 /** Most keys have one stream, which then costs no set of its own. */

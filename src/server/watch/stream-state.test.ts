@@ -1,4 +1,4 @@
-/** Proves what every way through a stream's states keeps. */
+/** Proves the invariants of a stream's states over every sequence of transitions. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isOpen, nextState, type StreamEvent, type StreamState } from './stream-state.ts';

@@ -1,4 +1,4 @@
-/** Owns one open stream: a connection, a reader, and its cursor. It holds no events, ever. */
+/** Owns one open stream: a connection, a reader, and its cursor. It never buffers events. */
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamReservation } from '../limits/stream-quota.ts';
 import { sharedSelection, type Selection } from './batch.ts';
@@ -31,10 +31,10 @@ export type StreamEndReason =
   /** The reader sent something else than signs of life, or too many. */
   | 'misused';
 
-/** The reasons for which a connection is closed without an end: nobody reads it. */
+/** The reasons for which the server closes a connection without an end line: the client does not read it. */
 const cutsOff: { readonly [Why in StreamEndReason]?: true } = { left: true, stuck: true, silent: true, misused: true };
 
-/** The connection under a stream. It tells its stream through `flushed` and `closed`. */
+/** The connection under a stream. It reports to its stream through `flushed` and `closed`. */
 export interface Sink {
   /** Writes bytes. False when the connection has more than a few kilobytes waiting: `flushed` reports when they have gone. Nothing is to be written until then. */
   write(bytes: readonly Buffer[]): boolean;
@@ -52,9 +52,9 @@ export interface Holder {
   readonly kind: 'user' | 'device';
   /** Whose token it is, where it is a device's. */
   readonly device?: DeviceId | undefined;
-  /** Tells one credential from another, for counting. */
+  /** Identifies the credential, for counting. */
   readonly credential: string;
-  /** Whose own groups are shown: the user's, or nobody's to a device's token. */
+  /** The user whose own groups are shown; undefined for a device's token, which shows none. */
   readonly reader: UserId | undefined;
   /** Absent when the credential is not one of ours (a token of an identity provider). */
   readonly token: TokenId | undefined;
@@ -62,7 +62,7 @@ export interface Holder {
   readonly expiresAt: number | undefined;
 }
 
-/** Whoever serves a stream: ends it, and is told what its connection does. */
+/** The owner of a stream: it ends the stream and receives the events of its connection. */
 export interface StreamOwner {
   now(): number;
   end(stream: Stream, why: StreamEndReason): void;
@@ -97,7 +97,7 @@ export class Stream {
   readonly reservation: StreamReservation;
   /** What it is sent while it follows, to look shared batches up by. */
   readonly selection: Selection;
-  /** Where it stood before it became live: while it is, ask its owner how far it has come. */
+  /** The cursor before the stream became live. For a live stream, ask its owner. */
   cursor: Cursor;
   #state: StreamState = 'ready';
   /** Its slot in the list of live streams. */
@@ -169,7 +169,7 @@ export class Stream {
     return false;
   }
 
-  /** The connection did not take all that went past its sink, or is broken: it closes, or tells when it has. */
+  /** The connection did not take all bytes that bypassed its sink, or is broken. It closes, or reports `flushed` later. */
   block(outcome: 'waiting' | 'failed', now: number): void {
     this.blockedAt = now;
     if (outcome === 'failed') this.sink.destroy();
@@ -185,7 +185,7 @@ export class Stream {
     return this.write([isDocument ? heartbeatLine(at, format, tokens) : heartbeat(format.chunked)], now);
   }
 
-  /** Sends the end, or cuts the connection where nobody reads. For a stream that is open. */
+  /** Sends the end line, or cuts the connection when the client does not read. For a stream that is open. */
   finish(why: StreamEndReason, now: number): void {
     this.ended = why;
     this.blockedAt = now;

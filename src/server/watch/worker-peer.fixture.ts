@@ -1,4 +1,7 @@
-/** Owns another process of the hub's server in tests: it tells of its transactions directly and by NOTIFY, and either may be late or lost. */
+/**
+ * Owns another process of the hub's server in tests: it reports its transactions directly and by NOTIFY, and either may
+ * be late or lost.
+ */
 import { decodeHint } from '../store/postgres/hint-text.ts';
 import { WorkerPeerHints } from '../store/postgres/worker-peer-hints.ts';
 import { MemoryWorkerPeers } from '../store/postgres/worker-peers.fixture.ts';
@@ -29,7 +32,7 @@ export class ModelWorkerPeer {
     if (this.#untoldFrom === 0) this.#untoldFrom = number;
   }
 
-  /** Sends NOTIFY for all that was told since the last. */
+  /** Sends a NOTIFY for everything since the last one. */
   notify(): void {
     if (this.#untoldFrom === 0) return;
     this.#notices.push(`${this.#there.markFrom(this.#untoldFrom)} o${modelOrg}`);

@@ -1,4 +1,4 @@
-/** Proves what is worth an alert, the signature of one, and how long is waited between attempts. */
+/** Proves which conditions cause an alert, the signature of a delivery, and the time between attempts. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import {

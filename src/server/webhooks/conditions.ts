@@ -1,4 +1,4 @@
-/** Owns what is worth an alert: conditions that hold right now, each found by a source, told once for as long as it lasts. */
+/** Owns the conditions that cause alerts. A source finds each condition, and it causes one alert for as long as it lasts. */
 import { createHash } from 'node:crypto';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Condition } from '../store/contract/webhooks.ts';
@@ -13,7 +13,7 @@ import { failureInWords } from '../../policy/policy-test/words.ts';
 export interface ConditionInput {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** Every device, and how it stands to the newest policy. */
+  /** Every device, with its enforcement of the newest policy. */
   readonly enforcementStatuses: readonly EnforcementStatus[];
   readonly keys: readonly EnrollmentKeyRecord[];
   /** The policy tests that fail now. */
@@ -24,7 +24,7 @@ export interface ConditionInput {
   readonly offlineAfterMs: number;
 }
 
-/** Every condition of one kind. A condition that goes and comes again, or whose `occurrence` changes, is told again. */
+/** Finds every condition of one kind. A condition that ends and returns, or whose `occurrence` changes, causes another alert. */
 type Source = (scene: ConditionInput) => readonly Omit<Condition, 'event'>[];
 
 const numberOf = (status: unknown, name: string): number => {
@@ -32,7 +32,7 @@ const numberOf = (status: unknown, name: string): number => {
   return typeof value === 'number' ? value : 0;
 };
 
-/** A key is told of a week before its end, one with a short life in its last quarter. */
+/** A key causes an alert a week before it expires; a key with a short life, in its last quarter. */
 const keyWarningMs = 7 * 86_400_000;
 const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, now: number): boolean => {
   const end = Date.parse(expires_at);
@@ -40,7 +40,7 @@ const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, no
   return uses_left > 0 && now < end && end - now < warning;
 };
 
-/** Rules are told of a day before they expire, if they live for longer than two days. */
+/** Rules cause an alert a day before they expire, if they live longer than two days. */
 export const ruleWarningMs = 86_400_000;
 const shortestLifeMs = 2 * 86_400_000;
 
@@ -57,7 +57,7 @@ const notInForce = ({ device_id, hostname, in_force, code, detail }: Enforcement
   },
 });
 
-/** Tests are known by their names and expiries by their groups and times; what a webhook was told of has an id. */
+/** Tests have names, and expiries have groups and times. The subject of an alert needs an id, which is a hash of these. */
 function idOf(name: string): string {
   const hash = createHash('sha256').update(name).digest('hex');
   return [hash.slice(0, 8), hash.slice(8, 12), hash.slice(12, 16), hash.slice(16, 20), hash.slice(20, 32)].join('-');

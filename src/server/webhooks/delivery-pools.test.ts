@@ -1,4 +1,4 @@
-/** Proves how deliveries in flight share a process: slow receivers never hold the places of fast ones. */
+/** Proves how concurrent deliveries share a process: slow receivers never hold the places of fast ones. */
 import { expect, test } from 'vitest';
 import { parseOrganizationId } from '../../policy/ids.ts';
 import { DeliveryPools } from './delivery-pools.ts';

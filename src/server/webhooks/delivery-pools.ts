@@ -1,7 +1,8 @@
 /**
- * Owns how deliveries in flight share a process. There are two pools. Every organization begins in the fast pool; a batch that takes long moves to the
- * slow pool, where its organization then begins for a while. So receivers that hang, however many organizations have them, leave the fast pool
- * to others within a moment. When the slow pool is full, its oldest batch is ended. No effects.
+ * Owns how concurrent deliveries share a process. There are two pools. Every organization begins in the fast pool. A
+ * batch that takes long moves to the slow pool, where its organization then begins for a while. So hanging receivers,
+ * of any number of organizations, free the fast pool within a moment. When the slow pool is full, its oldest batch is
+ * ended. No effects.
  */
 import type { OrganizationId } from '../../policy/ids.ts';
 

@@ -1,4 +1,4 @@
-/** Proves when silence of devices means something: not after a start, an outage or a pause, until devices had time to come back. */
+/** Proves when the silence of devices counts: not after a start, an outage or a pause, until devices had time to reconnect. */
 import { expect, test } from 'vitest';
 import { GracePeriod } from './grace-period.ts';
 

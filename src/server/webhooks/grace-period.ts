@@ -1,4 +1,4 @@
-/** Owns whether silence of devices means anything: only to a process that has itself listened for a while without a gap. No effects. */
+/** Owns whether the silence of devices counts: only when this process itself has listened for a while without interruption. No effects. */
 
 /**
  * After a start, an outage of the database or a pause of the machine, all devices look as if they were away, until they have come back or the

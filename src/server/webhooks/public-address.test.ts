@@ -1,4 +1,4 @@
-/** Proves that no address of a server's own surroundings passes for one of the internet. */
+/** Proves that no private or local address of a server counts as a public one. */
 import { expect, it } from 'vitest';
 import { isPublicAddress } from './public-address.ts';
 

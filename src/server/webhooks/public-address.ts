@@ -1,4 +1,4 @@
-/** Owns the difference between addresses of the world and those of a server's own surroundings. */
+/** Owns the difference between public addresses and addresses of the server's own networks. */
 import { BlockList, isIP } from 'node:net';
 
 /** Everything that is not the public internet: this machine, its networks, link-local addresses such as those of cloud metadata, what is reserved. */

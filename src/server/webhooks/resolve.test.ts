@@ -1,4 +1,4 @@
-/** Proves that names of receivers cannot take the threads of the process, whatever their name servers do. */
+/** Proves that lookups of receivers' names cannot occupy the threads of the process, also with hostile name servers. */
 import { expect, test } from 'vitest';
 import { addressFinder, type NameSources } from './resolve.ts';
 

@@ -1,7 +1,8 @@
 /**
- * Owns the addresses of a receiver's name. The system's own look-up runs on the few threads that the whole process shares, and a hostile name server
- * can hold each for half a minute. So names are asked for over DNS first, which takes no thread; what DNS does not know, such as a name in `/etc/hosts`,
- * is asked of the system, a few at a time.
+ * Owns the addresses of a receiver's name. The system's own lookup runs on the few threads that the whole process
+ * shares, and a hostile name server can hold each for half a minute. So the server asks DNS first, which takes no
+ * thread. It asks the system, a few names at a time, only for names that DNS does not know, such as those in
+ * `/etc/hosts`.
  */
 import { lookup, Resolver } from 'node:dns/promises';
 
@@ -16,7 +17,7 @@ export interface NameSources {
   readonly system: (host: string) => Promise<readonly Address[]>;
 }
 
-/** Half of the threads that Node has unless told otherwise: files and everything else have the others. */
+/** Half of Node's default number of threads: files and everything else use the others. */
 const mostAtOnce = 2;
 
 const sources: NameSources = {

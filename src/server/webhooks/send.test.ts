@@ -1,4 +1,4 @@
-/** Proves one attempt to deliver against a real HTTP server: what arrives, what counts as taken, and where nothing is ever sent. */
+/** Proves one delivery attempt against a real HTTP server: what arrives, what counts as delivered, and where nothing is ever sent. */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';

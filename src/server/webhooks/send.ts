@@ -1,6 +1,7 @@
 /**
- * Owns one attempt to deliver: the address is resolved, judged and then connected to, so that no second look-up can lead elsewhere. No redirect is
- * followed, and nothing of the answer but its status is looked at. The attempt ends on time by a timer of its own, whatever the HTTP client does.
+ * Owns one delivery attempt: it resolves the address, checks it and connects to it, so that no second lookup can lead
+ * elsewhere. It follows no redirect and reads only the status of the answer. Its own timer ends the attempt in time,
+ * whatever the HTTP client does.
  */
 import type { RequestOptions } from 'node:http';
 import { request as secureRequest } from 'node:https';
@@ -11,7 +12,7 @@ import { reachOf, type WebhookHost } from '../limits/webhook-hosts.ts';
 import { isPublicAddress } from './public-address.ts';
 import { addressFinder, type Address } from './resolve.ts';
 
-/** Why an attempt failed, for the owner; what an answer holds besides its status is nobody's business. */
+/** Why an attempt failed, for the owner. It contains nothing of the answer but its status. */
 export type Failure =
   | 'host_not_allowed'
   | 'address_not_allowed'
@@ -75,7 +76,7 @@ export async function send(message: Message, options: SendOptions): Promise<Fail
   } finally {
     clearTimeout(timer);
     stopped?.removeEventListener('abort', expire);
-    // Closes whatever connection the attempt still has.
+    // Closes the connection of the attempt, if it is still open.
     over.abort();
   }
 }

@@ -1,4 +1,4 @@
-/** Proves when the work behind webhooks looks at devices: not before they had time to come back, after a start and after an outage. */
+/** Proves when the webhook service checks devices: after a start or an outage, only once devices had time to reconnect. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { processSlices } from '../scheduling/time-slices.ts';
 import { startWebhooks, type WebhookServiceOptions } from './service.ts';

@@ -1,6 +1,7 @@
 /**
- * Owns the work behind webhooks in one process: looking for what is to be told, and delivering it. Every process of every server does both; rows are
- * claimed in the database, so that each delivery is in one hand at a time. What a process that dies had in hand is due again when its lease is over.
+ * Owns the webhook work of one process: it looks for conditions and delivers alerts. Every process of every server does
+ * both. Processes claim rows in the database, so that one process at a time holds each delivery. After a crash, its
+ * deliveries are due again when their leases end.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
@@ -41,7 +42,7 @@ export interface WebhookSettings {
   readonly timeoutMs: number;
   /** An attempt that takes longer gives its place to others. */
   readonly slowMs: number;
-  /** Longer than an attempt may take: nobody else takes it up meanwhile. */
+  /** Longer than an attempt may take: no other process takes it meanwhile. */
   readonly leaseMs: number;
   readonly firstRetryMs: number;
   readonly longestRetryMs: number;
@@ -73,7 +74,7 @@ const poolSettings = { places: 64, slowForMs: 600_000 };
 export const mostDeliveries = 2 * poolSettings.places;
 const mostOfOrganization = { fast: 4, slow: 1 };
 const page = 5_000;
-/** Whoever looked at a webhook so lately has its organization's state at hand. */
+/** A process that looked at a webhook this recently has its organization's state in memory. */
 const ownMs = 45_000;
 /** A process looks at its own webhooks this much sooner, so that not every process reads every organization. */
 const ownShare = 0.8;
@@ -110,7 +111,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     if (!stopped.signal.aborted) onWarning('cannot deliver webhooks; trying again', cause);
   };
 
-  /** Whoever cannot ask the database has not heard of devices either. */
+  /** A process that cannot reach the database may have missed signs of devices too. */
   async function ask<T>(question: () => Promise<T>): Promise<T> {
     try {
       return await question();
@@ -168,7 +169,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       options.outcomes.inc({ outcome: 'delivered' });
       return store.webhooks.delivered(id);
     }
-    // Told to stop: that is no fault of the receiver.
+    // The service stops. The receiver is not at fault.
     if (stopped.signal.aborted) return store.webhooks.failed(id, 'interrupted', 0);
     const tooOld = clock() - Date.parse(created_at) > settings.giveUpAfterMs;
     options.outcomes.inc({ outcome: tooOld ? 'given_up' : 'failed' });
@@ -216,7 +217,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     while (!stopped.signal.aborted) {
       const begun = (await fill('fast')) + (await fill('slow'));
       if (begun === 0) break;
-      // The next ones of the quickest are due; and whatever falls due meanwhile waits for nobody.
+      // A finished batch frees places for the next ones. `rest` also looks for new deliveries while all batches are slow.
       await Promise.race([...flying, rest()]);
     }
   }

@@ -1,8 +1,8 @@
-/** Owns the signature of a delivery, by the rules of Standard Webhooks (https://www.standardwebhooks.com), which many libraries verify. */
+/** Owns the signature of a delivery, as defined by Standard Webhooks (https://www.standardwebhooks.com), which many libraries verify. */
 import { createHmac } from 'node:crypto';
 
 export interface Delivery {
-  /** The same in every attempt: by it a receiver tells what it has seen. */
+  /** The same in every attempt, so that a receiver can detect duplicates. */
   readonly id: string;
   readonly body: string;
 }

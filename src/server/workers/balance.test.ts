@@ -1,4 +1,4 @@
-/** Proves which worker pauses: one with more than its share, and never so many that the port could be left alone. */
+/** Proves which worker pauses: one with more than its share, and never so many that the port would be left with too few. */
 import { expect, test } from 'vitest';
 import { mustPause, type Load } from './balance.ts';
 

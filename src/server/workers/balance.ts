@@ -1,4 +1,4 @@
-/** Owns the balance of connections: which worker leaves new ones to the others because it has more than its share. */
+/** Owns the balance of connections: a worker with more than its share leaves new ones to the others. */
 
 /** What a worker is known to have. */
 export interface Load {
@@ -9,11 +9,11 @@ export interface Load {
   readonly pausedUntil: number;
 }
 
-/** How long a worker pauses unless it is told again: should the primary process freeze, the port does not stay with a few. */
+/** How long a worker pauses, unless the primary process repeats the message. If the primary process freezes, all workers accept again. */
 export const pauseMs = 500;
 /** How often a worker reports its connections, at least. */
 export const reportMs = 200;
-/** A worker without a report for so long may be frozen: nobody must wait for it. */
+/** A worker without a report for this long may be frozen, and does not count. */
 const silentMs = 1_000;
 /** So many others must be taking connections, for the port is closed with the last that does. */
 const leastOthers = 2;

@@ -19,7 +19,7 @@ export type ToWorker =
   | { readonly type: 'measure'; readonly request: number }
   /** What the other workers measure, as this worker requested. */
   | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] }
-  /** Which of the claimed streams were counted (null), and which bound stands in the way of the others. */
+  /** Which of the claimed streams were counted (null), and which limit refused the others. */
   | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] }
   /** Comes with a socket, whose other end another worker has. */
   | { readonly type: 'worker-peer' };

@@ -73,8 +73,8 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     this.#o = options;
     this.#streams = new StreamCounts(options.streamLimits);
-    // All workers wait at one listening socket, and the kernel gives a connection to whoever takes it first. Were they handed
-    // over from here, the one on its way to a worker that is killed would stay open and unanswered for ever.
+    // All workers wait at one listening socket, and the kernel gives a connection to the first that accepts. If this
+    // process handed connections over, one on its way to a killed worker would stay open and unanswered for ever.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     this.#start(1, 0);
   }
@@ -121,7 +121,7 @@ export class WorkerPool {
     };
     this.#workers.add(worker);
     child.on('message', (message: FromWorker) => this.#receive(worker, message));
-    // Whatever goes wrong between us and it, it ends.
+    // A failed message needs no handling: `exit` follows.
     child.on('error', () => {});
     child.once('exit', (code, signal) => void this.#onExit(worker, signal ?? code));
   }

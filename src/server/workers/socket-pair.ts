@@ -1,4 +1,4 @@
-/** Owns the making of two connected sockets, to be handed to two processes: nobody else can have a part in it. */
+/** Owns the creation of two connected sockets for two processes. No third process can connect to them. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, Socket } from 'node:net';

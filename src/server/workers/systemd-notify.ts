@@ -1,7 +1,7 @@
-/** Owns the message to systemd that the server is ready, where systemd waits for one. */
+/** Owns the readiness message to systemd (`sd_notify`). */
 import { execFile } from 'node:child_process';
 
-/** Says it once, and never fails: without systemd there is nobody to tell. */
+/** Sends the message once and never fails: without systemd it does nothing. */
 export function notifyReady({ NOTIFY_SOCKET, PATH }: NodeJS.ProcessEnv): Promise<void> {
   if (NOTIFY_SOCKET === undefined) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** Proves the connections between workers: whole messages in order, and nobody waits for one that does not read. */
+/** Proves the connections between workers: complete messages in order, and no wait for a worker that does not read. */
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import type { Socket } from 'node:net';

@@ -1,7 +1,7 @@
-/** Owns a worker's connections to the others: messages are lines of JSON, and little waits for one that does not read. */
+/** Owns a worker's connections to the others: messages are lines of JSON, and only a little is queued for one that does not read. */
 import type { Socket } from 'node:net';
 
-/** Bytes that may wait for a worker that does not read; what it is told beyond that is lost. */
+/** Bytes that may be queued for a worker that does not read. Further messages are dropped. */
 const mostUnread = 1024 * 1024;
 
 export class WorkerPeerLinks {
@@ -19,7 +19,7 @@ export class WorkerPeerLinks {
       begun = lines.pop() ?? '';
       for (const line of lines) this.#listener(JSON.parse(line));
     });
-    // Whatever goes wrong between us and it, it ends.
+    // An error needs no handling: `close` follows.
     socket.on('error', () => {});
     socket.on('close', () => this.#links.delete(socket));
     socket.resume();

@@ -1,4 +1,4 @@
-/** Owns a worker's side of the pool: the messages that it takes from the primary process, and its reports. */
+/** Owns a worker's side of the pool: the messages that it receives from the primary process, and its reports. */
 import cluster from 'node:cluster';
 import { Socket } from 'node:net';
 import type { SharedListener } from '../http/listener/shared-listener.ts';
@@ -79,7 +79,10 @@ export class WorkerProcess {
     await new Promise<void>((resolve) => this.#send({ type: 'failed', lines, exitCode }, resolve));
   }
 
-  /** Reports how many connections are here, and pauses when told to, so that the workers' shares stay even; gives what ends this. */
+  /**
+   * Reports the number of connections and pauses when the primary process asks for it, so that the workers' shares stay
+   * even. Returns the function that stops this.
+   */
   balance(listener: SharedListener): () => void {
     let paused: NodeJS.Timeout | undefined;
     this.#pause = () => {

@@ -1,4 +1,4 @@
-/** Owns the way in: who asks, what they ask for, and whether the table of rights lets them. */
+/** Owns the admission of a request: who asks, what they ask for, and whether the table of rights allows it. */
 import type { OperationId } from '../../../api/paths.ts';
 import { operations, type Operation } from '../../../api/operations.ts';
 import {
@@ -37,7 +37,7 @@ const parameterParsers: { readonly [Name in keyof PathVariables]: (text: unknown
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(parameterParsers, name);
 
-/** Every variable of the path, parsed; for one that is no id, the answer to whoever may be told. */
+/** Every variable of the path, parsed. For a malformed id it returns the error, which the guard throws once the caller is authenticated. */
 export function parseVariables(given: Readonly<Record<string, unknown>>): Partial<PathVariables> | HttpError {
   const parse = <Name extends keyof PathVariables>(name: Name): Pick<PathVariables, Name> =>
     ({ [name]: parameterParsers[name](given[name]) }) as Pick<PathVariables, Name>;
@@ -62,7 +62,7 @@ export function subjectOf(id: OperationId, variables: Partial<PathVariables> | H
     case 'current or deleted group':
       return sg_id === undefined ? undefined : { kind: 'group', org, id: sg_id };
     case 'device':
-      // Of what devices say about themselves the token tells enough, and many come at once.
+      // For a device's report about itself its token is enough, and many reports come at once.
       return device_id === undefined || effect === 'report' ? undefined : { kind: 'device', org, id: device_id };
     case 'enrollment key':
     case 'token':
@@ -139,7 +139,7 @@ async function look(
       return { membership, subjects: { deletedGroup: deleted.stored, user_id: deleted.user_id } };
     }
     case 'device': {
-      // Of what a device says about itself its token tells enough, and the write whether the device is still there.
+      // For a device's report about itself its token is enough. The write checks that the device still exists.
       const speaker = principal.kind === 'device' ? principal.device_id : undefined;
       if (operation.effect === 'report' && speaker === variables.device_id) return { subjects: {} };
       const { membership, thing } =

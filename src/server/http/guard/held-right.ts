@@ -1,4 +1,4 @@
-/** Owns the right behind an answer that is held back: the wait ends when the right does (reference 5 (15)). */
+/** Owns the right behind a held answer: the wait ends when the right ends (reference 5 (15)). */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { Hint } from '../../store/contract/change-log.ts';

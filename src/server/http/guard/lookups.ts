@@ -1,4 +1,4 @@
-/** Owns what the guard asks of the database before a handler runs, shared by the requests that arrive together. */
+/** Owns the database reads of the guard before a handler runs. Requests that arrive together share them. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { Authenticate, Caller, Presented } from '../../identity/authenticate.ts';

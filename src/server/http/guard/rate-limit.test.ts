@@ -1,4 +1,4 @@
-/** Proves that a bucket gives what it should, and that as many as there are cost little. */
+/** Proves that a token bucket allows the configured rate, and that many buckets cost little. */
 import { expect, test } from 'vitest';
 import { RateLimiter } from './rate-limit.ts';
 

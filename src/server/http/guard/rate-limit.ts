@@ -1,4 +1,4 @@
-/** Owns token buckets: one small one for each key, so that a runaway client slows nobody but itself. */
+/** Owns token buckets, one for each key, so that a runaway client slows only itself. */
 
 export interface RateLimit {
   /** Requests a second that a key may go on making. 0: no limit. */

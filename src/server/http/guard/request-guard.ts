@@ -1,4 +1,4 @@
-/** Owns the way in of every operation, free of the framework: what a request must be before its body is read. */
+/** Owns the checks of every request before its body is read, independent of the framework. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
@@ -33,7 +33,7 @@ export interface RequestGuardOptions {
   readonly answerTimeoutMs: number;
   /** Called when a device is let in by its own token, which shows that it is there; `isReport`: to report its status. */
   readonly onDeviceHeard: (device: DeviceId, isReport: boolean) => void;
-  /** Where people reach this server, for those who signed in by browser; undefined where nobody does. */
+  /** The URL at which people reach this server, for browser sessions; undefined when browsers cannot sign in. */
   readonly publicUrl?: (() => string) | undefined;
 }
 
@@ -57,7 +57,7 @@ async function admitRequest(
   const variables = parseVariables(request.params);
   const { principal, visible } = await lookups.authenticate(presented, subjectOf(id, variables));
   if (principal === undefined || principal.kind === 'rejected') {
-    // One that nobody can judge right now has not failed.
+    // A credential that cannot be checked right now does not count as a failed attempt.
     if (principal?.retryAfterSeconds === undefined) limits.failed(address);
     else limits.stranger(address);
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);

@@ -1,4 +1,7 @@
-/** Owns how often whom: requests by credential and by user, by address for those without one, and far fewer failed credentials. */
+/**
+ * Owns the rate limits: requests by credential and by user, by address without a credential, and a much lower limit for
+ * failed credentials.
+ */
 import { credentialId, type Presented, type Principal } from '../../identity/authenticate.ts';
 import { digestOf } from '../../identity/secret.ts';
 import type { ServerConfig } from '../../options/config.ts';

@@ -1,4 +1,4 @@
-/** Owns the rights: one table, every operation × everyone who may ask, and how a caller's roles are read from it. */
+/** Owns the rights: one table with every operation and every kind of caller, and how a caller's roles are looked up in it. */
 import { operationIds, type OperationId } from '../../../api/paths.ts';
 
 /**

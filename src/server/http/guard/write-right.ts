@@ -1,4 +1,7 @@
-/** Owns the right that a request hands to the store: its credential, and the roles by which the table of rights lets it in. The store checks it when it writes. */
+/**
+ * Owns the right that a request passes to the store: its credential, and the roles that the table of rights accepts.
+ * The store checks it in the write.
+ */
 import { operations } from '../../../api/operations.ts';
 import { operationIds, type OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';

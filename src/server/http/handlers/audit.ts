@@ -1,4 +1,4 @@
-/** Owns the reading of the audit, newest first. */
+/** Owns the operation that reads the audit, newest first. */
 import type { AuditRecord } from '../../store/contract/records.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler } from '../call.ts';

@@ -1,4 +1,4 @@
-/** Owns the operations on change sets (reference 4.13): several records written, read about and undone as one. */
+/** Owns the operations on change sets (reference 4.13): they write, read and revert several records as one. */
 import type { GroupWarning } from '../../../api/group.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { groupReader } from '../../identity/authenticate.ts';
@@ -93,7 +93,7 @@ export function refuseVoid({ groups }: ChangeBody): void {
   }
 }
 
-/** An answer tells of so many. */
+/** The most warnings that one answer lists. */
 const mostWarnings = 100;
 
 async function answer(

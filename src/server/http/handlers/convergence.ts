@@ -58,7 +58,7 @@ const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
     after?: string | undefined;
     limit: number;
   }): Promise<readonly EnforcementStatus[]> => {
-    // Each part is written in a turn of its own: whoever else is served goes in between.
+    // Each part is written in its own turn of the event loop. Other requests run in between.
     await nextTurn();
     return partOf(devices, part);
   };

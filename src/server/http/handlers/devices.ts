@@ -1,4 +1,4 @@
-/** Owns the device operations (reference 4.2): registration, endpoint changes. */
+/** Owns the device operations (reference 4.2): registration, changes, isolation and deletion. */
 import {
   endpointFields,
   UpdateDevice as UpdateSchema,
@@ -174,7 +174,7 @@ const remove: Handler<'deleteDevice'> = async (call, { store }) => {
   return stored(await store.devices.delete(org_id, call.by, device_id, expected));
 };
 
-/** No policy test stands in the way of an isolation, or of its end: what breaks is shown as failing. */
+/** Policy tests do not refuse an isolation or its end. Tests that break are shown as failing. */
 const inEmergency = (by: Actor): Actor => ({ ...by, tests: 'report' });
 
 const isolate: Handler<'isolateDevice'> = async (call, { store, clock }) => {

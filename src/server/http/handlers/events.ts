@@ -1,4 +1,4 @@
-/** Owns the stream operation's answer: a request that was let in becomes a stream, or a refusal that says why (reference 4.3). */
+/** Owns the answer of the stream operation: an admitted request becomes a stream, or a refusal that says why (reference 4.3). */
 import {
   completePreference,
   heartbeatHeader,

@@ -1,4 +1,4 @@
-/** Owns the security group operations (reference 4.1): the handler validates and normalizes what it stores. */
+/** Owns the security group operations (reference 4.1). The handler validates and normalizes what it stores. */
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import { parseGroupId } from '../../../policy/ids.ts';

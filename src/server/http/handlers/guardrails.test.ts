@@ -1,4 +1,4 @@
-/** Proves that a write of a group says so where its rules were not all compared with what guardrails forbid. */
+/** Proves that the answer to a group write says when its rules were not completely compared with the guardrails. */
 import { describe, expect, test } from 'vitest';
 import type { WrittenGroup } from '../../../api/group.ts';
 import { parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';

@@ -1,4 +1,7 @@
-/** Owns what guardrails mean for a write of a group: one that leaves nothing is refused, and rules that they make void are told of (reference 1.4). */
+/**
+ * Owns what guardrails mean for a group write: it refuses a guardrail that forbids everything, and warns about rules
+ * that guardrails make void (reference 1.4).
+ */
 import type { GroupWarning } from '../../../api/group.ts';
 import { policyAt } from '../../../policy/time/policy-at.ts';
 import { Fleet } from '../../../policy/fleet/fleet.ts';
@@ -36,7 +39,7 @@ export function refuseEverything(rules: Rules): void {
   );
 }
 
-/** An answer tells of so many. */
+/** The most warnings that one answer lists. */
 const mostWarnings = 100;
 
 /**
@@ -53,7 +56,10 @@ const weightOf = ({ inbound, outbound }: PolicyGroup): number =>
     0,
   );
 
-/** Whoever its peers are: a rule is void for sure where it would be with any address in their place. Peers of a forbid add nothing here. */
+/**
+ * Replaces the peers of a rule by any address. If the result is void, the rule is void for every set of peers. Peers of
+ * a forbid add nothing here.
+ */
 const widened = (rule: StoredRule): StoredRule =>
   rule.peers === undefined || rule.expired === true
     ? rule
@@ -100,7 +106,7 @@ export async function warningsFor(
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
   const group = policyOf(written.record);
   const found = new Map<string, GroupWarning>();
-  /** Guardrails of which not everything is told. */
+  /** Guardrails that were not compared completely. */
   const skipped = new Set<GroupId>();
   for (const { guardrails, devices } of sets) {
     const forbid = guardrails.map(({ record }) => policyOf(record));

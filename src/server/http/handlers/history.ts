@@ -1,4 +1,4 @@
-/** Owns the history operations (reference 4.8): states of groups and devices, and the way back to one. */
+/** Owns the history operations (reference 4.8): they list the states of groups and devices, and restore one. */
 import { isKnownGroup } from '../../../api/known-fields.ts';
 import { refuse } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';

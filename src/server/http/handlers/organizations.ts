@@ -20,7 +20,7 @@ const create: Handler<'createOrganization'> = async (call, { store }) => {
 
 const list: Handler<'listOrganizations'> = async (call, { store }) => {
   const { principal } = call;
-  // A device token sees its own organization, whatever else its user belongs to.
+  // A device token sees its own organization only, not the others of its user.
   const read: Parameters<typeof answerList<OrganizationRecord>>[1] =
     principal.kind === 'user'
       ? (part) => store.organizations.list({ ...part, member: principal.user_id })

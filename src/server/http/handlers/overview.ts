@@ -1,4 +1,7 @@
-/** Owns the overview of an organization (reference 4.12): how its fleet stands now, whom to look at first, and how it stood over time. */
+/**
+ * Owns the overview of an organization (reference 4.12): the state of its fleet, the devices that need attention first,
+ * and the state over time.
+ */
 import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
 import { mostUrgent, sampleSeconds, type Overview } from '../../../api/enforcement/overview.ts';
 import type { TestResult } from '../../../policy/policy-test/policy-test.ts';

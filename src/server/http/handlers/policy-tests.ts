@@ -1,4 +1,4 @@
-/** Owns the operations on policy tests (reference 4.14): owners write them, members read them with their states. */
+/** Owns the operations on policy tests (reference 4.14): owners write them; members read them with their results. */
 import type { PolicyTestResult } from '../../../api/policy-tests/policy-test.ts';
 import { readPolicyTests } from '../../../policy/policy-test/read-tests.ts';
 import type { PolicyTestResults } from '../../store/contract/change/policy-tests.ts';

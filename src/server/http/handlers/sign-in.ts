@@ -1,4 +1,4 @@
-/** Owns the ways in and out of a browser's session: what the server offers, to the provider, back from it, and signing out. */
+/** Owns the browser sign-in: the methods that the server offers, the redirect to the provider and back, and signing out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { signInPaths, type SignedOut, type SignInMethods } from '../../../api/sign-in.ts';
 import { SignInError } from '../../identity/relying-party.ts';
@@ -76,7 +76,7 @@ class BrowserSignInRoutes {
     const { sessions, party, lifetimeSeconds } = this.#browser;
     const { store, log } = this.#options;
     const ticket = this.#read(request, 'sign-in');
-    // Whatever comes of it, a ticket is used once.
+    // A ticket is used once, also when the sign-in fails.
     this.#write(reply, 'sign-in', '', 0);
     try {
       const given = new URL(request.url, 'http://localhost').searchParams;

@@ -1,4 +1,4 @@
-/** Owns the operation that simulates a change (reference 4.16): it validates what would be written, and writes nothing. */
+/** Owns the operation that simulates a change (reference 4.16): it validates the change and writes nothing. */
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { InForce } from '../../../api/enforcement/in-force.ts';
 import type { SecurityGroup } from '../../../api/group.ts';
@@ -51,7 +51,7 @@ function checkRights(
 
 const isSameList = (a: readonly string[] = [], b: readonly string[] = []): boolean => a.join(' ') === b.join(' ');
 
-/** What only owners change of a device: what stands may be said again. */
+/** Checks the fields of a device that only owners change. Anybody who may change the device may repeat the current value. */
 function checkOwners(now: DeviceRecord, patch: Readonly<Partial<DeviceRecord>>): void {
   if (patch.labels !== undefined && !isSameList(patch.labels, now.labels))
     throw new StoreError({ code: 'labels_by_owner' });

@@ -1,4 +1,4 @@
-/** Owns the way from a Fastify request for a stream to the stream: the framework reads, admits and refuses it like every other request. */
+/** Owns the step from a Fastify request to a stream. The framework parses, admits and refuses it like every other request. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { watchProtocol } from '../../../api/kinds.ts';
 import type { ConnectedSink } from '../../watch/opening.ts';

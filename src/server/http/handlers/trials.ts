@@ -1,4 +1,4 @@
-/** Owns the operations on trials (reference 4.15): what is being tried, how its devices are, and how it ends. */
+/** Owns the operations on trials (reference 4.15): what is being tried, the state of its devices, and how it ends. */
 import type { Trial } from '../../../api/trial/trials.ts';
 import { UpdateTrial } from '../../../api/trial/trials.ts';
 import { check } from '../../../api/validate.ts';

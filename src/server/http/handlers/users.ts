@@ -1,4 +1,4 @@
-/** Owns the operations on users and the credentials they hold: tokens and enrollment keys. */
+/** Owns the operations on users and their credentials: tokens and enrollment keys. */
 import { normalLabels } from '../../../api/device-body.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { EnrollmentKey, RemovedUser, Token, User, WhoAmI } from '../../../api/user.ts';

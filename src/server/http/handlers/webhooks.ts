@@ -1,4 +1,4 @@
-/** Owns the webhook operations (reference 4.9): owners say where alerts go, within what the operator allows. */
+/** Owns the webhook operations (reference 4.9): owners set where alerts go, within the hosts that the operator allows. */
 import { pathFor } from '../../../api/paths.ts';
 import { mintWebhookSecret } from '../../identity/secret.ts';
 import { reachOf } from '../../limits/webhook-hosts.ts';

@@ -1,4 +1,7 @@
-/** Proves which connections a process keeps, with real sockets: bounds by address and in all, silence, and who gives way to whom. */
+/**
+ * Proves which connections a process keeps, with real sockets: limits by address and in total, idle timeouts, and which
+ * connection is closed for a new one.
+ */
 import { once } from 'node:events';
 import { createServer, request, type RequestListener, type Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';

@@ -1,6 +1,7 @@
 /**
- * Owns which connections a process keeps: so many from an address, so many in all, and none that says nothing for long. When there are too many, the
- * connection that has waited longest without a request gives way to a new one; connections with a request under way never do.
+ * Owns which connections a process keeps: a limit for each address, a limit in total, and a timeout for silent ones. At
+ * the limit, a new connection replaces the one that has been idle longest. A connection with a request in progress is
+ * never closed for another.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BlockList, isIP, type Server, type Socket } from 'node:net';
@@ -105,7 +106,7 @@ export class Connections {
     });
     if (shakesHands) {
       server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
-      // There is nobody to be answered where a handshake failed or took too long: a polite end would wait for it for good.
+      // After a failed or slow handshake there is no client to answer. A graceful end would wait for the handshake for ever.
       server.removeAllListeners('tlsClientError');
       server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const late = error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' ? this.#handshakes.get(peerOf(socket)) : undefined;
@@ -132,7 +133,7 @@ export class Connections {
     for (const { socket } of this.#handshakes.values()) socket.destroy();
   }
 
-  /** Ends every connection, whatever it does. */
+  /** Ends every connection at once, also those with a request in progress. */
   close(): void {
     clearInterval(this.#timer);
     for (const { socket } of this.#all) socket.destroy();

@@ -1,10 +1,13 @@
-/** Owns how many connections the process may keep by its limit of open files: what its database, its files and its own requests need is kept free. */
+/**
+ * Owns how many connections the process may keep under its limit of open files. It reserves descriptors for the
+ * database, files and outgoing requests.
+ */
 import { readdir, readFile } from 'node:fs/promises';
 import { spareConnections } from './connections.ts';
 
-/** For files, pipes, providers and whatever comes. */
+/** Reserve for files, pipes, identity providers and the rest. */
 const others = 32;
-/** The server does not run with fewer. */
+/** The server allows at least this many connections. */
 const least = 16;
 /** More than this is more than memory holds. */
 const most = 1_000_000;

@@ -1,4 +1,4 @@
-/** Owns a process's part in a port that it shares with others: it takes connections, or leaves them to the others for a while. */
+/** Owns a process's part in a shared port: it accepts connections, or pauses and leaves them to the other processes. */
 import { Server as TcpServer, type ListenOptions } from 'node:net';
 
 /**
@@ -14,7 +14,7 @@ export class SharedListener {
   #opening = false;
   #closed = false;
 
-  /** For a server that listens, with what it was told to listen at. */
+  /** For a server that already listens, with the options that it listens with. */
   constructor(server: TcpServer, at: ListenOptions, onWarning: (message: string, cause: unknown) => void) {
     this.#server = server;
     this.#at = at;
@@ -38,7 +38,7 @@ export class SharedListener {
     const settled = (): void => {
       server.off('listening', settled).off('error', failed);
       this.#opening = false;
-      // Told to close meanwhile.
+      // `close` was called meanwhile.
       if (this.#closed) this.pause();
     };
     const failed = (cause: Error): void => {

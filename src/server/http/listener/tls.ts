@@ -1,4 +1,4 @@
-/** Owns the server's certificate and the keys of its session tickets: set at start, and replaced while the server runs. */
+/** Owns the server's certificate and the keys of its session tickets. Both can be replaced while the server runs. */
 import { createPrivateKey, hkdfSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type Server } from 'node:tls';

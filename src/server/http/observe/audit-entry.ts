@@ -1,4 +1,7 @@
-/** Owns the audit entries of requests: every write that succeeded, and the first use of each access token. Never a value, never a secret. */
+/**
+ * Owns the audit entries of requests: every successful write, and the first use of each access token. They hold no
+ * values and no secrets.
+ */
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
@@ -51,7 +54,7 @@ const most = 20_000;
 export class FirstUses {
   readonly #seen = new Set<string>();
 
-  /** Whether this is the first request with this token; a token of our own signs nobody in. */
+  /** Whether this is the first request with this access token. A token of our own is not a sign-in. */
   isFirst(principal: Principal): boolean {
     if (principal.kind !== 'user' || principal.token_id !== undefined || this.#seen.has(principal.session))
       return false;

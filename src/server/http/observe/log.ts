@@ -1,4 +1,4 @@
-/** Owns the log: JSON lines with request ids, and never a secret in them. */
+/** Owns the log: JSON lines with request ids and without secrets. */
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogLevel } from '../../options/service.ts';
 import { withoutSecrets } from '../../identity/secret.ts';

@@ -1,4 +1,4 @@
-/** Owns what the server measures of itself, for Prometheus. */
+/** Owns the server's Prometheus metrics. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** The metrics of one process, in the form in which it sends them to another. */
@@ -14,7 +14,7 @@ export interface Metrics {
   readonly tlsHandshakes: Counter<'kind'>;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
-  /** What this process and the others of this server measure, added up; and what is the same for all, told once. */
+  /** The metrics of this server: sums over its processes, and values that all processes share once. */
   text(): Promise<string>;
   /** Devices by state, in all organizations, as last counted. */
   countDevices(read: () => Readonly<Record<string, number>> | undefined): void;

@@ -1,4 +1,4 @@
-/** Owns the answer to a request that failed: status, headers and body for the caller, the cause for the log. */
+/** Owns the response to a failed request: status, headers and body for the caller, the cause for the log. */
 import { problemContentType } from '../../../api/codes.ts';
 import { withoutSecrets } from '../../identity/secret.ts';
 import { problemBody, toHttpError } from '../errors.ts';

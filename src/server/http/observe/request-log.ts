@@ -1,4 +1,4 @@
-/** Owns the record of every answered request: one line in the log, one count in the metrics. */
+/** Owns the record of every answered request: one line in the log and one count in the metrics. */
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import { withoutSecrets } from '../../identity/secret.ts';
@@ -13,7 +13,7 @@ export interface AnsweredRequest {
   readonly url: string;
   /** Absent when the path is not an operation. */
   readonly operation: OperationId | undefined;
-  /** Whoever was let in. */
+  /** The admitted caller. */
   readonly principal: Principal | undefined;
   readonly status: number;
   /** Milliseconds from the request to the end of the answer. */

@@ -1,4 +1,4 @@
-/** Proves the log that a person reads on a terminal. */
+/** Proves the log format for a terminal. */
 import { expect, test } from 'vitest';
 import { createLog } from './log.ts';
 import { terminalLog } from './terminal-log.ts';

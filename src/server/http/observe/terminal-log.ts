@@ -1,4 +1,4 @@
-/** Owns the log as a person reads it on a terminal: one short line for each entry, and requests only where they are asked for. */
+/** Owns the log format for a terminal: one short line for each entry, and requests only in verbose mode. */
 import type { DestinationStream } from 'pino';
 import { printable } from '../../../node/printable.ts';
 import { isObject } from '../../../policy/json.ts';

@@ -1,4 +1,4 @@
-/** Owns the readable API docs: one page without script, written from the same OpenAPI that machines read. */
+/** Owns the readable API docs: one page without script, generated from the OpenAPI description. */
 import type { FastifyInstance } from 'fastify';
 import { allProblemCodes, errors } from '../../../api/codes.ts';
 import { openApi, type OpenApi } from '../../../api/openapi.ts';

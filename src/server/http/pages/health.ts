@@ -1,4 +1,4 @@
-/** Owns what a supervisor asks: does the process live, can it serve, what does it measure. */
+/** Owns the health endpoints for supervisors: whether the process lives, whether it can serve, and its metrics. */
 import { statfs } from 'node:fs/promises';
 import type { FastifyInstance } from 'fastify';
 import { HttpError } from '../errors.ts';
@@ -41,7 +41,7 @@ async function checkRoom(directory: string): Promise<void> {
 /** How long a write that found no room counts. */
 const fullMs = 10_000;
 
-/** How the server stands. The first check that fails is told; a draining server is never ready. */
+/** The health of the server. It reports the first check that fails. A draining server is never ready. */
 export class Health {
   readonly #checks: readonly ReadyCheck[];
   #draining = false;

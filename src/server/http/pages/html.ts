@@ -1,4 +1,4 @@
-/** Owns the few pages that the server writes by itself: plain HTML that works without script. */
+/** Owns the HTML pages that the server itself writes. They work without script. */
 
 export const escape = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' })[c] ?? c);

@@ -1,4 +1,4 @@
-/** Proves how the web UI is handed out: caching, compression, pages of the UI's own, and an honest page where nothing was built. */
+/** Proves how the server delivers the web UI: caching, compression, client-side routes, and a clear page when the UI was not built. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

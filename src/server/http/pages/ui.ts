@@ -1,4 +1,4 @@
-/** Owns the door to the web UI: hands out what was built, from memory; where nothing was built, a page that says so. */
+/** Owns the delivery of the web UI from memory; when it was not built, the server sends a page that says so. */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** Owns the answer to paths and methods that lead nowhere: 404, or 405 with what would be allowed. */
+/** Owns the answer to unknown paths and methods: 404, or 405 with the allowed methods. */
 import { operations } from '../../../api/operations.ts';
 import { operationIds, pathsOf } from '../../../api/paths.ts';
 import { HttpError } from '../errors.ts';

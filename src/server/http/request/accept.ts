@@ -1,4 +1,4 @@
-/** Owns the reading of `Accept`: whether JSON would please the caller (RFC 9110, 12.5.1). */
+/** Owns the reading of `Accept`: whether the caller accepts JSON (RFC 9110, 12.5.1). */
 
 /** Whether the header admits `application/json`; absent or empty admits everything. The most specific range decides. */
 export function acceptsJson(header: string | undefined): boolean {

@@ -1,7 +1,7 @@
-/** Owns the answer to where a request came from. */
+/** Owns the client address of a request. */
 import { isIP } from 'node:net';
 
-/** A request, as far as it tells where it came from. */
+/** The parts of a request from which its client address is read. */
 export interface RequestOrigin {
   readonly ip: string;
   readonly socket: { readonly remoteAddress?: string | undefined };

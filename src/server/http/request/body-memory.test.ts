@@ -1,4 +1,4 @@
-/** Proves what bodies count: for their user, their address and in all, until they are answered, and not a byte longer. */
+/** Proves how request bodies are counted: for their user, their address and in total, exactly until they are answered. */
 import { expect, test } from 'vitest';
 import { HttpError } from '../errors.ts';
 import { BodyMemory, type BodyClaim } from './body-memory.ts';

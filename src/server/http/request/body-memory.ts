@@ -1,6 +1,7 @@
 /**
- * Owns how many bytes of request bodies a process holds: for one user, from one address, and in all. A body counts from the moment its headers are here
- * until its request is answered. Beyond a bound the caller is asked to come back. No effects.
+ * Owns how many bytes of request bodies a process holds: for one user, from one address, and in total. A body counts
+ * from the arrival of its headers until its request is answered. Beyond a limit the caller gets an error and should
+ * retry later. No effects.
  */
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';

@@ -1,4 +1,4 @@
-/** Owns the taking of bodies: only where an operation has one, only JSON, and no more bytes than that operation may need. */
+/** Owns the reading of request bodies: only where an operation has one, only JSON, and only up to the operation's size limit. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { limits } from '../../../api/limits.ts';
@@ -19,7 +19,10 @@ export interface BodyLimits {
   readonly json: JsonBounds;
 }
 
-/** Room for twice the rules and peers that a group may have, so that one with too many is told so in words. A peer counts as a range. */
+/**
+ * Allows twice the rules and peers that a group may have, so that a group with too many gets a validation error with a
+ * message. A peer counts as a range.
+ */
 export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
   const { maxBody, maxPlainBody, maxRules, maxRanges, maxName, maxDescription } = config;
   return {
@@ -59,7 +62,7 @@ async function readBody(
     const chunks: Buffer[] = [];
     const scan = new JsonScan(bounds);
     let size = 0;
-    /** Why it is refused whatever follows. */
+    /** The refusal, once it is certain. */
     let refusal: unknown;
     const done = (): void => {
       body.off('data', take).off('end', end).off('error', fail).off('close', fail);
@@ -133,7 +136,7 @@ async function readJson(
   }
   const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
   const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json, claim);
-  // RFC 9110, 15.5.16: also for a coding, and then the answer tells which ones are taken.
+  // RFC 9110, 15.5.16: the same status covers an unsupported coding, and the answer names the supported ones.
   if (coding !== '' && coding !== 'identity') {
     throw new HttpError('unsupported_media_type', 'Send the body without a Content-Encoding.', {
       headers: { 'Accept-Encoding': 'identity' },
@@ -159,8 +162,8 @@ declare module 'fastify' {
 }
 
 /**
- * Bodies are read after the guard: nobody without a credential makes the server read one. What Node has read of one by then counts for its address
- * before the guard.
+ * Bodies are read after the guard: the server reads no body of a request without a credential. The bytes that Node has
+ * already read count for the client address before the guard runs.
  */
 export function takeBodies(app: FastifyInstance, bounds: BodyLimits, memory: BodyMemory): void {
   app.decorateRequest('bodyClaim', undefined);

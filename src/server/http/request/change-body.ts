@@ -1,4 +1,7 @@
-/** Owns the reading of a change set's body: which records it names, and what it says of each, all problems at once with pointers into the body. */
+/**
+ * Owns the reading of a change set's body: the records that it names and their fields. It reports all problems at once,
+ * with pointers into the body.
+ */
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { Device, UpdateDevice } from '../../../api/device.ts';
 import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
@@ -86,7 +89,7 @@ export interface ReadChangesOptions {
   readonly caller: UserId;
   readonly limits: Limits;
   readonly lengths: TextLengths;
-  /** Whether the organization has this device, for the peers of rules. Absent: nobody is asked. */
+  /** Whether the organization has this device, for the peers of rules. Absent: peers are not checked. */
   readonly knowsDevice?: (id: string) => boolean;
   /** When it is written, in milliseconds since the epoch: rules must not have expired by then. */
   readonly now: number;
@@ -102,7 +105,7 @@ const idOf = (entry: unknown): string | undefined => {
   return isUuid(id) ? id.toLowerCase() : undefined;
 };
 
-/** What is wrong with a body as a whole, whatever its entries say. */
+/** Problems of the body as a whole, independent of its entries. */
 export function shapeProblems(body: unknown): Found<RequestProblem> {
   const problems = new Problems<Code>();
   if (!isObject(body)) {
@@ -113,7 +116,7 @@ export function shapeProblems(body: unknown): Found<RequestProblem> {
   for (const name of Object.keys(body)) {
     const known = lists.find((list) => list === name);
     const value = field(body, name);
-    // Tests are no records of their own; whoever reads the body says what is wrong with them.
+    // Tests are not records. The function that reads the body reports their problems.
     if (name === 'policy_tests') continue;
     if (known === undefined) problems.add(at('', name), 'unknown_field', () => `${name} does not exist here.`);
     else if (!Array.isArray(value)) problems.add(at('', name), 'not_an_array', () => `${name} must be an array.`);
@@ -262,7 +265,7 @@ class Reading {
     return isUuid(id);
   }
 
-  /** A record stands in one entry only: two of them would have an order. */
+  /** A record may be in one entry only. Two entries would need an order. */
   #isFirst(id: string, here: string): boolean {
     const first = this.#seen.get(id.toLowerCase());
     if (first !== undefined) this.#add(here, 'duplicate', `${id} is already named at ${first}.`);

@@ -1,4 +1,4 @@
-/** Owns our cookies: their names, how they are written, and how they are read without trusting what else a browser sends. */
+/** Owns the server's cookies: their names, how they are written, and how they are parsed from an untrusted header. */
 
 export type CookieName = 'session' | 'sign-in';
 

@@ -1,6 +1,7 @@
 /**
- * Owns the refusal of forged requests. A browser adds the session's cookie to requests that another site made it send; so a write by
- * cookie must also carry a header that only our own pages can set, and must come from them by the browser's own word (reference 5 (13)).
+ * Owns the protection against forged requests (CSRF). A browser adds the session cookie also to requests that another
+ * site triggers. So a write by cookie must carry a header that only our own pages can set, and the browser must report
+ * that it comes from them (reference 5 (13)).
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { csrfHeader } from '../../../api/sign-in-paths.ts';

@@ -1,4 +1,4 @@
-/** Owns the longest wait for the database: a caller is asked to come back rather than left hanging. */
+/** Owns the longest wait for the database. After it, the caller gets an error and can retry. */
 import { HttpError, outcomeUnknown } from '../errors.ts';
 
 const tooSlow = (): HttpError =>

@@ -1,4 +1,4 @@
-/** Owns the id of a request: what its caller calls it, where that is harmless in a log, or a new one. */
+/** Owns the id of a request: the one that the caller sends, if it is safe in a log, or a new one. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 

@@ -1,4 +1,4 @@
-/** Proves that a document is bounded while its bytes come, however they are cut into pieces. */
+/** Proves that JSON limits apply while the bytes arrive, for every way to split them. */
 import { expect, test } from 'vitest';
 import { JsonScan, parseJson, type JsonBounds } from './json.ts';
 
@@ -28,7 +28,7 @@ test.each([
   ['["","","","","","","","","",""]', 'too_many_values: The body may contain at most 8 values.'],
   ['["éé"]', undefined],
   ['["ééé"]', 'text_too_long: The body may contain at most 4 bytes of non-ASCII characters.'],
-  // What stands in a text counts for nothing, also behind what looks like its end.
+  // Characters inside a string do not count, also after an escaped quote.
   ['["[[[[[[::::::,,,,,,,,,,\\"[[[[\\\\"]', undefined],
   ['["\\\\",[[[1]]]]', 'too_deep: The body may have at most 3 levels of nesting.'],
 ])('%s is bounded the same in one piece and byte by byte', (text, refusal) => {

@@ -1,4 +1,4 @@
-/** Owns the reading of JSON: bounded before anything is built of it, then strict. */
+/** Owns the reading of JSON: it checks the limits before it builds anything, and then parses strictly. */
 import { HttpError, invalid } from '../errors.ts';
 
 /** The limits of a document. The scan of its bytes refuses one beyond them: a parsed tree would cost a hundred times more. */
@@ -116,7 +116,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** Where the text stops being JSON, in lines and columns; what stands there is left out, as it may be a secret. */
+/** The line and column at which the text stops being JSON. The text itself is left out, because it may be a secret. */
 function place(error: unknown, text: string): string {
   const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
   if (position === undefined) return '';

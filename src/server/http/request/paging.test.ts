@@ -1,4 +1,4 @@
-/** Proves that a list is whole, that it is read no faster than it is taken, and that a page has an end. */
+/** Proves that a list is complete, that it is read no faster than the client takes it, and that a page has a limit. */
 import { expect, test } from 'vitest';
 import { answerList } from './paging.ts';
 

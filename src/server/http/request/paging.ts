@@ -1,4 +1,4 @@
-/** Owns lists: reading their query, cutting a page, and pointing to the next. */
+/** Owns lists: it reads their query, cuts pages, and links to the next page. */
 import type { RequestProblem } from '../../../api/codes.ts';
 import { operations, type QueryOf } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
@@ -26,8 +26,8 @@ const unknownIn = (given: object, known: object): RequestProblem[] =>
     }));
 
 /**
- * The query parameters that the operation knows. A read ignores others, as proxies and tools add their own; a write refuses them: whoever asks for
- * a write with conditions that this server does not know must not get one without.
+ * The query parameters that the operation knows. A read ignores others, because proxies and tools add their own. A
+ * write refuses them: a write with a condition that this server does not know must not happen without it.
  */
 export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Record<string, unknown>>): QueryOf<Id> {
   const { query: schema, effect } = operations[id];
@@ -88,7 +88,7 @@ async function* partsOf<T>(
   let size = first;
   for (let left = most; left > 0;) {
     const count = Math.min(size, left);
-    // One more than the part holds tells whether another follows.
+    // Reads one more row than the part holds, to see whether another part follows.
     const rows = await read({ ...query, limit: count + 1, ...(after === undefined ? {} : { after }) });
     const shown = rows.slice(0, count);
     const texts = shown.map(show.json);

@@ -1,3 +1,3 @@
-/** Owns the path of a request: its address without the query, which may hold secrets. */
+/** Owns the path of a request, without the query, which may hold secrets. */
 
 export const pathOf = (url: string): string => url.split('?', 1)[0] ?? url;

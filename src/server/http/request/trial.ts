@@ -1,4 +1,4 @@
-/** Owns the reading of what makes a write a trial: `confirm_within` and `scope` of its query. */
+/** Owns the query parameters that make a write a trial: `confirm_within` and `scope`. */
 import { parseSelectors } from '../../../policy/fleet/selector-text.ts';
 import { readSelectors } from '../../../policy/fleet/read-peers.ts';
 import { Problems } from '../../../policy/problem.ts';

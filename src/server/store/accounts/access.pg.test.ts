@@ -1,4 +1,4 @@
-/** Proves that the one read of a token and of what a path names says what the two reads say, each for itself. */
+/** Proves that the combined read of a token and a subject gives the same answer as the two separate reads. */
 import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,4 +1,4 @@
-/** Owns what a request's guard reads of a device or a group: the thing and the reader's place in its organization, in one statement. */
+/** Owns the guard's read of a device or a group: the record and the reader's membership in its organization, in one statement. */
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/single-statement.ts';

@@ -1,4 +1,4 @@
-/** Proves what the store promises of users, tokens and enrollment keys. */
+/** Proves the store's promises for users, tokens and enrollment keys. */
 import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,4 +1,4 @@
-/** Owns the wait behind the end of a credential: until nothing that was asked for by it can still be written. */
+/** Owns the wait at the end of a credential: until no write with this credential can still commit. */
 import { parseOrganizationId } from '../../../policy/ids.ts';
 import { StoreError } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';

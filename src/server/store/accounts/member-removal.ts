@@ -1,4 +1,4 @@
-/** Owns the end of a membership: what goes with the member, what the actor takes over, and the audit entry of each. */
+/** Owns the removal of a member: what is deleted, what the actor takes over, and the audit entry of each. */
 import { refuse } from '../contract/errors.ts';
 import {
   parseDeviceId,

@@ -1,4 +1,4 @@
-/** Owns membership in the store: who belongs to an organization, and in which role. */
+/** Owns members in the store: who belongs to an organization, and in which role. */
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';

@@ -1,4 +1,4 @@
-/** Proves what the store promises of organizations and their members. */
+/** Proves the store's promises for organizations and their members. */
 import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,4 +1,4 @@
-/** Owns organizations in the store: made with their default group, ended with everything in them. */
+/** Owns organizations in the store: created with their default group, deleted with everything in them. */
 import {
   parseGroupId,
   parseOrganizationId,

@@ -1,4 +1,7 @@
-/** Owns who owns an organization: one member or several, never none; the owner of longest standing is the one that its record names. */
+/**
+ * Owns the owners of an organization: there is always at least one. The organization's record names the one who has
+ * been an owner longest.
+ */
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -36,7 +39,7 @@ export async function makeOwner(context: Context, { tx, org }: Locked, user: str
   await tx.run(promote, [org, user, now(context)]);
 }
 
-/** Makes an owner a member; refused where nobody else is an owner. */
+/** Makes an owner a member. Refused for the only owner. */
 export async function endOwnership(context: Context, { tx, org }: Locked, user: string): Promise<void> {
   if ((await tx.run(demote, [org, user])).length === 0) refuse({ code: 'last_owner' });
   await tx.run(nameOwner, [org, now(context)]);

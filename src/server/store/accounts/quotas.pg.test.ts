@@ -1,4 +1,4 @@
-/** Proves the bounds of what there may be (reference 8 (9)): exact, however many ask at once and by whatever way. */
+/** Proves the quotas (reference 8 (9)): they are exact, for concurrent requests and for every way to create a record. */
 import { asServer } from '../contract/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,4 +1,4 @@
-/** Proves that a user who is removed keeps nothing that was made at the same moment: no token that authenticates, no organization, no membership. */
+/** Proves that a removed user keeps nothing that was created at the same moment: no valid token, no organization, no membership. */
 import { asServer } from '../contract/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Owns browsers' sessions in the store: digests of their secrets, whom they stand for, and when they end. */
+/** Owns browser sessions in the store: the digests of their secrets, their users, and when they end. */
 import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';

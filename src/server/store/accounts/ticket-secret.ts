@@ -1,4 +1,4 @@
-/** Owns the secret behind TLS session tickets: one for each period, shared by all servers of the database, and deleted when the period is over. */
+/** Owns the secret behind TLS session tickets: one per period, shared by all servers of the database, and deleted after the period. */
 import type { Store } from '../contract/store.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';

@@ -1,4 +1,4 @@
-/** Owns tokens in the store: digests of secrets, whom they stand for, and when they were last used. */
+/** Owns tokens in the store: the digests of their secrets, their users or devices, and when they were last used. */
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import { lockUser } from './user-lock.ts';
@@ -49,7 +49,7 @@ const authenticate = statement<WithNumber<AuthenticatedRow>>(
 
 /** Values: digests in hexadecimal, now, an organization for each, a thing in it for each. */
 function authenticateFor(kind: Subject['kind']): Statement<WithNumber<AuthenticatedRow & VisibleRow>> {
-  // As `groupReader` has it: a device's token shows nobody's own groups.
+  // The same rule as `groupReader`: a device's token does not show the user's own groups.
   const reader = '(CASE WHEN t.device_id IS NULL THEN t.user_id END)';
   const seen = subjectQuery({ kind, org: 'd.org_id', id: 'd.id', user: 't.user_id', reader });
   const asked = 'unnest($1::text[], $3::uuid[], $4::uuid[]) WITH ORDINALITY AS d (hex, org_id, id, n)';
@@ -221,7 +221,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
   const foundFor = (kind: Subject['kind']) =>
     new Coalescer<TokenLookup, (AuthenticatedRow & VisibleRow) | undefined>({
       nameOf: ({ hex, org, id }) => `${hex}/${org}/${id}`,
-      // A group may be a megabyte: nobody waits for another's.
+      // A group may be a megabyte. A lookup does not wait for the group of another.
       concurrent: true,
       async read(asked) {
         const values = [

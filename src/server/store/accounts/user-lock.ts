@@ -1,6 +1,6 @@
 /**
- * Owns the lock under which a user gets something: held until the commit, it keeps the user's removal out, and whoever waited behind a removal
- * finds nobody here. What is counted under it is counted exactly.
+ * Owns the lock under which a user gets a token, a membership or an organization. It is held until the commit and
+ * blocks the user's removal. A write that waited for a removal finds no user. Counts under the lock are exact.
  */
 import { refuse } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';

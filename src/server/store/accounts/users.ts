@@ -1,4 +1,4 @@
-/** Owns users in the store: people by name, people whom an identity provider vouches for, and the first administrator. */
+/** Owns users in the store: local users, users of an identity provider, and the first administrator. */
 import {
   parseGroupId,
   parseOrganizationId,
@@ -56,7 +56,7 @@ const insertUser = statement<{ id: string }>(
   `INSERT INTO users (id, username, is_admin, issuer, subject, created_at, username_key) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id`,
 );
 
-/** Locks out whoever would give the user an organization or a membership at the same moment. */
+/** Blocks transactions that would give the user an organization or a membership at the same moment. */
 const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
 const belongsTo = statement<{ org_id: string; is_last_owner: boolean }>(
   'belongs_to',
@@ -89,7 +89,7 @@ async function get(runner: Runner, id: string): Promise<UserRecord> {
 
 const auditSubject = ({ id, username }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null, name: username });
 
-/** What the audit shows of a user: the groups that a user owns are nobody else's business. */
+/** What the audit shows of a user. The user's own groups are not part of it. */
 const shown = ({ username, is_admin, created_at }: UserRecord): object => ({
   username,
   ...(is_admin && { is_administrator: true }),

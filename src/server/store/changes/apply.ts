@@ -1,6 +1,7 @@
 /**
- * Owns the writing of a change set inside one transaction. Groups come first, then devices, then deletions: no reader of the log meets a device that names an
- * unknown group. What depends on other records is judged at the end (`outcome.ts`).
+ * Owns the writing of a change set in one transaction. Groups come first, then devices, then deletions, so that no
+ * reader of the log meets a device that names an unknown group. Checks that depend on several records run at the end
+ * (`outcome.ts`).
  */
 import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
@@ -46,7 +47,7 @@ export interface AppliedChanges {
   readonly tokens: readonly TokenId[];
 }
 
-/** Runs a part of the set; a refusal tells which part it is of. */
+/** Runs a part of the set. A refusal names this part. */
 async function inPart<T>(list: List, index: number, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();
@@ -353,6 +354,6 @@ const byId = <Row extends { readonly id: string }>(rows: readonly Row[]): Readon
 
 const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids)];
 
-/** Writes the set in a transaction that holds the organization's head. Whoever calls it takes the transaction back where this throws. */
+/** Writes the set in a transaction that holds the organization's head. When this throws, the caller rolls the transaction back. */
 export const applyChangeSet = (context: Context, locked: Locked, write: ChangeSetWrite): Promise<AppliedChanges> =>
   new ChangeSetTransaction(context, locked, write).run();

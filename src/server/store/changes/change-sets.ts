@@ -1,4 +1,4 @@
-/** Owns change sets in the store: written, remembered, read and undone. */
+/** Owns change sets in the store: they are written, recorded, read and reverted. */
 import { parseChangeSetId, parseUserId, type ChangeSetId, type OrganizationId } from '../../../policy/ids.ts';
 import type {
   ChangeSetActor,

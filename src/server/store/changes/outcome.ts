@@ -1,4 +1,4 @@
-/** Owns what is judged when all records of a change set are written: only the state after the whole set counts. */
+/** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
 import { parseDeviceId } from '../../../policy/ids.ts';
 import type { NewChangeSet } from '../contract/change/change-sets.ts';
 import { refuse, type StoreProblem } from '../contract/errors.ts';

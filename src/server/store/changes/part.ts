@@ -1,4 +1,4 @@
-/** Owns one part of a change set: who writes it by which right, and its audit entry. */
+/** Owns one part of a change set: its actor and right, and its audit entry. */
 import type { ChangeSetId } from '../../../policy/ids.ts';
 import type { Actor, RightSubject } from '../contract/actor.ts';
 import type {

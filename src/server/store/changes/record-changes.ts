@@ -1,4 +1,4 @@
-/** Owns what a transaction has changed: each record as it was and as it is, from the log and what was read before. */
+/** Owns what a transaction has changed: each record before and after, from the log and from reads before the write. */
 import type { RecordChange } from '../contract/change/change-sets.ts';
 import type { DeviceRecord, Stored } from '../contract/records.ts';
 import { withRevision } from '../postgres/sql.ts';

@@ -1,4 +1,4 @@
-/** Owns the way back from a change set: the set that makes each field what it was before, and what stands in its way. */
+/** Owns the revert of a change set: the set that restores each field to its earlier value, and the conflicts that prevent it. */
 import { parseDeviceId, parseGroupId, parseUserId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type {

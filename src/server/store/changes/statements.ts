@@ -1,4 +1,4 @@
-/** Owns the SQL of change sets: what the records were before, what is judged after all of them are written, and what is remembered. */
+/** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
 import { selectOpened, type OpenedRow } from '../devices/opening.ts';
 import { deviceRanges } from '../devices/ranges.ts';
 import { isReplacedByLabel } from '../devices/selectors.ts';

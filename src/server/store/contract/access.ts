@@ -1,4 +1,4 @@
-/** Owns what a request's guard asks of the store: a thing and the reader's place in its organization. */
+/** Owns the interface of the guard's reads: a record and the reader's membership in its organization. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupReader } from './groups.ts';
 import type { Membership } from './members.ts';

@@ -1,4 +1,4 @@
-/** Owns who acts: the user behind a write, the right that must hold when it commits, and what the audit is told of it. */
+/** Owns the actor of a write: its user, the right that must hold when it commits, and its audit note. */
 import type { EnrollmentKeyId, TokenId, UserId } from '../../../policy/ids.ts';
 import type { AuditNote } from './audit.ts';
 import type { Timestamp } from './records.ts';
@@ -29,7 +29,7 @@ export type WriteCredential =
   /** By its digest in hexadecimal, not by its id: a rotated token keeps its id. */
   | { readonly kind: 'token'; readonly digest: string; readonly expires_at?: Timestamp | undefined }
   | { readonly kind: 'session'; readonly id: TokenId; readonly expires_at?: Timestamp | undefined }
-  /** An identity provider vouches for the user until then; no row of ours stands for it. */
+  /** An identity provider vouches for the user until then. The store has no row for it. */
   | { readonly kind: 'access_token'; readonly expires_at?: Timestamp | undefined }
   | { readonly kind: 'enrollment_key'; readonly id: EnrollmentKeyId; readonly expires_at?: undefined }
   | { readonly kind: 'none'; readonly expires_at?: undefined };
@@ -58,7 +58,7 @@ export const serverRight: Right = { user_id: undefined, credential: { kind: 'non
 /** By which right a write happens. */
 export interface Authority {
   readonly right: Right;
-  /** Tells the write in the audit, in its own transaction: both happen or neither. A refused write is not told. */
+  /** Adds an audit entry in the transaction of the write: both happen or neither. A refused write has no entry. */
   readonly audit?: AuditNote | undefined;
 }
 
@@ -68,8 +68,9 @@ export const asServer: Authority = { right: serverRight };
 export interface Actor extends Authority {
   readonly user_id: UserId;
   /**
-   * What policy tests are to the write; they refuse it unless told. `skip`: an owner asks for it, which is checked in the writing transaction. `report`: what
-   * breaks is shown, and nothing is refused, as when a user is removed from the server.
+   * How policy tests affect the write. By default, a test that breaks refuses it. `skip`: an owner skips the tests; the
+   * writing transaction checks that it is an owner. `report`: nothing is refused, and tests that break are shown as
+   * failing, as when a user is removed from the server.
    */
   readonly tests?: 'skip' | 'report' | undefined;
 }

@@ -1,4 +1,4 @@
-/** Owns the interface of the audit, and what a write tells it. */
+/** Owns the interface of the audit, and the note that a write passes to it. */
 import type { ChangeSetId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { Page } from './page.ts';
 import type { AuditRecord } from './records.ts';

@@ -1,4 +1,4 @@
-/** Owns the carriers of messages between processes: to all servers that share a database, and to the other processes of one server. */
+/** Owns the interfaces for messages between processes: to all servers of a database, and to the other processes of one server. */
 
 /**
  * Carries messages that the store does not read. They may be lost, and may arrive more than once. A message is a letter and text without spaces; the store's own hints use the

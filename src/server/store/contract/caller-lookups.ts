@@ -1,4 +1,4 @@
-/** Owns the lookups that every request needs before anything else, and their form for callers that can wait a little. */
+/** Owns the lookups that every request needs first, and their batched form for callers that can wait a little. */
 import type { Members } from './members.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';

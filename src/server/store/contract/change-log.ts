@@ -1,6 +1,6 @@
 /**
- * Owns the shape of the change log: what it tells of an organization's revisions, and the promises that streams build on.
- * Revisions become visible in order: whoever sees N+1 in any of these answers can read N in every later one.
+ * Owns the interface of the change log and the promises that streams rely on. Revisions become visible in order: a
+ * reader that sees N+1 in any of these answers can read N in every later one.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
@@ -23,8 +23,8 @@ export interface Entry {
   /** Only in the exact log: the era that wrote it (`schema/eras.ts`). Absent where a server of an earlier version wrote it. */
   readonly era?: string | undefined;
   /**
-   * Only from `readState`: a departure on its own, at the revision `left_at`, as a bare deletion. Everyone but this user is owed it,
-   * whatever its owner did to the group since.
+   * Only from `readState`: a separate deletion at the revision `left_at`, for a group that left everyone's view. Every
+   * reader but this user must get it, independent of later changes by the owner.
    */
   readonly hidden_from?: UserId | undefined;
 }
@@ -70,7 +70,7 @@ export interface Heads {
   readonly endedThrough: string;
 }
 
-/** A token that was revoked or rotated or went with its device, or a member that was removed. `serial` tells one ending from another. */
+/** A token that was revoked, rotated or deleted with its device, or a member that was removed. `serial` identifies the ending. */
 export type EndedRight =
   | { readonly serial: number; readonly token_id: TokenId }
   | { readonly serial: number; readonly organization_id: OrganizationId; readonly user_id: UserId };

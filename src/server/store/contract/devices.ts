@@ -15,10 +15,11 @@ export interface NewDevice {
   /** The device token's digest, stored in the same transaction. */
   readonly token?: { readonly digest: Digest; readonly name: string } | undefined;
   /**
-   * Admits the device by this key instead of `by`'s word: one use is taken in the same transaction (`enrollment_key_spent` when none
-   * is left), the device's user is the key's, and while the device names no groups, it gets the key's. A group of the key that is gone refuses
-   * the device (`group_list_invalid`): without it the device would stand open. The device gets the key's labels; while the key's user is no owner any
-   * more, a key with labels admits nobody (`labels_by_owner`).
+   * Admits the device by this key instead of by the right of `by`. The same transaction takes one use
+   * (`enrollment_key_spent` when none is left). The device gets the key's user, the key's labels and, if it names no
+   * groups, the key's groups. A deleted group of the key refuses the device (`group_list_invalid`): without that group
+   * the device would be open. When the key's user is no longer an owner, a key with labels admits no device
+   * (`labels_by_owner`).
    */
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }
@@ -37,8 +38,9 @@ export interface UpdateDeviceOptions extends Expected {
 }
 
 /**
- * Labels, and of a device that has labels or is isolated the addresses, are an owner's to change: `labels_by_owner`, `address_by_owner`. What
- * stands already may be said again by anybody who may change the device. Only an owner isolates a device, and deletes an isolated one (`isolated_by_owner`).
+ * Only an owner may change labels (`labels_by_owner`), and the addresses of a device that has labels or is isolated
+ * (`address_by_owner`). Anybody who may change the device may repeat the current value. Only an owner may isolate a
+ * device or delete an isolated one (`isolated_by_owner`).
  */
 export interface Devices {
   list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;

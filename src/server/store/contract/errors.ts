@@ -1,4 +1,4 @@
-/** Owns the ways in which the store says no: one stable code each, with what a caller needs to explain it. */
+/** Owns the store's refusals: each has a stable code and the data that a caller needs to explain it. */
 import type { FailingTest } from './change/policy-tests.ts';
 import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
 import type { CountedQuota } from './quotas.ts';
@@ -8,10 +8,11 @@ export interface GroupListProblem {
   /** Position in the list; -1 when the list as a whole is at fault (`too_many`, `too_many_ranges`). */
   readonly index: number;
   /**
-   * `unknown_group`: no group of the device's user or of the organization has this id (other users' groups and other
-   * organizations' groups are not told apart from absent ones); `default_group`: the default is implied by an empty list;
-   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows; `too_many_ranges`: the groups name more address
-   * ranges together than a device may have; `guardrail`: it applies by label and never by list.
+   * `unknown_group`: no group of the device's user or of the organization has this id (the code is the same for absent
+   * groups and for groups of other users and organizations); `default_group`: the default is implied by an empty list;
+   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows; `too_many_ranges`: the
+   * groups name more address ranges together than a device may have; `guardrail`: it applies by label and never by
+   * list.
    */
   readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'guardrail' | 'too_many' | 'too_many_ranges';
   readonly group?: GroupId;

@@ -1,4 +1,4 @@
-/** Owns the interface of samples in the store: what a fleet counted and how it stood, in steps of five minutes, for two weeks. */
+/** Owns the interface of fleet samples: packet counts and device states in steps of five minutes, kept for two weeks. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Timestamp } from './records.ts';
 
@@ -25,9 +25,9 @@ export interface SampleQuery {
 
 /** Samples are a picture, not an account: what a process that dies had not written yet is lost. Organizations that are gone are passed over. */
 export interface FleetSamples {
-  /** Adds to the sample of now. One write, whatever the number of organizations. */
+  /** Adds to the current sample. One write for any number of organizations. */
   add(counted: readonly CountedPackets[]): Promise<void>;
-  /** Those of these organizations whose state nobody has taken for the sample of now. Each is given to one caller. */
+  /** Returns those of these organizations whose state is not yet in the current sample. Only one caller gets each of them. */
   claim(orgs: readonly OrganizationId[]): Promise<readonly OrganizationId[]>;
   /** Writes the state that was claimed. */
   record(org: OrganizationId, state: { readonly devices: number; readonly in_force: number }): Promise<void>;

@@ -7,8 +7,8 @@ import type { Expected, RevisionPage } from './page.ts';
 import type { GroupRecord, Stored } from './records.ts';
 
 /**
- * Who reads: a user sees the organization's groups, its own, and those that a device holds. Undefined stands for a device's token, which has no
- * rights of its user: it does not see the user's own groups that no device holds.
+ * The reader: a user sees the organization's groups, its own, and those that a device holds. Undefined means a device's
+ * token, which does not have the rights of its user: it does not see the user's own groups that no device holds.
  */
 export type GroupReader = UserId | undefined;
 

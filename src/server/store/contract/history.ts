@@ -1,10 +1,10 @@
-/** Owns the interface of the history: every state that a group, or what decides the policy of a device, has had. */
+/** Owns the interface of the history: every state of a group, and of the fields that decide the policy of a device. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupOwner, GroupReader } from './groups.ts';
 import type { RevisionPage } from './page.ts';
 import type { DevicePolicyRecord, GroupRecord, Stored, Timestamp } from './records.ts';
 
-/** One state. Who could see the record when it stood so may see this. */
+/** One state. A reader who could see the record at that time may see this state. */
 export interface State<T> {
   readonly revision: number;
   readonly at: Timestamp;
@@ -33,7 +33,7 @@ export interface History {
   ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
   /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
   namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
-  /** The groups as they stood at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
+  /** The groups at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
   groupsAt(
     org: OrganizationId,
     revision: number,
@@ -52,6 +52,6 @@ export interface History {
     id: GroupId,
     reader: GroupReader,
   ): Promise<{ readonly user_id: UserId | undefined; readonly stored: Stored<GroupRecord> } | undefined>;
-  /** Forgets states that were over before the retention began. What stood then stays, however old it is. */
+  /** Deletes states that ended before the retention period. A state that was current at its start is kept, however old it is. */
   forget(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Owns how lists are paged and how a write names the revision it expects. */
+/** Owns how lists are paged, and how a write names the revision that it expects. */
 
 export interface Page {
   /** At most this many; absent: all. */

@@ -1,4 +1,4 @@
-/** Owns the interface of presence in the store: which devices hold a stream, on whichever server, and when each was last seen. */
+/** Owns the interface of presence: which devices hold a stream on any server, and when each was last seen. */
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { Timestamp } from './records.ts';
 

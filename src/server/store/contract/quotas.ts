@@ -1,4 +1,4 @@
-/** Owns how much of each thing there may be (reference 8 (9)): bounds that nobody honest meets, counted under the lock of what they bound. */
+/** Owns the quotas for records of each kind (reference 8 (9)). They are far above honest use and are counted under a lock. */
 import { limits } from '../../../api/limits.ts';
 
 export interface Quotas {

@@ -1,4 +1,4 @@
-/** Owns the interface of receipts in the store: what devices report to enforce. */
+/** Owns the interface of receipts in the store: what devices report that they enforce. */
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { Authority } from './actor.ts';
 import type { DeviceStatus } from './records.ts';

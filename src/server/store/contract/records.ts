@@ -1,4 +1,4 @@
-/** Owns the shapes of what the store gives back: records as they go over the wire, and the store's own facts beside them. */
+/** Owns the types that the store returns: records in their wire form, and the store's own data beside them. */
 import type {
   ChangeSetId,
   DeviceId,
@@ -96,7 +96,7 @@ export interface AppliedGroup {
   readonly by: 'list' | 'label' | 'default' | 'guardrail';
 }
 
-/** What decides who may reach a device, and what it stands for in the rules of others. */
+/** The fields that decide who may reach a device, and which rules of others match it. */
 export type DevicePolicyRecord = Pick<
   DeviceRecord,
   | 'id'
@@ -194,7 +194,7 @@ export interface AuditRecord {
   readonly organization_id?: OrganizationId;
   readonly subject_id?: string;
   readonly revision?: number;
-  /** What was asked stood already. */
+  /** The record already had the requested values. */
   readonly unchanged?: true;
   readonly fields?: readonly string[];
   readonly user_id: UserId;
@@ -232,7 +232,7 @@ export interface Stored<T> {
   readonly record: T;
 }
 
-/** Who a valid credential stands for, as of this moment. */
+/** The user or device that a valid credential belongs to, at this moment. */
 export type Credential =
   | {
       readonly kind: 'user';

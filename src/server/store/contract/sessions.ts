@@ -1,4 +1,4 @@
-/** Owns the interface of browsers' sessions in the store. */
+/** Owns the interface of browser sessions in the store. */
 import type { TokenId, UserId } from '../../../policy/ids.ts';
 import type { SessionRecord } from './records.ts';
 import type { Digest } from './tokens.ts';
@@ -19,7 +19,7 @@ export interface Sessions {
   reseal(id: TokenId, sealed: Uint8Array): Promise<void>;
   /** What was sealed; undefined when nothing was or the session has ended. */
   sealed(id: TokenId): Promise<Uint8Array | undefined>;
-  /** Open streams of the session are told through hints. When this resolves, nothing is written by it any more. */
+  /** Hints end the open streams of the session. When this resolves, no write with the session can still commit. */
   end(id: TokenId): Promise<void>;
   endAllOf(user: UserId): Promise<void>;
   /** Forgets sessions that are past their time. */

@@ -1,18 +1,19 @@
 /**
- * Owns the store's interface: what may be asked of the database, and what is promised about the answers.
+ * Owns the store's interface: what callers may ask of the database, and what the store promises about the answers.
  *
  * Promises, for everything below:
- * - **Revisions.** Each organization has one counter, shared by devices, groups and the organization's own record. Every
- *   changed resource takes a revision of its own; revisions are gap-free and become visible in order: whoever sees N+1
- *   can read N. A write that changes nothing takes none and answers with the record as it stands.
- * - **Serial.** All writes to one organization, from any number of servers, happen one after the other. What an operation
- *   says it requires (membership, existence, uniqueness, phase limits, expected revision) holds at the moment it commits.
+ * - **Revisions.** Each organization has one counter, shared by devices, groups and the organization's own record.
+ *   Every changed resource takes a revision of its own. Revisions have no gaps and become visible in order: a reader
+ *   that sees N+1 can read N. A write that changes nothing takes none and returns the current record.
+ * - **Serial.** All writes to one organization, from any number of servers, happen one after the other. What an
+ *   operation requires (membership, existence, uniqueness, phase limits, expected revision) holds at the moment it
+ *   commits.
  * - **Own outcome.** Concurrent writes may share a transaction; the failure of one never changes another's outcome.
  * - **Durable.** A resolved write survives a crash of this process and of PostgreSQL. A write that failed with
  *   `outcome_unknown` may or may not have happened; one that failed with `unavailable` has not.
  * - **Errors.** Everything here fails with `StoreError` only.
- * - Lists are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page never repeats
- *   or skips a record that existed throughout.
+ * - **Lists.** They are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page
+ *   never repeats or skips a record that existed throughout.
  */
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
@@ -105,8 +106,8 @@ export interface StoreOptions {
   readonly readConnections?: number | undefined;
   readonly writeConnections?: number | undefined;
   readonly transactionConnections?: number | undefined;
-  /** The other processes of this server, which are told of commits directly; other servers are through the database. */
+  /** The other processes of this server. They learn of commits directly; other servers learn of them through the database. */
   readonly workerPeers?: WorkerPeers | undefined;
-  /** Told of what happens in the background: lost connections, failed hints. */
+  /** Receives warnings about background work: lost connections, failed hints. */
   readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
 }

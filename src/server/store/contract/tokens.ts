@@ -34,6 +34,6 @@ export interface Tokens {
   get(id: TokenId): Promise<TokenRecord>;
   /** Gives the token another secret; the old one stops at once: when this resolves, nothing is written by it any more. */
   rotate(id: TokenId, digest: Digest, by: Authority): Promise<TokenRecord>;
-  /** Open streams of the token are told through hints. When this resolves, nothing is written by it any more. */
+  /** Hints end the open streams of the token. When this resolves, no write with the token can still commit. */
   revoke(id: TokenId, by: Authority): Promise<TokenRecord>;
 }

@@ -1,4 +1,4 @@
-/** Owns the interface of webhooks in the store: where alerts go, what was told, and what is still to be delivered. */
+/** Owns the interface of webhooks in the store: where alerts go, which alerts were sent, and which deliveries are pending. */
 import type { AlertEvent, DeliveredEvent } from '../../../api/alerts/events.ts';
 import type { OrganizationId, WebhookId } from '../../../policy/ids.ts';
 import type { Actor } from './actor.ts';
@@ -20,12 +20,12 @@ export interface WebhookRecord extends WebhookFields {
   readonly updated_at: Timestamp;
 }
 
-/** Something that holds right now. Told once for each `occurrence`, and again when it went and came back. */
+/** A condition that is true right now. It causes one alert for each `occurrence`, and another when it ends and returns. */
 export interface Condition {
   readonly event: AlertEvent;
   readonly subject_id: string;
   readonly occurrence: string;
-  /** What the receiver is told of it. */
+  /** What the alert says about it. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 
@@ -64,7 +64,7 @@ export interface DeliveryShare {
 export interface ClaimedLook extends WebhookRecord {
   /** Its number: the highest counts. */
   readonly look: number;
-  /** Nothing was told yet. */
+  /** No look has recorded conditions for this webhook yet. */
   readonly is_new: boolean;
 }
 
@@ -92,8 +92,9 @@ export interface Webhooks {
    */
   claimScan(everyMs: number, own: OwnWebhooks): Promise<ClaimedLook | undefined>;
   /**
-   * Takes what holds now: what was not told is to be delivered, what no longer holds is forgotten. In one transaction, so that nothing
-   * is told twice or lost. A look that another one has overtaken counts for nothing. `quietly` names the events of which the first sight is no news. Gives how many are new.
+   * Records the current conditions in one transaction: new ones become deliveries, ended ones are deleted. So no alert
+   * is lost or sent twice. The call does nothing when a later look has already started. A condition of an event in
+   * `quietly` is recorded without an alert. Returns the number of new alerts.
    */
   tell(look: ClaimedLook, conditions: readonly Condition[], quietly: readonly AlertEvent[]): Promise<number>;
   /** Deliveries that are due, each for one process at a time, in no order between organizations. */

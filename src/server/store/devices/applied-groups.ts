@@ -1,4 +1,4 @@
-/** Owns the question which groups are in effect on a device, and why (reference 4.2 (1)). */
+/** Owns which groups are in effect on a device, and why (reference 4.2 (1)). */
 import type { AppliedGroup } from '../contract/records.ts';
 import { effectivePolicy } from '../../../policy/effective.ts';
 import { parseGroupId, type GroupId } from '../../../policy/ids.ts';

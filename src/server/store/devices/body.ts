@@ -1,4 +1,4 @@
-/** Owns the wire text of a device, whole and by identity: every field, in the order in which readers get them. */
+/** Owns the JSON text of a device, as a full record and by identity: every field, in wire order. */
 import { isoTime, jsonText } from '../postgres/sql.ts';
 
 const flag = (name: string, value: string): string =>

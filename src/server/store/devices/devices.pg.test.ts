@@ -1,4 +1,4 @@
-/** Proves what the store promises of devices. */
+/** Proves the store's promises for devices. */
 import { asServer } from '../contract/actor.ts';
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Owns devices in the store: their fields, their lists of groups, and how they come, change and go. */
+/** Owns devices in the store: their fields, their lists of groups, and how they are created, changed and deleted. */
 import { createHash } from 'node:crypto';
 import {
   parseDeviceId,

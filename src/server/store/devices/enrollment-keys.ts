@@ -1,4 +1,4 @@
-/** Owns enrollment keys in the store: they expire, they are used up, and they may preset a device's groups and labels. */
+/** Owns enrollment keys in the store: they expire, have a limited number of uses, and may preset a device's groups and labels. */
 import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
@@ -88,7 +88,7 @@ async function checkOwner(tx: Runner, org: string, user: string): Promise<void> 
   if (row?.is_owner !== true) refuse({ code: 'labels_by_owner' });
 }
 
-/** Keys that admit nobody any more make room first: they are kept to be read, not to stand in the way. */
+/** At the limit, keys that can admit no more devices are deleted first: they are kept only for reading. */
 async function checkCount(tx: Runner, context: Context, org: string): Promise<void> {
   const limit = context.quotas.enrollment_keys;
   const isFull = async (): Promise<boolean> => ((await tx.run(countKeys, [org]))[0]?.count ?? 0) >= limit;

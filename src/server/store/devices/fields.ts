@@ -16,7 +16,7 @@ export const fields = {
   isolated: 'text',
 };
 
-/** What decides who may reach a device, and what it stands for in the rules of others: each of their states is kept. */
+/** The columns that decide who may reach a device, and which rules of others match it. The history keeps each of their states. */
 export const policyColumns = ['security_groups', 'tunnel_ip', 'addresses', 'labels', 'isolated'] as const;
 
 export const fieldColumns = Object.keys(fields);

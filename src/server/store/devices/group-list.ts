@@ -1,4 +1,4 @@
-/** Owns what a device's list of groups may hold (reference 8). */
+/** Owns what a device's list of groups may contain (reference 8). */
 import type { GroupId } from '../../../policy/ids.ts';
 import { refuse, type GroupListProblem } from '../contract/errors.ts';
 import type { Quotas } from '../contract/quotas.ts';
@@ -28,7 +28,7 @@ const findGroups = statement<GroupRow>(
 export interface CheckedList {
   /** Every problem of the list, at once. */
   readonly problems: readonly GroupListProblem[];
-  /** Users' groups that everyone sees from now on, and those that nobody else may see any more. */
+  /** Users' groups that become visible to everyone with this list, and those that only their owner sees afterwards. */
   readonly entering: readonly string[];
   readonly leaving: readonly string[];
 }

@@ -1,6 +1,6 @@
 /**
- * Owns what devices' lists mean for who sees a user's group: it enters everyone's view with the first device that holds it and leaves with
- * the last, each time with a revision of its own (reference 5 (2)).
+ * Owns how devices' lists change who sees a user's group: the group enters everyone's view with the first device that
+ * holds it and leaves with the last. Each change takes a revision of its own (reference 5 (2)).
  */
 import { inOrg, statement } from '../postgres/sql.ts';
 import { keepStates } from '../write/history.ts';
@@ -19,7 +19,10 @@ const moveGroups = (which: string, set: string, onlyFor: string): string => `
 
 /** Values: organization, groups, who, now. */
 const enter = statement<never>('enter_view', moveGroups('NOT g.is_applied', 'is_applied = true', 'NULL::uuid'));
-/** The log shows the departure to the owner alone: to everyone else it is told by `left_at`. Values: organization, groups, who, now. */
+/**
+ * The log shows this change only to the owner. Everyone else gets the departure through `left_at`. Values:
+ * organization, groups, who, now.
+ */
 const leave = statement<never>(
   'leave_view',
   moveGroups(

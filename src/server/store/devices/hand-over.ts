@@ -1,4 +1,4 @@
-/** Owns the SQL that hands a member's devices to somebody else: another user, and no group that only the member could apply. */
+/** Owns the SQL that gives a member's devices to another user and removes the groups that only the member could apply. */
 import { selectOpened, type OpenedRow } from './opening.ts';
 import { isReplacedByLabel } from './selectors.ts';
 import { statement } from '../postgres/sql.ts';

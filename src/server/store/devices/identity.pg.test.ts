@@ -1,4 +1,4 @@
-/** Owns the proof of devices by identity: what the log and the state show by that view is the projection of the records, and no more. */
+/** Proves devices by identity: the log and the state show exactly the identity part of the records. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';

@@ -1,6 +1,7 @@
 /**
- * Owns the SQL that keeps devices by identity (decision 0029): what a device is and which groups it has, with the revision of its last such change, in a
- * table of its own, so that a device that only moves between networks writes nothing there.
+ * Owns the SQL that keeps devices by identity (decision 0029): what a device is and which groups it has, with the
+ * revision of the last such change. It is a separate table, so that a device that only moves between networks writes
+ * nothing there.
  */
 import { identityBody } from './body.ts';
 

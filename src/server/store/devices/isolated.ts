@@ -1,4 +1,4 @@
-/** Owns the refusal to delete an isolated device: that would end its isolation, so it is for owners (reference 1.5). */
+/** Owns the refusal to delete an isolated device. Deletion would end its isolation, so only owners may do it (reference 1.5). */
 import { rightRoles, type Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Runner } from '../postgres/connection.ts';

@@ -1,4 +1,4 @@
-/** Owns which devices a write would leave with the default group: no device opens unasked (reference 1.3 (5)). */
+/** Owns which devices a write would leave with only the default group: no device becomes open by accident (reference 1.3 (5)). */
 import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';

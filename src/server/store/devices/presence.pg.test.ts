@@ -1,4 +1,4 @@
-/** Proves presence in the database: recorded by processes, read across them, outliving each. */
+/** Proves presence in the database: processes record it, other processes read it, and it survives each of them. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -131,7 +131,7 @@ test('the devices of a process that died are offline after twenty seconds, and r
   await store.presence.forget();
   expect(await query(url, 'SELECT 1 FROM stream_processes')).toEqual([]);
   expect((await store.presence.read(org)).get(one)).toEqual(before);
-  // It was only frozen: it learns that nobody knew it any more.
+  // It was only frozen. It learns that its record was dropped.
   expect(await store.presence.record(dead, 0, [])).toBe(true);
   await store.presence.record(dead, 0, [connected(one)]);
   expect(await onlineOf(one)).toBe(true);

@@ -1,4 +1,4 @@
-/** Owns which devices hold a stream, as all servers tell it: one row a process that lives, one a device and process that it held streams of. */
+/** Owns presence in the database: one row for each live process, and one for each device and each process that has held a stream of it. */
 import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
 import type { Presence, PresenceChange, DevicePresence } from '../contract/presence.ts';
 import { statement } from '../postgres/sql.ts';

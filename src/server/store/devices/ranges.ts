@@ -1,4 +1,4 @@
-/** Owns the counting of address ranges in SQL: of a group, and over all groups of a device, those by label included (reference 8 (10)). */
+/** Owns the counting of address ranges in SQL: of a group, and over all groups of a device, including those by label (reference 8 (10)). */
 import { inOrg, statement } from '../postgres/sql.ts';
 import { groupsByLabel, hasByLabel } from './selectors.ts';
 
@@ -18,7 +18,7 @@ const labelRanges = (device: string, group: string): string =>
 const mostByLabel = `coalesce((SELECT sum(${rangesOf('o')}) FROM security_groups o
   WHERE o.id IN (SELECT s.group_id FROM group_selectors s WHERE s.org_id = $1)), 0)`;
 
-/** No device has more than this by its list and by label, whatever its labels are. */
+/** The upper bound for a device with any labels: the ranges by its list and by label. */
 export const mostRangesOf = (device: string): string => `${listRanges(device, noGroup())} + (SELECT ${mostByLabel})`;
 
 /** What all groups of the organization have together: where that fits, no device needs to be looked at. */

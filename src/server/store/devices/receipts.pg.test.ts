@@ -1,4 +1,4 @@
-/** Proves receipts in the database: each kept, read as far as they are new, none missed by a transaction that takes long. */
+/** Proves receipts in the database: each is stored, reads return only new ones, and a slow transaction hides none. */
 import { asServer } from '../contract/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';

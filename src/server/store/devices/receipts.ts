@@ -1,4 +1,4 @@
-/** Owns the statuses of devices as the database keeps them: written together, read by what is new. */
+/** Owns the statuses of devices in the database: they are written in batches, and reads return only new ones. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
@@ -22,7 +22,7 @@ const reports = `(SELECT *, $4::timestamptz AS at FROM unnest($1::uuid[], $2::uu
   AS r (org_id, id, status, may, token, session, actor)) AS n`;
 const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
 
-/** Whoever has reported before is there: its status goes with it. */
+/** A device that has reported before still exists: its status is deleted with it. */
 const updateStatuses = statement<{ device_id: string }>(
   'update_statuses',
   `UPDATE device_status s SET status = n.status, reported_at = n.at, transaction_id = pg_current_xact_id()
@@ -61,8 +61,8 @@ interface StatusRow {
 }
 
 /**
- * Values: organization, transaction and device after which to read. `through` is the oldest transaction that was still under way: whatever
- * this answer cannot show was written by that one or a later one.
+ * Values: organization, transaction and device after which to read. `through` is the oldest transaction that was still
+ * in progress: every status that this answer cannot show was written by that transaction or a later one.
  */
 const readStatuses = statement<StatusRow>(
   'read_statuses',
@@ -100,7 +100,7 @@ function valuesOf(asked: readonly Report[], at: string): Value[] {
   ];
 }
 
-/** Tells the credentials of one device's reports apart. */
+/** Identifies the credential of a report, among the reports of one device. */
 const credentialName = ({ user_id, credential }: Right): string =>
   `${user_id ?? ''} ${credential.kind} ${credential.kind === 'token' ? credential.digest : 'id' in credential ? credential.id : ''}`;
 

@@ -1,4 +1,4 @@
-/** Proves that a device write that gives the list as it stands equals one that gives none, whatever else is written meanwhile. */
+/** Proves that a device write with the current list equals a write without a list, also with concurrent writes. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -103,7 +103,7 @@ async function place({ store, owner, member }: World): Promise<Place> {
   return { org, devices, groups, keys, answers: [] };
 }
 
-/** Does a write here; `named` gives the list as it stands where a list may be left out. */
+/** Runs a write here. With `named` it passes the current list where the list could be left out. */
 async function run({ store, owner, member }: World, here: Place, order: Write, step: number, named: boolean) {
   const audit = {
     operation: order.what,

@@ -1,4 +1,4 @@
-/** Owns the proof that the database and the policy core agree on which groups a device has, and why. */
+/** Proves that the database and the policy core agree on which groups a device has, and why. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';

@@ -1,4 +1,4 @@
-/** Owns groups that apply by label in SQL: which devices a selector names, and the rows that selectors are kept in (reference 1.3). */
+/** Owns groups that apply by label in SQL: which devices a selector matches, and the table of selectors (reference 1.3). */
 import { inOrg, statement } from '../postgres/sql.ts';
 
 /** Whether a device (with `labels`) is named by this group's selectors. */

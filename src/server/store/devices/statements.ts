@@ -134,7 +134,7 @@ const isChanged = (...names: readonly string[]): string =>
 const written = [...fieldColumns, 'key_digest', 'security_groups', 'trial', 'updated_at', 'revision'];
 
 interface Identity {
-  /** What the audit tells of a row that was written. */
+  /** What the audit records of a written row. */
   readonly changes: SingleStatementChanges;
   /** Further values, as those of the operation. */
   readonly columns?: Readonly<Record<string, string>>;

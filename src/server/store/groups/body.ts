@@ -1,4 +1,4 @@
-/** Owns the wire text of a security group: every field of the record, in the order in which readers get them. */
+/** Owns the JSON text of a security group: every field of the record, in wire order. */
 import { isoTime, jsonText } from '../postgres/sql.ts';
 
 /** The body of a security group, from a row under this alias. */

@@ -1,4 +1,4 @@
-/** Owns the making of an organization's default group, with its organization and after a reset (reference 1.2 (11)). */
+/** Owns the creation of an organization's default group, with its organization and after a reset (reference 1.2 (11)). */
 import { defaultInboundRules, defaultOutboundRules } from '../../../policy/rule.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { asItem, readRow, runOne } from '../write/single-statement.ts';

@@ -1,4 +1,4 @@
-/** Owns security groups in the store: who sees them, and how they come, change and go. */
+/** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
 import {
   parseDeviceId,
   parseEnrollmentKeyId,
@@ -273,7 +273,7 @@ export function groupsIn(context: Context): Groups {
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
       if (named.size > 0 || patch.applies_to !== undefined || trial !== undefined) {
-        // Of a state that stood, a device that is gone is named by it still, and matches nobody.
+        // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
         const write = transactionWrite(context, by, (tx) =>

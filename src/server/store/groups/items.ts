@@ -1,4 +1,4 @@
-/** Owns a write of a group as statements take it: the values of a new group, and those of a change. */
+/** Owns the statement values of a group write: of a new group and of a change. */
 import { countRanges } from '../../../policy/normalize.ts';
 import type { GroupId } from '../../../policy/ids.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
@@ -12,7 +12,7 @@ import { asItem } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 
 const rulesText = (rules: readonly StoredRule[]): string => JSON.stringify(rules);
-/** A peer counts as a range: what it stands for is the fleet's, and the agent keeps it apart. */
+/** A peer counts as one range. Its addresses come from the fleet, and the agent keeps them in a separate set. */
 export const countNamed = (rules: readonly StoredRule[]): number =>
   countRanges(rules) + rules.reduce((sum, { peers = [] }) => sum + peers.length, 0);
 const selectorsText = (selectors: readonly Selector[]): string => JSON.stringify(selectors);
@@ -40,7 +40,7 @@ export function refuseApplication(
 }
 
 export function newGroupItem(context: Context, by: Actor, owner: GroupOwner, id: string, group: NewGroup) {
-  // What no state of the organization would admit is told before what this one does not.
+  // A refusal that applies in every state of the organization comes before one that depends on its state.
   refuseApplication(context, owner, group);
   // reference 8 (1): the default group is the one group there is.
   if (context.phase === 1) return refuse({ code: 'phase_forbids' });

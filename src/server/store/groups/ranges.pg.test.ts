@@ -1,4 +1,4 @@
-/** Proves the bounds on address ranges (reference 8): of a group, and over all groups of a device, exact under concurrent writes. */
+/** Proves the limits on address ranges (reference 8): of a group and over all groups of a device, exact under concurrent writes. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
@@ -100,7 +100,7 @@ test('a group that grows is refused where a device that holds it would have too 
     limit: 10,
     devices: [{ id: full.record.id, hostname: 'full' }],
   });
-  // What does not grow passes, whatever the sum; so does what grows elsewhere.
+  // A write that does not increase the ranges of the device passes, also above the limit. So does an increase on another device.
   await update({ group_name: 'renamed', inbound_rules: rules(3), outbound_rules: rules(2) });
   await store.devices.update(org, owner, full.record.id, { security_groups: [other] });
   await update({ inbound_rules: rules(8) });

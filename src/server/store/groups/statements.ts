@@ -137,7 +137,7 @@ export const createGroup = groupCreation('create_group');
 /** In a transaction: with selectors. What its devices have then is looked at afterwards. */
 export const createGroupSelectors = groupCreation('create_group_selectors', `, selectors AS (${keepSelectors('new')})`);
 
-/** Counted here, under the lock: the direction that the write leaves as it is counts as it stands now. */
+/** Counted under the lock: a direction that the write does not change counts with its current ranges. */
 const newRanges = '(coalesce(n.inbound_ranges, g.inbound_ranges) + coalesce(n.outbound_ranges, g.outbound_ranges))';
 const grows = `${newRanges} > ${rangesOf('g')}`;
 const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_device_ranges' });

@@ -1,4 +1,7 @@
-/** Proves that a write and its audit entry happen together or not at all: alone, grouped, in several steps, and outside of organizations. */
+/**
+ * Proves that a write and its audit entry happen together or not at all: for single, batched and multi-step writes,
+ * inside and outside organizations.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { type World, device, group, makeWorld, problemOf, query, someDigest } from '../store.fixture.ts';
@@ -32,7 +35,7 @@ async function everything({ url }: World): Promise<unknown> {
   return contents;
 }
 
-/** One write of each way to the database, told to the audit. */
+/** One write for each kind of write path, with an audit entry. */
 async function writes({ store, org, owner, member }: World) {
   const groupOf = (name: string) => store.groups.create(org, owner, 'organization', group({ group_name: name }));
   const [kept, dropped] = [await groupOf('kept'), await groupOf('dropped')];

@@ -1,6 +1,7 @@
 /**
- * Owns the audit in the store: reading it, forgetting it, and the entries of what is no write (sign-ins). Those that come together go into one
- * statement, one in flight. A write's own entry is part of the write (`audit-entry.ts`).
+ * Owns the audit in the store: reading, retention, and the entries of events that are not writes (sign-ins). Entries
+ * that arrive together share one statement, and one statement is in flight at a time. The entry of a write is part of
+ * the write (`audit-entry.ts`).
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseChangeSetId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
@@ -33,13 +34,13 @@ interface AuditRow {
   readonly change_id: string | null;
 }
 
-/** What the history has of the record that an entry tells of. */
+/** The history's states of the record that an entry is about. */
 interface StateRow {
   readonly kind: WatchKind | null;
   readonly type: 'change' | 'delete' | null;
   /** Of the state that the write made, or ended. */
   readonly body: string | null;
-  /** Of the group that stood before, as every state of a group is kept. */
+  /** The previous state of a group. The history keeps every state of a group. */
   readonly old_body: string | null;
   readonly old_revision: number | null;
 }
@@ -85,12 +86,12 @@ const auditDetails = ({
   ...(after === undefined ? {} : { after }),
 });
 
-/** What the entry itself says of the record. Of a change it tells only the fields that differ. */
+/** The details that the entry itself holds. For a change they are only the fields that differ. */
 function ownWords({ subject_name, before, after }: AuditRow): AuditDetails {
   const [old, now] = [parsed(before), parsed(after)];
   const { hostname, group_name } = (old ?? {}) as Partial<DeviceRecord & GroupRecord>;
   const name = subject_name ?? hostname ?? group_name;
-  // The default group that a reset makes is another record: both are told whole.
+  // The default group that a reset creates is another record, so the entry shows both records completely.
   const idOf = (one: { readonly id?: unknown } | undefined): unknown => one?.id;
   const isOther = idOf(old) !== idOf(now);
   const change = old === undefined || now === undefined || isOther ? { before: old, after: now } : changeOf(old, now);

@@ -1,4 +1,4 @@
-/** Proves what the store promises of its log: exact while it reaches back, resumable beyond, forgetting what it says it forgets. */
+/** Proves the promises of the change log: exact while it reaches back, resumable beyond that, and gaps exactly where it says. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the reading side of revisions: heads, the exact log, states to resume from, and the forgetting of both. */
+/** Owns the reading of revisions: heads, the exact log, states to resume from, and the retention of both. */
 import { parseOrganizationId, parseTokenId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
@@ -9,7 +9,10 @@ import { checkListing, forgetDeletions, readResumption } from './gaps.ts';
 import { Durability } from './durability.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 
-/** For how long an ended right is told of by `heads`: far longer than a transaction may take or a server may be out of touch and keep its streams. */
+/**
+ * For how long `heads` reports an ended right: far longer than a transaction may take, or than a server keeps its
+ * streams without a connection to the database.
+ */
 const revocationMinutes = 10;
 
 /** `purged` is the mark that servers of earlier versions set: they forget deletions of every kind below it. */
@@ -29,8 +32,9 @@ interface EndedRow {
 }
 
 /**
- * Values: `through` of an earlier answer, or null. `through` is the oldest transaction that was still under way: whatever this answer
- * cannot show was written by that one or a later one, and so has an id from there on.
+ * Values: `through` of an earlier answer, or null. `through` is the oldest transaction that was still in progress:
+ * every ending that this answer cannot show was written by that transaction or a later one, so its transaction id is
+ * not below `through`.
  */
 const readEnded = statement<EndedRow>(
   'read_ended',

@@ -1,4 +1,4 @@
-/** Owns the proof of what streams need from the log: departures at their own revision, and rights that ended. */
+/** Proves what streams need from the log: departures at their own revision, and ended rights. */
 import { asServer } from '../contract/actor.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';

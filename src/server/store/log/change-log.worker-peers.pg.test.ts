@@ -1,4 +1,7 @@
-/** Owns the proof that the processes of one server hear of each other's commits directly, once, and through the database when that way fails. */
+/**
+ * Proves that the processes of one server learn of each other's commits directly and once, and through the database
+ * when the direct way fails.
+ */
 import { asServer } from '../contract/actor.ts';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
@@ -30,7 +33,7 @@ async function threeStores() {
   const stores = [store, peer, elsewhere] as const;
   const [here, heard, abroad]: [Hint[], Hint[], Hint[]] = [[], [], []];
   const endedIn = (hints: readonly Hint[]) => hints.flatMap(({ credentials }) => credentials);
-  /** Ends a token through a store, and waits until others have heard that and all that was told before. */
+  /** Ends a token through a store, and waits until the others have received that hint and all earlier ones. */
   const mark = async (through: Store, ...others: readonly Hint[][]): Promise<void> => {
     const { id } = await through.tokens.issue(
       owner.user_id,
@@ -111,7 +114,7 @@ test('a NOTIFY that holds both what was heard and what was lost is not passed ov
   const listening = hintsOver(back, org);
   listening.on((hint) => heard.push(hint));
   await listening.start();
-  // It has no connection yet: what it tells gathers for one NOTIFY.
+  // It has no connection yet: its hints gather for one NOTIFY.
   const late = hintsOver(way, '00000000-0000-4000-8000-000000000002');
   const credential = parseTokenId(org);
   way.isCut = true;

@@ -1,8 +1,9 @@
 /**
- * Owns the question whether a commit that readers can see is durable on the synchronous standbys too.
+ * Owns the check whether a visible commit is also durable on the synchronous standbys.
  *
- * PostgreSQL shows a commit once it stops waiting for a standby, also when the wait was cancelled or the primary was restarted meanwhile.
- * A failover would undo it. So streams hold such a commit back until a later commit, made for this purpose, has been confirmed.
+ * PostgreSQL shows a commit once it stops waiting for a standby, also when the wait was cancelled or the primary was
+ * restarted meanwhile. A failover would undo such a commit. So streams hold it back until a later commit, made for this
+ * purpose, is confirmed.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';

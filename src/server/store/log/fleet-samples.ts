@@ -1,4 +1,4 @@
-/** Owns the samples of fleets as the database keeps them: one small row an organization and step of time in which a device reported. */
+/** Owns fleet samples in the database: one small row for each organization and time step in which a device reported. */
 import { sampleHours, sampleSeconds } from '../../../api/enforcement/overview.ts';
 import { parseOrganizationId } from '../../../policy/ids.ts';
 import type { FleetSamples } from '../contract/fleet-samples.ts';

@@ -1,4 +1,4 @@
-/** Proves how ranges of forgotten revisions are put together. */
+/** Proves how ranges of deleted revisions are merged. */
 import { expect, test } from 'vitest';
 import { mergeRanges } from './gaps.ts';
 

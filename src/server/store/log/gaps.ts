@@ -1,9 +1,10 @@
 /**
- * Owns from which revisions readers cannot resume, and the forgetting of deletions, which makes such revisions.
+ * Owns the revisions from which readers cannot resume, and the removal of old deletions, which creates such gaps.
  *
- * A reader at revision R that followed before needs the deletion of every record that existed at R. So a forgotten deletion at D of a record created
- * at B makes a gap from B to D - 1 for its kind. A deletion is forgotten only when no record has a revision in that range. Listings give
- * the revisions of records, so a reader that just listed is never in a gap, also one that resumes two kinds from the greater revision.
+ * A reader at revision R needs the deletion of every record that existed at R. So removing a deletion at D of a record
+ * created at B makes a gap from B to D - 1 for its kind. A deletion is removed only when no record has a revision in
+ * that range. Listings give the revisions of records, so a reader that just listed is never in a gap, also one that
+ * resumes two kinds from the greater revision.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';

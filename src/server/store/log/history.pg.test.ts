@@ -1,4 +1,7 @@
-/** Proves the history: every state that a recorder saw, the organization at every revision, who may see which, and the forgetting. */
+/**
+ * Proves the history: it has every state that a recorder saw, the organization at every revision, the visibility of
+ * each state, and the retention.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';

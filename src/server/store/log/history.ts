@@ -1,4 +1,4 @@
-/** Owns the reading side of the history: the states of a record, an organization as it stood at a revision, and the forgetting. */
+/** Owns the reading of the history: the states of a record, an organization at a revision, and the retention. */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
@@ -18,7 +18,7 @@ interface StateRow {
   readonly body: string;
 }
 
-/** Whether this reader could see a state when it stood. NULL sees nothing that is only for somebody. */
+/** Whether this reader could see a state while it was current. NULL sees no state that is restricted to one user. */
 export const couldSee = (state: string, reader: string): string =>
   `(${state}.only_for IS NULL OR ${state}.only_for = ${reader}::uuid)`;
 
@@ -47,15 +47,16 @@ const listNamesakes = statement<StateRow>(
 interface AtRow {
   readonly head: number;
   readonly history_start: number;
-  /** Null in the one row that there is when nothing stood. */
+  /** Null in the single row that is returned when no group matches. */
   readonly id: string | null;
   readonly revision: number | null;
   readonly body: string | null;
 }
 
 /**
- * The newest state of each group up to a revision, beside what the organization knows: each answer is whole or tells that it cannot be.
- * Values: organization, revision, reader, owner (null: all, '': the organization), greater than this revision, after this id, limit, one id or null.
+ * The newest state of each group up to a revision, with the head and the start of the history, which show whether the
+ * answer can be complete. Values: organization, revision, reader, owner (null: all, '': the organization), greater than
+ * this revision, after this id, limit, one id or null.
  */
 const groupsAt = statement<AtRow>(
   'groups_at',
@@ -82,7 +83,7 @@ const findOld = statement<{ org_id: string; revision: number }>(
   `SELECT s.org_id, max(s.revision) AS revision FROM history s JOIN heads h ON h.org_id = s.org_id
    WHERE s.at < $1 GROUP BY s.org_id, h.history_start HAVING max(s.revision) > h.history_start`,
 );
-/** Before anything goes, readers are told that it may be gone. Values: organization, revision. */
+/** Readers learn that states may be missing before the first state is deleted. Values: organization, revision. */
 const markStart = statement<never>(
   'mark_history_start',
   'UPDATE heads SET history_start = greatest(history_start, $2) WHERE org_id = $1',

@@ -12,8 +12,8 @@ import { refuseBroken } from './check.ts';
 import { readOrganizationState, statesIn, type OrganizationState, type StateMemory } from './state.ts';
 
 /**
- * In a transaction. That there are tests stands beside the revision, where every write looks anyway: without tests, none pays for them.
- * Values: organization, revision, tests, how many there are, now.
+ * Runs in a transaction. The flag `has_tests` is beside the revision, in a row that every write reads anyway: without
+ * tests, writes pay nothing for them. Values: organization, revision, tests, how many there are, now.
  */
 const writeTests = statement<never>(
   'write_policy_tests',

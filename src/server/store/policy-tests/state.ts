@@ -1,4 +1,4 @@
-/** Owns what policy tests look at: devices, groups and tests of an organization, kept in memory and brought up to date by what changed since. */
+/** Owns the input of policy tests: devices, groups and tests of an organization, cached in memory and updated by what changed since. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { testStates, type TestStates } from '../../../policy/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';

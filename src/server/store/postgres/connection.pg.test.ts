@@ -1,4 +1,4 @@
-/** Proves when a pipelined connection sends, that it opens anew what was lost, and that connections which are closed on purpose are not told of as lost. */
+/** Proves when a pipelined connection sends, that it reopens after a loss, and that an intended close causes no warning. */
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startOwnPostgres, type OwnPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,4 +1,4 @@
-/** Owns the connections: pipelined ones for single statements and whole batches, a pool for transactions that must think in between. */
+/** Owns the connections: pipelined ones for single statements and batches, and a pool for interactive transactions. */
 import { StoreError } from '../contract/errors.ts';
 import { checkTexts, type DatabaseConnection } from './database-connection.ts';
 import { afterCommitSent, toStoreError, wasLost } from './failure.ts';
@@ -12,7 +12,7 @@ export interface ConnectionOptions {
   readonly readsOnly?: boolean;
 }
 
-/** Whatever can run statements: a pipelined connection, or a transaction. */
+/** Anything that can run statements: a pipelined connection, or a transaction. */
 export interface Runner {
   run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]>;
 }
@@ -89,8 +89,8 @@ export class PipelinedConnection implements Runner {
   }
 
   /**
-   * Runs statements as one transaction without waiting in between; its end is sent along with them. Each
-   * statement has its own promise; `committed` tells whether all of it happened (true) or none (false).
+   * Runs statements as one transaction without waiting in between; the commit is sent along with them. Each statement
+   * has its own promise; `committed` is true when all of it happened and false when none did.
    */
   batch(statements: readonly { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[]): Promise<{
     readonly rows: readonly PromiseSettledResult<readonly unknown[]>[];
@@ -100,7 +100,7 @@ export class PipelinedConnection implements Runner {
       const begin = connection.begin();
       const rows = statements.map(({ statement, values }) => connection.run(statement, values));
       const commit = connection.commit();
-      // All are waited for together, whatever becomes of the others: no failure goes unheard.
+      // Waits for all of them together, so that no rejection goes unhandled.
       const [[begun, ended], settled] = await Promise.all([
         Promise.allSettled([begin, commit]),
         Promise.allSettled(rows),

@@ -1,4 +1,4 @@
-/** Owns one open connection: how statements are sent on it, and what their answers mean. */
+/** Owns one open connection: how it sends statements, and what their answers mean. */
 import type { Client, QueryConfig, QueryResult } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { sqlState, toStoreError } from './failure.ts';

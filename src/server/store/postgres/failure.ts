@@ -1,4 +1,4 @@
-/** Owns the reading of what PostgreSQL and its driver throw: every failure becomes a `StoreError` here. */
+/** Owns the translation of errors from PostgreSQL and its driver: every failure becomes a `StoreError` here. */
 import { StoreError } from '../contract/errors.ts';
 
 const codeOf = (cause: unknown): string => {
@@ -60,7 +60,7 @@ export function wasLost(cause: unknown): boolean {
   return sqlState(cause.cause) === undefined || endsConnection(cause.cause);
 }
 
-/** For a failure of what may have been committed: whoever lost the connection does not know. */
+/** For a failure after the commit was sent: when the connection was lost, the outcome is unknown. */
 export function afterCommitSent(cause: unknown): StoreError {
   const error = toStoreError(cause);
   return wasLost(error) ? new StoreError({ code: 'outcome_unknown' }, { cause: error.cause }) : error;

@@ -1,4 +1,4 @@
-/** Proves that hints of this and of later versions are read. */
+/** Proves that hints of this version and of later versions can be parsed. */
 import { expect, test } from 'vitest';
 import { decodeHint } from './hint-text.ts';
 

@@ -1,4 +1,4 @@
-/** Owns hints as text, between servers and between the processes of one: short, and such that versions may differ. */
+/** Owns the text form of hints between servers and processes: short, and readable by other versions. */
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { Hint } from '../contract/change-log.ts';
 

@@ -1,9 +1,9 @@
 /**
- * Owns the hints between servers: after a commit, and apart from it, the other servers are told where to look, and the other processes of
- * this one what is there.
+ * Owns the hints between servers. After a commit, and separate from it, the other servers learn which organization
+ * changed, and the other processes of this server learn what changed.
  *
- * NOTIFY inside a writing transaction would take a lock over the whole cluster at commit; sent afterwards, gathered, on a
- * connection of its own, it costs writers nothing. It may be lost with that connection: nothing depends on it but speed.
+ * NOTIFY inside a writing transaction would take a lock over the whole cluster at commit. Sent afterwards, in batches,
+ * on a separate connection, it costs writers nothing. It may be lost with that connection: only speed depends on it.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { WorkerPeers } from '../contract/broadcast.ts';
@@ -73,7 +73,7 @@ export class Hints {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Tells this process at once and the others soon. */
+  /** Notifies this process at once and the others soon. */
   tell(hint: Partial<Hint>): void {
     const whole = { ...emptyHint(), ...hint };
     this.#deliver(whole);
@@ -140,7 +140,7 @@ export class Hints {
   async #listen(connection: DatabaseConnection): Promise<void> {
     const [own] = await connection.run(ownPid, []);
     connection.client.on('notification', ({ payload, processId }) => {
-      // Our own come back too; they were delivered when they were told.
+      // PostgreSQL also returns our own hints. This process has already handled them.
       if (payload === undefined || processId === own?.pid) return;
       // The worker peers' hints arrived directly, without the database.
       if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
@@ -154,7 +154,7 @@ export class Hints {
     if (this.#sending || connection === undefined) return;
     this.#sending = true;
     try {
-      // Whoever was just answered may go on first, and all that is told in this moment goes together.
+      // Requests that were just answered continue first, and hints of this moment are sent together.
       await setImmediate();
       while (this.#unsent.size > 0 && !this.#closed) {
         const entries = [...this.#unsent].slice(0, maxEntries);

@@ -1,9 +1,10 @@
 /**
- * Owns the opening of connections: on the primary among the hosts that the database's URL names, never on a standby, and never on a primary
- * that another one has replaced.
+ * Owns the opening of connections to the primary among the hosts of the database URL: never to a standby, and never to
+ * a primary that another one has replaced.
  *
- * A pooler such as PgBouncer may give each transaction another session. So a connection through one keeps no session state: no settings, no
- * named statements, no LISTEN. A connection is one of a pooler when the backend has another process id than the connection was given.
+ * A pooler such as PgBouncer may give each transaction another session. So a connection through one keeps no session
+ * state: no settings, no named statements, no LISTEN. A connection uses a pooler when the backend's process id differs
+ * from the one that the connection was given.
  */
 import { readFile } from 'node:fs/promises';
 import { Socket } from 'node:net';

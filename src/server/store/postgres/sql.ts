@@ -1,4 +1,4 @@
-/** Owns how SQL is written in this room: named statements with typed rows, and the values that they take. */
+/** Owns how the store writes SQL: named statements with typed rows, and the values that they take. */
 import type { Page } from '../contract/page.ts';
 
 declare const rows: unique symbol;

@@ -1,4 +1,4 @@
-/** Proves that times come out as JavaScript writes them, however PostgreSQL prints them. */
+/** Proves that times have JavaScript's ISO format for every form in which PostgreSQL prints them. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { typeParsers } from './type-parsers.ts';

@@ -1,4 +1,4 @@
-/** Owns how PostgreSQL's values become JavaScript's: revisions are numbers, times are ISO texts. */
+/** Owns the conversion of PostgreSQL's values to JavaScript's: revisions become numbers, times become ISO strings. */
 import { types } from 'pg';
 
 const int8 = 20;

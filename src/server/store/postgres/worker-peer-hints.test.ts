@@ -1,4 +1,4 @@
-/** Proves the hints between the processes of one server: whole and in order, bounded, and counted as heard only when they were. */
+/** Proves the hints between the processes of one server: complete, in order, bounded, and counted as received only when they were. */
 import { describe, expect, test } from 'vitest';
 import { parseOrganizationId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Entry, Hint } from '../contract/change-log.ts';
@@ -77,7 +77,7 @@ describe('what a process tells the others of its server', () => {
     t.turn();
     expect(t.here.sizes).toHaveLength(1);
     expect(t.here.sizes[0]).toBeLessThan(300_000);
-    // News of the organization come first, so that whatever entries are left are read in their place.
+    // The hint about the organization comes first, so that the remaining entries are read from the log.
     expect(t.heard[0]).toStrictEqual(decodeHint(`o${org}`));
     expect(t.heard.at(-1)).toStrictEqual(decodeHint(`c${user}`));
     expect(t.other.hasReceived(t.one.markFrom(1))).toBe(true);

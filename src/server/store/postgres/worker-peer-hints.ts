@@ -1,9 +1,10 @@
 /**
- * Owns the hints between the processes of one server: each tells the others what it tells itself, entries of the log included, without
- * the database.
+ * Owns the hints between the processes of one server: each process sends the others its own hints, with log entries,
+ * without the database.
  *
- * Every hint has a number. A NOTIFY says which hints it holds, so that whoever has received those here passes it over; what was lost here is
- * received there. What waits to be sent is bounded: entries are left out first, for they can be read, and then all of it.
+ * Every hint has a number. A NOTIFY says which hints it contains, so that a process that already received those ignores
+ * it; a process that lost them here gets them there. The queue is bounded: it drops log entries first, because they can
+ * be read, and then everything.
  */
 import type { WorkerPeers } from '../contract/broadcast.ts';
 import type { Hint } from '../contract/change-log.ts';
@@ -52,7 +53,10 @@ export class WorkerPeerHints {
     options.workerPeers.listen((message) => this.#receive(message));
   }
 
-  /** Tells them soon: whoever was just answered and the streams of this process come first, and all that is told in this moment goes together. Gives its number. */
+  /**
+   * Queues a hint and returns its number. It is sent a moment later: answered requests and the streams of this process
+   * go first, and hints of one moment share a message.
+   */
   tell(entries: readonly string[], logged: Hint['logged']): number {
     const hint: EncodedHint = { text: entries.join(' '), logged };
     this.#lastNumber += 1;
@@ -63,7 +67,7 @@ export class WorkerPeerHints {
     return this.#lastNumber;
   }
 
-  /** For a NOTIFY that holds hints from one number up to the last that was told. */
+  /** The mark for a NOTIFY that contains the hints from this number up to the last queued one. */
   markFrom(first: number): string {
     return `s${this.#o.source}/${first}/${this.#lastNumber}`;
   }
@@ -83,7 +87,7 @@ export class WorkerPeerHints {
     if (hints.length > 0) workerPeers.send(message);
   }
 
-  /** Much is told at once: each hint's text once, and without entries of the log. What is too much even so is lost here. */
+  /** Reduces the queue: each text once, without log entries. If that is still too much, everything is dropped. */
   #shrink(): void {
     const text = [...new Set(this.#unsent.flatMap((hint) => hint.text.split(' ')))].join(' ');
     const isTooMuch = text.length > mostSize / 2;

@@ -1,4 +1,7 @@
-/** Owns the message with which a process tells the others of its server what it has committed, and its reading: broken in one place, it is none. */
+/**
+ * Owns the message with which a process reports its commits to the others of its server, and its parsing: a message
+ * with one invalid part is ignored.
+ */
 import { isUuid, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
 import type { Entry, Hint } from '../contract/change-log.ts';
 import { decodeHint } from './hint-text.ts';
@@ -11,7 +14,7 @@ export interface EncodedHint {
 }
 
 export interface WorkerPeerMessage<T = EncodedHint> {
-  /** Tells one process from all others, on every server. */
+  /** Identifies a process among all processes of all servers. */
   readonly source: string;
   /** It holds the hints after this number, up to and including the other. */
   readonly after: number;

@@ -1,4 +1,4 @@
-/** Owns a way between the processes of one server in memory: what goes over it is copied as JSON, late, or lost. */
+/** Owns an in-memory link between the processes of one server: messages are copied as JSON and may be late or lost. */
 import type { WorkerPeers } from '../contract/broadcast.ts';
 
 export class MemoryWorkerPeers implements WorkerPeers {

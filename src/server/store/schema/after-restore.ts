@@ -1,4 +1,4 @@
-/** Owns what a database needs before and after a backup is put in its place. */
+/** Owns the steps before and after a backup replaces a database. */
 import type { Client } from 'pg';
 import { StoreError } from '../contract/errors.ts';
 import { toStoreError } from '../postgres/failure.ts';

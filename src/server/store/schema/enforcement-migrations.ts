@@ -1,4 +1,4 @@
-/** Owns the later steps of the schema: presence, receipts, and from where readers can resume. */
+/** Owns the later migrations: presence, receipts, and the revisions from which readers can resume. */
 import type { Migration } from './first-migrations.ts';
 
 export const enforcementMigrations: readonly Migration[] = [
@@ -61,7 +61,7 @@ export const enforcementMigrations: readonly Migration[] = [
   {
     version: 17,
     title: 'deliveries by organization',
-    // So that each organization gets its turn, whatever others have waiting.
+    // So that each organization gets its turn, also when another has many deliveries waiting.
     sql: `
       CREATE INDEX webhook_deliveries_organization ON webhook_deliveries (org_id, next_at) WHERE state = 'pending';
       DROP INDEX webhook_deliveries_due;
@@ -94,7 +94,8 @@ export const enforcementMigrations: readonly Migration[] = [
   {
     version: 20,
     title: 'states of devices by host name',
-    // Which other devices had a name is asked before a policy file gives something to whatever has it now. The digest, because names may be longer than an index takes.
+    // Before a policy file changes a device by its host name, the server looks for other devices that had the name
+    // earlier. The index holds a digest, because names may be longer than an index entry.
     sql: `
       CREATE INDEX history_names ON history (org_id, md5((body || '}')::json ->> 'hostname')) WHERE kind = 'device';
     `,
@@ -102,8 +103,9 @@ export const enforcementMigrations: readonly Migration[] = [
   {
     version: 21,
     title: 'usernames that look alike',
-    // The oldest user of a name keeps it; whoever has one that looks like it already keeps that too, and nobody else gets one. Letters of
-    // other scripts that look like Latin ones are not known here: such names of earlier users count as they are.
+    // The oldest user of a name gets its key. Other existing users with a similar name keep their names without a key,
+    // and no new user can take one. Letters of other scripts that look like Latin ones are not recognized here: names
+    // of existing users with such letters count as they are.
     sql: `
       ALTER TABLE users ADD COLUMN username_key text;
       WITH keys AS (

@@ -1,9 +1,10 @@
 /**
- * Owns eras, and the leap that ends one whose history was cut.
+ * Owns eras, and the revision leap that ends an era whose history was cut.
  *
- * An era is what one run of one database has written. Wherever a history can be cut (a standby takes over, a snapshot or a dump is put back), the database is
- * started again or its tables are new, so no write succeeds before it was verified here. That begins an era at the next revision of every
- * organization. So the part of a history that was lost and the part that replaces it are never of the same era.
+ * An era is what one run of one database has written. Wherever a history can be cut (a standby takes over, a snapshot
+ * or a dump is restored), the database restarts or its tables are new, so no write succeeds before the server has
+ * verified it here. The verification begins an era at the next revision of every organization. So the lost part of a
+ * history and the part that replaces it are never of the same era.
  */
 import type { Runner } from '../postgres/connection.ts';
 import { StoreError } from '../contract/errors.ts';
@@ -57,7 +58,7 @@ export interface KnownHistory {
   readonly eras: ReadonlySet<string>;
 }
 
-/** Of whoever has put a backup in the place of a database, and knows nothing but the heads of that. */
+/** For a restore that has replaced a database and knows only the heads of the replaced one. */
 export const replacedHistory = (heads: ReadonlyMap<string, number>): KnownHistory => ({
   heads,
   transaction: 1n << 64n,

@@ -1,4 +1,4 @@
-/** Owns the first steps that lead to the schema, which are the same for everybody by now. */
+/** Owns the first migrations of the schema. */
 
 export interface Migration {
   readonly version: number;
@@ -188,7 +188,7 @@ export const firstMigrations: readonly Migration[] = [
   {
     version: 3,
     title: 'removed users',
-    // The row stays, so that whoever is removed does not come back as somebody new at the next sign-in.
+    // The row stays, so that the next sign-in of a removed user does not create a new user.
     sql: 'ALTER TABLE users ADD COLUMN removed_at timestamptz',
   },
   {

@@ -1,4 +1,4 @@
-/** Owns the conditions and effects that statements of several rooms share, each spelled once. */
+/** Owns the SQL conditions and effects that several statements share, each written once. */
 import { found } from '../postgres/sql.ts';
 
 /** Whether this user is a member of this organization. */
@@ -21,6 +21,6 @@ export const isVisible = (group: string, reader: string): string =>
 export const onlyFor = (group: string): string =>
   `CASE WHEN ${group}.user_id IS NOT NULL AND NOT ${group}.is_applied THEN ${group}.user_id END`;
 
-/** Tells servers that missed the hint that these credentials have ended. `from` is what comes behind FROM. */
+/** Records that these credentials have ended, for servers that missed the hint. `from` is the text after FROM. */
 export const noteRevoked = (id: string, from: string): string =>
   `INSERT INTO revocations (token_id) SELECT ${id} FROM ${from}`;

@@ -1,4 +1,7 @@
-/** Proves that a database of any earlier version, or none, is brought to this version by any number of servers, and a later one is left alone. */
+/**
+ * Proves that any number of servers bring a database of any earlier version, or an empty one, to this version, and
+ * leave a later version unchanged.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';

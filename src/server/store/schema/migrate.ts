@@ -1,4 +1,4 @@
-/** Owns bringing a database to this program's schema: forward only, once, however many servers start together. */
+/** Owns the migration of a database to this program's schema: forward only, and once, for any number of servers that start together. */
 import { StoreError } from '../contract/errors.ts';
 import type { DatabaseConnection } from '../postgres/database-connection.ts';
 import { toStoreError } from '../postgres/failure.ts';

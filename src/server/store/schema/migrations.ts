@@ -1,6 +1,6 @@
 /**
- * Owns the schema, as the list of steps that lead to it. A step that has been released is never edited: later needs are
- * later steps, and each is tested on data of the version before.
+ * Owns the schema as a list of migrations. A released migration is never edited: a later need is a later migration, and
+ * each is tested on data of the version before.
  */
 import { enforcementMigrations } from './enforcement-migrations.ts';
 import { firstMigrations, type Migration } from './first-migrations.ts';
@@ -66,8 +66,9 @@ export const migrations: readonly Migration[] = [
   {
     version: 10,
     title: 'history: every state of groups and of what decides the policy of devices',
-    // One index serves the states of a record, newest first, and the newest of every record up to a revision. No references: states outlive what
-    // they tell of. What stands now is the first state of each; who made it so is not known.
+    // One index serves the states of a record, newest first, and the newest state of every record up to a revision.
+    // There are no references: states outlive their records. The current record becomes the first state of each; who
+    // wrote it is not known.
     sql: `
       CREATE TABLE history (
         org_id uuid NOT NULL,
@@ -98,7 +99,8 @@ export const migrations: readonly Migration[] = [
   {
     version: 11,
     title: 'webhooks, what they were told and what is to be delivered',
-    // The secret signs, so it is kept as it is. A condition's row says that it was told and still holds.
+    // The secret signs deliveries, so it is stored in plain text. A condition's row says that its alert was recorded
+    // and that it still holds.
     sql: `
       CREATE TABLE webhooks (
         id uuid PRIMARY KEY,

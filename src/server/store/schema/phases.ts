@@ -1,9 +1,9 @@
-/** Owns the question whether stored data fit a phase (reference 1.1): lowering it below what is in use is refused. */
+/** Owns the check whether stored data fit a phase (reference 1.1). The server refuses a phase below what is in use. */
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { listLimit, type Phase } from '../contract/phase.ts';
 
-/** The first few are named; nobody reads a thousand lines. */
+/** The message names only the first few. */
 const named = 20;
 
 const furtherGroups = statement<{ id: string; name: string; groups: number }>(

@@ -1,4 +1,4 @@
-/** Owns the end of a trial inside a transaction: the change stays, or everything is what it was before. Both take new revisions. */
+/** Owns the end of a trial inside a transaction: it keeps the change or restores the earlier state. Both take new revisions. */
 import { parseGroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { GroupBefore, RecordTrial } from '../contract/records.ts';
@@ -12,7 +12,7 @@ import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
 import * as sql from './statements.ts';
 
-/** The records of a trial that are still there, each as it stands in this transaction. */
+/** The records of a trial that still exist, each in its current state in this transaction. */
 export interface TriedRecords {
   readonly groups: readonly {
     readonly id: string;

@@ -1,4 +1,4 @@
-/** Owns the SQL of trials: their rows, and the records that they change once more when they are widened or end. */
+/** Owns the SQL of trials: their rows, and the writes to their records when a trial is widened or ends. */
 import { deviceBody } from '../devices/body.ts';
 import { fieldsOf } from '../devices/fields.ts';
 import { identityIfChanged, keepIdentities } from '../devices/identity.ts';

@@ -1,4 +1,4 @@
-/** Proves what the store promises of trials: they end once, in time, and bring back exactly what was there. */
+/** Proves the store's promises for trials: each ends once and in time, and a revert restores exactly the earlier state. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseTrialId, type GroupId, type TrialId } from '../../../policy/ids.ts';

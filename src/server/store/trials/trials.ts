@@ -1,4 +1,4 @@
-/** Owns trials in the store: who may end or widen one, that exactly one end wins, and that a trial ends in time (decision 0082). */
+/** Owns trials in the store: who may end or widen one, that exactly one end succeeds, and that a trial ends in time (decision 0082). */
 import {
   parseDeviceId,
   parseGroupId,
@@ -50,7 +50,7 @@ async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialR
   return trial;
 }
 
-/** Whoever may write every record that is left. Where none is left, an owner or whoever started it. */
+/** Allows a user who may write every remaining record. When none remains: an owner, or the user who started the trial. */
 async function checkRight({ tx, org }: Locked, by: Actor, trial: sql.TrialRow, tried: TriedRecords): Promise<void> {
   if (by.right.roles === rightRoles.server) return;
   const isOwner = (await tx.run(sql.getRole, [org, by.user_id]))[0]?.role === 'owner';
@@ -89,7 +89,7 @@ export async function revertOfMember(context: Context, locked: Locked, by: Actor
   }
 }
 
-/** As the audit tells it: the server acts, for the user who started the trial. */
+/** The audit note of an expiry: the server acts, for the user who started the trial. */
 const expiryNote = (user: Actor['user_id']): AuditNote => ({
   operation: 'expireTrial',
   user_id: user,
@@ -176,7 +176,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       return context.writer.write(org, {
         kind: 'transaction',
         by,
-        // Whoever started it may have left since: no member's right is asked for.
+        // The user who started the trial may have left since, so this checks no membership.
         opening: openingOfStatement,
         run: (tx, { revision }) => run({ org, tx, head: revision }),
       });

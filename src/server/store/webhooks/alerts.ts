@@ -1,4 +1,4 @@
-/** Owns what a webhook has been told: which conditions held at the last look, so that each is told once and none is lost. */
+/** Owns which conditions held at a webhook's last look, so that each causes one alert and none is lost. */
 import type { Webhooks } from '../contract/webhooks.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -63,7 +63,7 @@ export function alertsIn(context: Context): Part {
           const condition = conditions[index];
           return condition === undefined || quietly.includes(condition.event) ? [] : [condition];
         });
-        // In parts: a whole fleet may be news, and whoever else is served by this process goes in between.
+        // In parts: a whole fleet may have new conditions, and other requests of this process run in between.
         for (let from = 0; from < fresh.length; from += toldAtOnce) {
           const deliveries = fresh
             .slice(from, from + toldAtOnce)

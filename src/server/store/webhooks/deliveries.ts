@@ -1,4 +1,4 @@
-/** Owns deliveries in the store: each is in one process's hands at a time, by a lease that a row lock hands out. */
+/** Owns deliveries in the store: one process at a time holds each, by a lease that a row lock grants. */
 import type { DeliveredEvent } from '../../../api/alerts/events.ts';
 import { parseOrganizationId } from '../../../policy/ids.ts';
 import type { Condition, DeliveryRecord, WebhookRecord, Webhooks } from '../contract/webhooks.ts';
@@ -54,8 +54,9 @@ const listDeliveries = statement<DeliveryRow>(
    WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.id < $3 ORDER BY d.id DESC LIMIT $4`,
 );
 /**
- * Values: now, until when they are taken, how many, how many of each organization, organizations that get none, and the only ones that get any (null: all). Organizations are walked one by one
- * through the index, however much one of them has waiting, and which of them go first is chance: nobody's receiver stands in the way of others for long.
+ * Values: now, end of the lease, how many, how many of each organization, excluded organizations, and the only included
+ * ones (null: all). The query walks organizations one by one through the index, in random order. So a long queue of one
+ * organization does not delay the others for long.
  */
 const claim = statement<{
   id: string;

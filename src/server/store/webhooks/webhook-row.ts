@@ -1,4 +1,4 @@
-/** Owns the row of a webhook: what is read of it, without its secret, and the record that it becomes. */
+/** Owns the row of a webhook: the columns that are read, without the secret, and its record. */
 import type { AlertEvent } from '../../../api/alerts/events.ts';
 import { parseOrganizationId, parseWebhookId } from '../../../policy/ids.ts';
 import type { WebhookRecord } from '../contract/webhooks.ts';

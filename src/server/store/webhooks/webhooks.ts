@@ -1,4 +1,4 @@
-/** Owns webhooks in the store: their records, changed in the organization's order and told in its audit. */
+/** Owns webhooks in the store: their records, written in the organization's order with an audit entry. */
 import { refuse } from '../contract/errors.ts';
 import type { WebhookRecord, Webhooks } from '../contract/webhooks.ts';
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
@@ -49,7 +49,7 @@ const countTests = statement<{ count: number }>(
   `SELECT count(*) AS count FROM webhook_deliveries d
    WHERE d.webhook_id = $2 AND ${inOrg('d')} AND d.event = 'test' AND (d.state = 'pending' OR d.created_at > $3)`,
 );
-/** So many of them in so long: deliveries of all organizations go one way, and whoever fills it keeps others from theirs. */
+/** The most test deliveries in this time. All organizations share the delivery workers, so that too many tests would delay the others. */
 const mostTests = 10;
 const testSeconds = 60;
 

@@ -1,6 +1,6 @@
 /**
- * Owns the audit entry as part of the write that it tells of: the same statement, or the same transaction. So there is neither a change
- * without its entry nor an entry without its change, whatever fails or is killed in between.
+ * Owns the audit entry as part of its write: the same statement or the same transaction. So there is no change without
+ * an entry and no entry without a change, also after a failure or a crash.
  */
 import type { Authority } from '../contract/actor.ts';
 import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
@@ -23,7 +23,7 @@ export const insertAudit = statement<never>('insert_audit', insertEntries('$1'))
 export interface AuditChange {
   /** What the record was called before the write; of a new one, what it is called. */
   readonly name?: string | undefined;
-  /** The fields that the write wrote, as they stood before it in its own transaction; absent for something new. */
+  /** The written fields before the write, read in its transaction; absent for a new record. */
   readonly before?: object | undefined;
   /** The same as the write left them; absent after a deletion. */
   readonly after?: object | undefined;
@@ -112,7 +112,7 @@ export function singleStatementItem(stamps: Stamps, { right, audit: note }: Auth
   };
 }
 
-/** What `new` of a single-statement update gives back of the row `n` that it was asked for, where its entry tells before and after. */
+/** The columns of the requested row `n` that `new` of a single-statement update returns when its audit entry shows before and after. */
 export const returnedToAudit = [
   'audit_at',
   'audit_actor',
@@ -134,7 +134,10 @@ const singleStatementEntry = (revision: string, unchanged: string, { before, aft
 
 const untold: SingleStatementChanges = { before: 'NULL', after: 'NULL' };
 
-/** A CTE over `seen` and `numbered` of a single-statement write. What was asked and stood already has an entry too: its caller gets a success. */
+/**
+ * A CTE over `seen` and `numbered` of a single-statement write. A write that changes nothing has an entry too, because
+ * its caller gets a success.
+ */
 export const singleStatementEntries = (changes?: SingleStatementChanges): string => `audited AS (
   INSERT INTO audit (${auditColumns})
   ${singleStatementEntry('revision', 'NULL::boolean', changes ?? untold)} FROM ${changes === undefined ? 'numbered' : 'new'} WHERE audit_id IS NOT NULL

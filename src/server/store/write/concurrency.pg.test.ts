@@ -1,4 +1,4 @@
-/** Proves revisions under concurrency: two servers on one PostgreSQL, many writers, readers that poll. */
+/** Proves revisions under concurrency: two servers on one PostgreSQL, many writers, and readers that poll. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
@@ -21,8 +21,8 @@ const writesEach = 500;
 const both: readonly WatchKind[] = ['device', 'security-groups'];
 
 /**
- * Reads the log by polling, as a server of streams does, until told that `head` is the last. Fails when it misses anything. Where there are
- * many of them they rest when nothing was new, and leave the processor to the writers.
+ * Polls the log, as a server of streams does, until the test says that `head` is the last revision. Fails when it
+ * misses anything. When there are many of them, they pause when nothing is new and leave the processor to the writers.
  */
 function follow(
   store: Store,
@@ -249,7 +249,7 @@ test('writes that come together fail alone: refusals and an SQL error leave the 
   const outcomes = await Promise.allSettled([
     store.devices.create(org, owner, device(owner.user_id)),
     store.devices.update(org, owner, elsewhere, { hostname: 'x' }),
-    // A digest twice cannot happen by chance: this is the error that nobody foresaw.
+    // A duplicate digest cannot happen by chance. It serves as an unforeseen SQL error.
     store.devices.create(org, owner, device(owner.user_id, { token: taken })),
     store.devices.update(org, owner, first.record.id, { hostname: 'x' }, { if_match: 1 }),
     store.devices.update(org, owner, first.record.id, { hostname: 'y' }),

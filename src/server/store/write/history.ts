@@ -1,6 +1,6 @@
 /**
- * Owns how a state is kept: one row of the history for each row that a statement writes, in that statement. So there is neither a state
- * that stood and was not kept nor a kept one that never stood. Storage grows with changes of policy, not with time.
+ * Owns how states are recorded: a statement that writes a record also writes its row of the history. So the history has
+ * exactly the states that existed. Storage grows with changes of policy, not with time.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 

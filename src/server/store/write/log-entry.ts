@@ -1,4 +1,4 @@
-/** Owns a row of the change log as the rest of the server sees it: the one way from what PostgreSQL gives back to an entry. */
+/** Owns the conversion of a row of the change log to an entry. */
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { withRevision } from '../postgres/sql.ts';

@@ -1,6 +1,6 @@
 /**
- * Owns the refusal to write a record that has fields which this program does not know. Beside a server of a later version, a record may have more. This program shows all of
- * it, and never writes it: the record would lose what it does not know (reference 4.5 (6)).
+ * Owns the refusal to write a record that has unknown fields. A server of a later version may have written them. This
+ * program shows the whole record, but does not write it: the record would lose the unknown fields (reference 4.5 (6)).
  */
 import { deviceFields, groupFields, type KnownFields } from '../../../api/known-fields.ts';
 
@@ -23,7 +23,7 @@ export interface StoredBody {
   readonly written: string;
 }
 
-/** A branch of the refusals of an update, over the record as it stands. */
+/** A branch of the refusals of an update, over the current record. */
 const refuseNewer = (stored: StoredBody, known: KnownFields): string =>
   `WHEN ${isNewer(stored, known)} THEN 'newer_record'`;
 

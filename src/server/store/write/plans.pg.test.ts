@@ -1,4 +1,4 @@
-/** Proves that writes and pages find their rows by index in tables that have grown, by how many rows PostgreSQL has read for them. */
+/** Proves that writes and pages use indexes in large tables, by the number of rows that PostgreSQL reads for them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { openStore } from '../open.ts';

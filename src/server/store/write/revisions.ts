@@ -1,6 +1,6 @@
 /**
- * Owns how a revision is taken and a change is logged. Every statement that logs goes through these texts, alone or under the lock of a
- * longer transaction: there is no other way to move an organization's head.
+ * Owns how a write takes a revision and logs a change. Every statement that logs uses these texts, alone or under the
+ * lock of a longer transaction: there is no other way to move an organization's head.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 
@@ -11,8 +11,9 @@ export interface Counter {
 }
 
 /**
- * No write takes a revision in a database whose history nobody has compared with what was given before: it was started again, or tables were put in the
- * place of others. The newest era says which run of which database was compared (`log/eras.ts`).
+ * A write takes a revision only in a verified database. After a restart of PostgreSQL, or after tables were replaced, a
+ * server first compares the history with what it knows. The newest era says which run of which database was compared
+ * (`schema/eras.ts`).
  */
 const isVerified = `CASE WHEN (
     SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1

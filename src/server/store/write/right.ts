@@ -1,10 +1,11 @@
 /**
- * Owns the check of a right inside the transaction that it is for. The same SQL judges single-statement writes, transaction writes and reports, so that
- * no write happens by a right that has ended (reference 5 (15)).
+ * Owns the check of a right inside the transaction that needs it. The same SQL checks single-statement writes,
+ * transaction writes and reports, so that no write happens with a right that has ended (reference 5 (15)).
  *
- * What gives the order: roles, memberships and records change under the organization's lock, which every write of the organization takes.
- * Tokens and sessions end outside of it; there the end is answered only after `Writer.drain`, when no write that saw the right before can
- * still commit. Writes outside of organizations lock the rows of the credential and of the user.
+ * The order comes from locks. Roles, memberships and records change under the organization's lock, which every write of
+ * the organization takes. Tokens and sessions end outside of it. The answer to such an end waits for `Writer.drain`:
+ * afterwards no write that saw the right before can still commit. Writes outside of organizations lock the rows of the
+ * credential and of the user.
  */
 import { rightRoles, type Actor, type Right, type RightSubject } from '../contract/actor.ts';
 import { refuse, StoreError } from '../contract/errors.ts';
@@ -194,7 +195,7 @@ const lockSession = statement<RightCheck>(
   `SELECT ${judge} FROM users u JOIN sessions s ON s.user_id = u.id
    WHERE u.id = $1 AND u.removed_at IS NULL AND s.id = $4 AND s.expires_at > $5 FOR KEY SHARE OF u, s`,
 );
-/** Nobody hands the token to another user before the commit. */
+/** Prevents the token from moving to another user before the commit. */
 const lockTokenOwner = statement<{ user_id: string }>(
   'lock_token_owner',
   'SELECT user_id FROM tokens WHERE id = $1 FOR UPDATE',
@@ -217,7 +218,7 @@ export async function holdRight(tx: Runner, right: Right, at: string): Promise<v
           ? await tx.run(lockUser, common)
           : [];
   if (row === undefined) return refuse({ code: 'credential_ended' });
-  // A token that is gone is nobody's: the write says that there is none.
+  // A deleted token has no owner. The write then reports that the token does not exist.
   if (!row.is_allowed && !(subject?.kind === 'token' && owner === undefined)) refuse({ code: 'forbidden' });
 }
 

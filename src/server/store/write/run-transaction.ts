@@ -1,4 +1,7 @@
-/** Owns how one transaction write runs under the organization's lock: its right first, then the write, with policy tests looked at before and after. */
+/**
+ * Owns how one transaction write runs under the organization's lock: first the check of its right, then the write, with
+ * policy tests before and after.
+ */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import { StoreError } from '../contract/errors.ts';
@@ -13,7 +16,7 @@ export interface TransactionWrite<T> {
   readonly kind: 'transaction';
   readonly by: Actor;
   readonly opening: Opening;
-  /** Told of the head as it was when the write began. */
+  /** Receives the head at the start of the write. */
   readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
 }
 

@@ -17,8 +17,8 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 /**
- * Keys that a write may want. No write gives up a key that another wants: which of two such writes is first, nobody can tell,
- * and both answers are right.
+ * Keys that a write may want. No write gives up a key that another wants: the order of two such writes is undefined,
+ * and both answers would be right.
  */
 const wanted = ['held', 'new 0', 'new 1', 'new 2'];
 const changed = ['held', 'changed 0', 'changed 1'];
@@ -59,7 +59,7 @@ const operation = fc.oneof(
 );
 type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
 
-/** Two devices, a third that nobody changes, and two groups, the same in every organization but for their ids. */
+/** Two devices, a third that no write changes, and two groups: the same in every organization except for their ids. */
 interface Place {
   readonly org: OrganizationId;
   readonly devices: readonly DeviceId[];

@@ -1,9 +1,10 @@
 /**
- * Owns the shape of single-statement writes: one SQL text that serves a single write and a whole set of them.
+ * Owns the shape of single-statement writes: one SQL text serves a single write and a whole set of writes.
  *
- * Written once over rows `n`, it is prepared twice: with `n` as one row of values, which is the cheapest way for a write
- * that is alone, and with `n` as the rows of a JSON array, which costs a fraction per write for those that came together.
- * Either form reads what it needs as `seen`, refuses or accepts each row, takes as many revisions as it accepted and writes.
+ * The text is written once over rows `n` and prepared twice: with `n` as one row of values, which is the cheapest form
+ * for a single write, and with `n` as the rows of a JSON array, which costs a fraction per write for concurrent ones.
+ * Both forms read what they need as `seen`, refuse or accept each row, take as many revisions as they accepted, and
+ * write.
  */
 import { parseDeviceId } from '../../../policy/ids.ts';
 import { singleStatementColumns, singleStatementEntries, type SingleStatementChanges } from './audit-entry.ts';
@@ -30,7 +31,10 @@ export interface SingleStatementRow extends LoggedRow {
     | 'labels_by_owner'
     | 'limit_reached'
     | 'newer_record'
-    /** The organization has policy tests, and nobody has said that they are looked at: the writer repeats the write under the lock, with them. */
+    /**
+     * The organization has policy tests, and this write was not checked against them. The writer repeats it under the
+     * lock, with the tests.
+     */
     | 'needs_tests'
     | 'not_a_member'
     | 'not_found'
@@ -42,9 +46,9 @@ export interface SingleStatementRow extends LoggedRow {
     | 'unchanged'
     | 'would_open'
     | null;
-  /** The revision that stood, for refusals that tell it. */
+  /** The current revision, for refusals that report it. */
   readonly standing: number | null;
-  /** What `tells` says, of operations that have it. */
+  /** The result of `tells`, for operations that have it. */
   readonly told: boolean | null;
 }
 
@@ -131,13 +135,13 @@ interface Parts {
   readonly log: string;
   /** Further CTEs, each behind a comma: what else comes with the row. */
   readonly besides?: string;
-  /** The body as it stood, or NULL. */
+  /** The body before the write, or NULL. */
   readonly oldBody: string;
-  /** The revision as it stood, or NULL. */
+  /** The revision before the write, or NULL. */
   readonly standing: string;
   /** For the audit, where the history does not keep it: the record before and after, as JSON, over `new`, which gives back `returnedToAudit` too. */
   readonly changes?: SingleStatementChanges;
-  /** What the answer tells besides, as of the write: a condition over the organization, `$1`. */
+  /** A further result of the write: a condition over the organization, `$1`. */
   readonly tells?: string;
   /** Whether a row can change what is allowed or refused, as a condition like those of `refusal`: then policy tests are to be looked at. */
   readonly changesVerdicts?: string;
@@ -154,7 +158,7 @@ const untested = ({ changesVerdicts }: Parts): string =>
     ? ''
     : `WHEN h.has_tests AND n.tested IS NOT TRUE AND ${changesVerdicts} THEN 'needs_tests'`;
 
-/** What the audit needs of a row, whatever the write does with its other columns. */
+/** The columns of a row that the audit needs. */
 const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(singleStatementColumns)
   .filter((column) => column.startsWith('audit_'))
   .map((column) => `n.${column}`)

@@ -1,4 +1,4 @@
-/** Proves that a stamp is the time as a date writes it out. */
+/** Proves that a stamp has the format of `Date.toISOString`. */
 import { expect, test } from 'vitest';
 import { now } from './stamp.ts';
 

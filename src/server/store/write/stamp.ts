@@ -1,4 +1,4 @@
-/** Owns what a new record is stamped with: an id and a time, both from sources that are passed in. */
+/** Owns the id and the time of a new record. The caller passes in their sources. */
 
 export interface Stamps {
   /** Milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-/** Owns writes of several statements, each with its audit entry: those in an organization's order, and those outside of it. */
+/** Owns writes of several statements, each with its audit entry: inside an organization's order and outside of it. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor, Authority } from '../contract/actor.ts';
 import type { Runner } from '../postgres/connection.ts';
@@ -24,7 +24,7 @@ const closeHeadWithEntry = statement<never>(
 export interface Locked {
   readonly org: OrganizationId;
   readonly tx: Runner;
-  /** The head as it stood when the write began. */
+  /** The head at the start of the write. */
   readonly head: number;
 }
 

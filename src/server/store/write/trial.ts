@@ -1,4 +1,4 @@
-/** Owns the start of a trial inside the write that is tried: what its records carry, and the row by which it ends in time. */
+/** Owns the start of a trial inside the write that is tried: the mark on its records, and the row by which it ends in time. */
 import { parseTrialId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { NewTrial } from '../contract/change/trials.ts';
@@ -38,7 +38,7 @@ export interface TriedRecords {
   readonly revision: number;
 }
 
-/** In the transaction of the write: from its commit on the trial ends in time, whatever becomes of this process. */
+/** Runs in the transaction of the write. From the commit on, the trial ends in time, also when this process dies. */
 export async function keepTrial(
   { tx, org }: { readonly tx: Runner; readonly org: OrganizationId },
   { id, started_at, ends_at, by, scope }: StartedTrial,

@@ -1,4 +1,4 @@
-/** Proves that ids ascend whatever the clock does, and are UUIDs of version 7. */
+/** Proves that ids ascend also when the clock goes back, and that they are UUIDs of version 7. */
 import { randomFillSync } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { isUuid } from '../../../policy/ids.ts';

@@ -1,4 +1,4 @@
-/** Owns the making of ids: UUIDs of version 7, so that the order of ids is the order of creation. */
+/** Owns the generation of ids: UUIDs of version 7, so that the order of ids is the order of creation. */
 
 export interface IdSource {
   readonly clock: () => number;

@@ -1,4 +1,4 @@
-/** Proves that a set holds no two writes that depend on each other, and that their order of arrival is kept. */
+/** Proves that a set contains no two writes that depend on each other, and that the order of arrival is kept. */
 import { parseUserId } from '../../../policy/ids.ts';
 import { serverRight } from '../contract/actor.ts';
 import fc from 'fast-check';

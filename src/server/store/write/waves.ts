@@ -1,4 +1,4 @@
-/** Owns the sorting of single-statement writes into sets: what one statement may do at once. */
+/** Owns the grouping of single-statement writes into sets: the writes that one statement may do together. */
 import type { SingleStatementOperation, SingleStatementWrite } from './single-statement.ts';
 import type { Value } from '../postgres/sql.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the interface of what is checked around each write in an organization: before and after it, in its own transaction. */
+/** Owns the interface of the checks around each write in an organization: before and after it, in its own transaction. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Runner } from '../postgres/connection.ts';

@@ -1,21 +1,22 @@
 /**
- * Owns the order of writes: what arrives for an organization while a transaction is in flight goes into the next one together.
+ * Owns the order of writes: writes that arrive for an organization while a transaction is in flight share the next one.
  *
- * Writers of one organization queue on its row in `heads`, and a crowd of them makes each other slower. So a server
- * sends one transaction at a time, and a second one behind it on the same connection when many wait, so that PostgreSQL has
- * work while this process reads answers. There is no timer to wait for: an idle organization's write goes out at once.
+ * Writers of one organization queue on its row in `heads`, and many of them slow each other down. So a server sends one
+ * transaction at a time, and a second one behind it on the same connection when many wait, so that PostgreSQL has work
+ * while this process reads answers. There is no timer: a write to an idle organization is sent at once.
  *
  * Two kinds of write:
- * - `single-statement`: decided and done by one statement. Alone it is its own transaction. Its snapshot may be older than the lock it then
- *   waits for, so the statement compares the version it saw with the version it updates, changes nothing when they
- *   differ (no row comes back), and is repeated under the lock. Those that came together go as sets.
- * - `transaction`: several statements with thought in between, run under the lock; beside others behind a savepoint. Its right is judged first.
+ * - `single-statement`: one statement decides and writes. Alone it is its own transaction. Its snapshot may be older
+ *   than the lock it then waits for, so the statement compares the version it saw with the version it updates. When
+ *   they differ, it changes nothing (no row comes back) and is repeated under the lock. Concurrent ones run as sets.
+ * - `transaction`: several statements with decisions in between, run under the lock; beside others behind a savepoint.
+ *   Its right is checked first.
  *
- * Where the organization has policy tests, a single statement that can change a verdict refuses itself with `needs_tests`, and is run again as a
- * transaction: those are checked by `write-check`.
+ * Where the organization has policy tests, a single statement that can change a verdict refuses itself with
+ * `needs_tests` and runs again as a transaction, which `write-check` checks.
  *
- * One write's failure is its own. A refusal is an answer, not an error, so it spoils nothing. An SQL error, which no
- * write should meet, takes the shared transaction back, and its writes are run again one by one.
+ * One write's failure is its own. A refusal is an answer, not an error, so it breaks nothing. An SQL error, which no
+ * write should cause, rolls the shared transaction back, and its writes run again one by one.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
@@ -78,12 +79,15 @@ const moveVersion = statement<never>('move_version', 'UPDATE heads SET version =
 /** Bounds of one transaction: writes, and characters of their values. */
 const maxBatch = 512;
 const maxBatchSize = 4 << 20;
-/** Bound of what waits for one organization; beyond it callers are told to come back. */
+/** The most writes that may wait for one organization. Beyond it, callers get an error and should retry. */
 const maxWaiting = 20_000;
 /** How many make a transaction worth sending behind another: fewer are better off together. */
 const enoughForSecond = 16;
 
-/** What is to be done for one organization. Its batches go through one connection: the later waits behind the earlier and stands in nobody's way. */
+/**
+ * The pending writes of one organization. Its batches use one connection: a later batch waits behind the earlier one
+ * and blocks no other organization.
+ */
 interface Queue {
   readonly waiting: Pending[];
   readonly connection: PipelinedConnection;
@@ -156,8 +160,9 @@ export class Writer {
   }
 
   /**
-   * Resolves when no write can still commit in the organization that looked at the database before this was called. For rights that end
-   * outside of the organization's order: whoever took the lock before has committed by then, and whoever comes later finds another version.
+   * Resolves when no write that read the database before this call can still commit in the organization. For rights
+   * that end outside of the organization's order: earlier holders of the lock have committed by then, and later ones
+   * find another version.
    */
   async drain(org: OrganizationId): Promise<void> {
     await this.#transactions.run((tx) => tx.run(moveVersion, [org]));
@@ -311,7 +316,7 @@ export class Writer {
         try {
           const [head] = await tx.run(lockHead, [org]);
           if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
-          // The transaction writes first: which of the writes that came together is earlier, nobody can tell.
+          // The transaction writes go first. Writes that arrived together have no defined order.
           const run = writes.length === 1 ? runAlone : runContained;
           for (const write of writes)
             if (write.kind === 'transaction') outcomes.set(write, await run({ tx, org, check }, write));

@@ -1,4 +1,4 @@
-/** Proves direct writes to the kernel on real sockets: the same bytes in the same order, waiting and broken connections reported. */
+/** Proves direct writes to the kernel on real sockets: the same bytes in the same order, and reports of full and broken connections. */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';

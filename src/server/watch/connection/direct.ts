@@ -1,7 +1,8 @@
 /**
- * Owns the direct write to the kernel for bytes that go to thousands of sockets. `socket.write` keeps a request and a tick for each
- * write, which is a fifth of what a broadcast costs; when the kernel takes all bytes at once, as it does for every reader that keeps up,
- * none of that is needed. Where Node does not look as expected here, there is no direct write and `socket.write` is used.
+ * Owns the direct write to the kernel for bytes that go to thousands of sockets. `socket.write` needs a request and a
+ * tick for each write, which is a fifth of the cost of a broadcast. When the kernel takes all bytes at once, as it does
+ * for every reader that keeps up, none of that is needed. If this Node version does not have the expected internals,
+ * the server uses `socket.write`.
  */
 import type { Socket } from 'node:net';
 
@@ -56,15 +57,15 @@ export function directHandle(socket: Socket): Handle | undefined {
 }
 
 /**
- * Writes past the socket's own queue, which must be empty. `waiting`: the kernel has not taken all; the writer is told when it has.
- * `failed`: the connection is broken or closed.
+ * Writes past the socket's own queue, which must be empty. `waiting`: the kernel has not taken all bytes; `flushed`
+ * reports when it has. `failed`: the connection is broken or closed.
  */
 export function writeDirect(handle: Handle, bytes: Buffer, writer: { flushed(): void }): Outcome {
   if (requestClass === undefined) return 'failed';
   const request = (spare ??= new requestClass());
   const status = handle.writeBuffer(request, bytes);
-  // The request itself must say it: bytes may leave the queue before they are told to, and Node ends the process over a request
-  // that is used again while it is under way.
+  // The request itself must show it: bytes may leave the queue before the callback runs, and Node aborts the process
+  // when a request is reused while it is in progress.
   if (request.getAsyncId() === -1) return status === 0 ? 'taken' : 'failed';
   spare = undefined;
   if (status !== 0) return 'failed';

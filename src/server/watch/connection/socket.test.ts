@@ -1,4 +1,4 @@
-/** Proves what a stream's own connection does, on real sockets: bytes in their order, word of a reader that lags, and the end from either side. */
+/** Proves a stream's own connection on real sockets: bytes in order, backpressure of a slow reader, and the end from either side. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';

@@ -1,6 +1,7 @@
 /**
- * Owns the raw connection under a stream. Once a request has become a stream, HTTP's machinery around its socket (parser,
- * request and response objects, listeners) serves no purpose: it is let go, which halves what an idle stream costs.
+ * Owns the raw connection under a stream. Once a request has become a stream, the HTTP objects around its socket
+ * (parser, request, response, listeners) have no use. The server releases them, which halves the cost of an idle
+ * stream.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -33,7 +34,7 @@ function onEnd(this: Socket): void {
   this.destroy();
 }
 function ignore(): void {
-  // 'close' follows every error and tells the stream.
+  // 'close' follows every error and reaches the stream.
 }
 
 /** What Node keeps on a server's socket, as far as it is let go here. Absent parts of another Node version do no harm. */
@@ -91,7 +92,7 @@ class SocketSink implements ConnectedSink {
 
   connect(stream: Stream): void {
     this.#socket[streamOf] = stream;
-    // Closed before anyone could be told.
+    // It closed before a stream was connected.
     if (this.#socket.destroyed) setImmediate(() => stream.closed());
   }
 
@@ -140,7 +141,7 @@ export function takeOver(
 ): ConnectedSink {
   const { socket } = request;
   detach(socket, response);
-  // Whatever else the client still sends is thrown away, but its end counts.
+  // Other data from the client is discarded, but its end counts.
   if (twoWay) socket.on('data', onData);
   socket.on('close', onClose).on('end', onEnd).on('error', ignore).on('drain', onDrain).resume();
   return new SocketSink(socket);

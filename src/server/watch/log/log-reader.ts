@@ -1,4 +1,4 @@
-/** Owns the reading of one organization's log into its ring: in order, without a hole, one read at a time. */
+/** Owns the reading of one organization's log into its ring: in order, without a gap, one read at a time. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Entry, Head, Resumption } from '../../store/contract/change-log.ts';
 import { framesOf } from '../frame.ts';
@@ -127,7 +127,7 @@ export class LogReader {
     onAppend();
   }
 
-  /** A hole: a failover, or a log that was cut while nobody read. Streams go on from the state, none skips anything. */
+  /** A gap: after a failover, or when the log was cut while no stream read it. Streams continue from the state, and none skips anything. */
   async #resync(from: number): Promise<void> {
     const { ring } = this.#o;
     const head = await this.#o.readHead();

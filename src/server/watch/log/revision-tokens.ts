@@ -1,6 +1,7 @@
 /**
- * Owns the tokens of revisions. A token names the era that wrote a revision, and every cut of a history begins an era. So the same revision of two histories has
- * two tokens, and a reader that resumes with revision and token never goes on in another history than its own (reference 4.3 (28)).
+ * Owns the tokens of revisions. A token names the era that wrote a revision, and every cut of a history begins an era.
+ * So the same revision of two histories has two tokens, and a reader that resumes with revision and token never
+ * continues in another history than its own (reference 4.3 (28)).
  */
 import type { EraStart } from '../../store/contract/change-log.ts';
 

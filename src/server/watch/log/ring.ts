@@ -119,7 +119,7 @@ export class Ring {
   }
 }
 
-/** Stands in the slot of an event that was let go, so that its text can be collected. */
+/** Replaces an evicted event in its slot, so that its text can be garbage-collected. */
 const gone: Frame = {
   revision: 0,
   kind: 'device',

@@ -1,4 +1,7 @@
-/** Proves the exchange about receipts between servers: requests reach the streams of both, and reports are announced while somebody waits. */
+/**
+ * Proves the exchange of receipt requests between servers: requests reach the streams of both, and reports are
+ * announced while a request waits.
+ */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId } from '../../../policy/ids.ts';

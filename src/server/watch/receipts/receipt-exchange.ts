@@ -1,4 +1,7 @@
-/** Owns the exchange about receipts: one process asks devices on the streams of all processes, and each announces the reports that it takes meanwhile. */
+/**
+ * Owns the exchange about receipts: one process asks devices on the streams of all processes, and each process
+ * announces the reports that it receives meanwhile.
+ */
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Broadcast } from '../../store/contract/broadcast.ts';
 

@@ -1,4 +1,4 @@
-/** Proves when a device is asked for its word on its stream: after it was sent what it is asked about, and not before. */
+/** Proves when a device gets a receipt request on its stream: after it was sent everything up to the requested revision. */
 import { expect, test } from 'vitest';
 import { both, hubMaker, loopTurns } from '../hub.fixture.ts';
 import { modelOrg } from '../model.fixture.ts';

@@ -1,4 +1,4 @@
-/** Owns the asking of devices for their word: a line on their streams that says until which revision they have been told everything. */
+/** Owns receipt requests: a line on a device's stream that asks for a report and names the revision up to which everything was sent. */
 import type { Stream } from '../stream.ts';
 import { reportLine } from '../wire.ts';
 
@@ -19,8 +19,9 @@ interface PendingReceiptRequest {
 }
 
 /**
- * A stream is asked only when everything up to the revision has been written to it, so that the line is also a promise: what comes
- * later is newer. One that is blocked or far behind is let go after a while; whoever waits asks again.
+ * A stream gets the request only when everything up to the revision was written to it, so that the line is also a
+ * promise: what follows is newer. Requests for blocked or slow streams are dropped after a while; a waiting caller asks
+ * again.
  */
 export class ReceiptRequests {
   readonly #o: ReceiptRequestsOptions;

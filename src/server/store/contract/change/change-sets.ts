@@ -1,4 +1,4 @@
-/** Owns the interface of change sets: several records written in one transaction, remembered so that they can be undone as one. */
+/** Owns the interface of change sets: several records written in one transaction, and recorded so that they can be reverted as one. */
 import type { ChangeSetId, DeviceId, GroupId, OrganizationId, UserId } from '../../../../policy/ids.ts';
 import type { PolicyTest } from '../../../../policy/policy-test/policy-test.ts';
 import type { Actor } from '../actor.ts';

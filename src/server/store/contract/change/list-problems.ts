@@ -1,4 +1,4 @@
-/** Owns which groups a device's list may name, wherever the groups are looked up (reference 8). */
+/** Owns the check of which groups a device's list may name. The caller looks the groups up (reference 8). */
 import type { GroupId } from '../../../../policy/ids.ts';
 import type { GroupListProblem } from '../errors.ts';
 import { listLimit, type Phase } from '../phase.ts';

@@ -1,4 +1,4 @@
-/** Owns the interface of policy tests in the store: what must be allowed or refused, and whether it is. */
+/** Owns the interface of policy tests in the store: what must be allowed or refused, and the current results. */
 import type { OrganizationId } from '../../../../policy/ids.ts';
 import type { PolicyTest, TestFailure, TestResult } from '../../../../policy/policy-test/policy-test.ts';
 import type { Actor } from '../actor.ts';

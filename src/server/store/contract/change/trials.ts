@@ -1,4 +1,4 @@
-/** Owns the interface of trials in the store: changes that end by themselves unless somebody confirms them (reference 4.15). */
+/** Owns the interface of trials in the store: changes that are reverted in time unless somebody confirms them (reference 4.15). */
 import type { DeviceId, GroupId, OrganizationId, TrialId, UserId } from '../../../../policy/ids.ts';
 import type { Selector } from '../../../../policy/rule.ts';
 import type { Actor } from '../actor.ts';
@@ -43,8 +43,9 @@ export interface DueTrial {
 }
 
 /**
- * Whoever may write all records of a trial may confirm, revert and widen it, judged in the writing transaction (`forbidden`). Of several that end a
- * trial at the same time, one does: the others fail with `trial_over`. A revert never fails for what it brings back.
+ * A user who may write all records of a trial may confirm, revert and widen it. The writing transaction checks this
+ * (`forbidden`). When several callers end a trial at the same time, one succeeds and the others fail with `trial_over`.
+ * A revert never fails because of the state that it restores.
  */
 export interface Trials {
   /** Those that are pending. */
