@@ -13,6 +13,7 @@ import type { Lab } from '../../src/cli/lab/lab.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
+import { rightRoles } from '../../src/server/store/contract/actor.ts';
 import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
 import { Operator, type ChangeTimes } from './operator.ts';
 import type { BenchTls } from '../lib/tls.ts';
@@ -85,6 +86,7 @@ function bareStatement(postgres: Postgres, { organization, group, user }: Elsewh
       inbound_ranges: 0,
       at: new Date().toISOString(),
       actor: user,
+      may: rightRoles.owner,
       audit_id: crypto.randomUUID(),
       audit_operation: 'updateSecurityGroup',
       audit_fields: ['inbound_rules'],

@@ -51,9 +51,17 @@ export async function measureLive({ program, folder }: LiveOptions): Promise<rea
 }
 
 async function latency(lab: Lab, witness: Witness, tls: BenchTls): Promise<readonly Goal[]> {
+  const operator = new Operator(lab.url, lab.place.token);
+  try {
+    return await latencyBy(operator, lab, witness, tls);
+  } finally {
+    await operator.end();
+  }
+}
+
+async function latencyBy(operator: Operator, lab: Lab, witness: Witness, tls: BenchTls): Promise<readonly Goal[]> {
   const { organization, token } = lab.place;
   const client = lab.client(token);
-  const operator = new Operator(lab.url, token);
   const elsewhere = await warmUp(client, operator);
   const group = await client.groups.create(organization, { group_name: 'measured', inbound_rules: [] });
   const [record] = await client.devices.list(organization);
@@ -80,7 +88,6 @@ async function latency(lab: Lab, witness: Witness, tls: BenchTls): Promise<reado
     hot.push(answered - asked);
   }
   const floors = await measureFloors(lab, elsewhere, { pause, tls });
-  await operator.end();
   console.log(
     `\nA small change, ${changes} times (ms; the kernel's side as \`nft monitor\` tells it, the device behind a relay):\n`,
   );

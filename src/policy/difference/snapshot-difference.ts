@@ -3,7 +3,7 @@ import { canonicalize } from '../canonicalize.ts';
 import type { CanonicalPolicy } from '../canonical.ts';
 import type { DeviceId } from '../ids.ts';
 import { isSameObjects, policiesOf, type DevicePolicies, type DevicePolicy } from '../snapshot/device-policies.ts';
-import type { NamedSet } from '../snapshot/snapshot-fleet.ts';
+import { indexDevices, type NamedSet } from '../snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../snapshot/snapshot.ts';
 import type { Direction } from '../rule.ts';
 import { policyDifference } from './policy-difference.ts';
@@ -33,6 +33,13 @@ export class SnapshotComparison {
   readonly #policies: { readonly before: DevicePolicies; readonly after: DevicePolicies };
   readonly #differences = new Map<DevicePolicy | undefined, Map<DevicePolicy | undefined, DeviceDifference | null>>();
   readonly #canonical = new WeakMap<DevicePolicy, CanonicalPolicy>();
+
+  /** Does in steps what the constructor would otherwise do at once. */
+  static *prepare(before: PolicySnapshot, after: PolicySnapshot): Generator<void, SnapshotComparison> {
+    yield* indexDevices(before.devices.below);
+    yield* indexDevices(after.devices.below);
+    return new SnapshotComparison(before, after);
+  }
 
   constructor(before: PolicySnapshot, after: PolicySnapshot) {
     this.#before = before;

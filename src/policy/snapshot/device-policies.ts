@@ -46,8 +46,8 @@ export class DevicePolicies {
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
   readonly #cohorts = new WeakMap<SnapshotDevice, string>();
-  /** The devices that are isolated, once somebody asked. */
-  #isolated: readonly DeviceIdentity[] | undefined;
+  /** The devices that are isolated. */
+  readonly #isolated: readonly DeviceIdentity[];
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
@@ -59,6 +59,7 @@ export class DevicePolicies {
   constructor(snapshot: PolicySnapshot) {
     this.#snapshot = snapshot;
     this.fleet = new SnapshotFleet(snapshot.devices);
+    this.#isolated = this.fleet.isolated();
   }
 
   /** The device's policy with the addresses of its peers; undefined where there is no such device. */
@@ -73,9 +74,6 @@ export class DevicePolicies {
       cohort = `${listOf(device).join(' ')}|${device.identity.labels.join(' ')}`;
       this.#cohorts.set(device, cohort);
     }
-    this.#isolated ??= [...this.#snapshot.devices.values()].flatMap(({ identity }) =>
-      identity.isolated === undefined ? [] : [identity],
-    );
     const isolation = this.#isolated.length === 0 ? undefined : policyIsolation(device.identity, this.#isolated);
     if (isolation !== undefined) cohort += `|${isolationKey(isolation)}`;
     const known = this.#byCohort.get(cohort);

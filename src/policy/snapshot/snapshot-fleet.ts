@@ -17,8 +17,12 @@ interface OwnedAddress {
 
 const byValue = (a: OwnedAddress, b: OwnedAddress): number => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0);
 
+/** Devices that `DeviceIndex.build` takes between two pauses: well under a millisecond. */
+const indexedAtOnce = 500;
+
 /** What is worked out once for the devices below all layers. */
 class DeviceIndex {
+  readonly isolated: SnapshotDevice[] = [];
   readonly #devices: Devices;
   readonly #byLabel = new Map<string, SnapshotDevice[]>();
   readonly #members = new Map<string, Members>();
@@ -26,13 +30,22 @@ class DeviceIndex {
 
   constructor(devices: Devices) {
     this.#devices = devices;
-    for (const device of devices.values()) {
+  }
+
+  /** Fills the index, and pauses after every few hundred devices. */
+  *build(): Generator<void> {
+    let count = 0;
+    for (const device of this.#devices.values()) {
       for (const label of device.identity.labels) {
         const same = this.#byLabel.get(label);
         if (same === undefined) this.#byLabel.set(label, [device]);
         else same.push(device);
       }
+      if (device.identity.isolated !== undefined) this.isolated.push(device);
+      if (++count % indexedAtOnce === 0) yield;
     }
+    this.addresses(4);
+    yield;
   }
 
   /** Those among which the devices that the peer names are. */
@@ -99,10 +112,22 @@ function* ownersIn(addresses: readonly OwnedAddress[], set: RangeSet): Generator
 
 const indexes = new WeakMap<Devices, DeviceIndex>();
 
-function indexOf(devices: Devices): DeviceIndex {
-  let index = indexes.get(devices);
-  if (index === undefined) indexes.set(devices, (index = new DeviceIndex(devices)));
+/** Works out what every question about these devices needs. The caller can do other work at each pause. */
+export function* indexDevices(devices: Devices): Generator<void, DeviceIndex> {
+  const known = indexes.get(devices);
+  if (known !== undefined) return known;
+  const index = new DeviceIndex(devices);
+  yield* index.build();
+  indexes.set(devices, index);
   return index;
+}
+
+function indexOf(devices: Devices): DeviceIndex {
+  const steps = indexDevices(devices);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
 }
 
 /** Each list has no doubles. */
@@ -140,6 +165,14 @@ export class SnapshotFleet {
 
   get(id: string): DeviceIdentity | undefined {
     return this.#devices.get(id as DeviceId)?.identity;
+  }
+
+  isolated(): readonly DeviceIdentity[] {
+    const { changes } = this.#devices;
+    const unchanged = this.#index.isolated.filter(({ id }) => !changes.has(id));
+    return [...unchanged, ...changes.values()].flatMap((device) =>
+      device?.identity.isolated ? [device.identity] : [],
+    );
   }
 
   addressesOf(peer: Peer): Members {

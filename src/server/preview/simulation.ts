@@ -27,8 +27,9 @@ export async function affectedDevices(
   after: PolicySnapshot,
   slices: TimeSlices,
 ): Promise<readonly AffectedDevice[]> {
-  const comparison = new SnapshotComparison(before, after);
+  const comparison = await slices.run(SnapshotComparison.prepare(before, after));
   const affected: AffectedDevice[] = [];
+  await slices.next();
   await slices.each(comparison.ids, (id) => {
     const difference = comparison.of(id);
     if (difference === undefined) return;
@@ -64,8 +65,8 @@ export interface SimulationAnswer {
   readonly tests: readonly PolicyTestResult[];
 }
 
-/** Devices that are written in one turn of the event loop. */
-const writtenAtOnce = 200;
+/** Characters that are written in one turn of the event loop. */
+const writtenAtOnce = 500_000;
 
 /** The answer as JSON, in parts. */
 export async function* writeSimulation(answer: SimulationAnswer): AsyncGenerator<string> {
@@ -80,21 +81,24 @@ export async function* writeSimulation(answer: SimulationAnswer): AsyncGenerator
   for (const kind of ['gained', 'lost'] as const) {
     yield `,"${kind}":[`;
     let separator = '';
-    for (let from = 0; from < page.length; from += writtenAtOnce) {
-      const part: string[] = [];
-      for (const { id, hostname, difference } of page.slice(from, from + writtenAtOnce)) {
-        const in_force = inForce.get(id);
-        const device = `{"device":${JSON.stringify({ id, hostname, ...(in_force && { in_force }) })},`;
-        for (const traffic of difference[kind]) {
-          let text = texts.get(traffic);
-          if (text === undefined) texts.set(traffic, (text = trafficText(traffic)));
-          part.push(`${separator}${device}${text}`);
-          separator = ',';
-        }
+    let part: string[] = [];
+    let size = 0;
+    for (const { id, hostname, difference } of page) {
+      const in_force = inForce.get(id);
+      const device = `{"device":${JSON.stringify({ id, hostname, ...(in_force && { in_force }) })},`;
+      for (const traffic of difference[kind]) {
+        let text = texts.get(traffic);
+        if (text === undefined) texts.set(traffic, (text = trafficText(traffic)));
+        part.push(`${separator}${device}${text}`);
+        size += device.length + text.length;
+        separator = ',';
       }
+      if (size < writtenAtOnce) continue;
       yield part.join('');
+      [part, size] = [[], 0];
       await nextTurn();
     }
+    yield part.join('');
     yield ']';
   }
   yield `,"warnings":${JSON.stringify(warnings)},"tests":${JSON.stringify(tests)}}`;

@@ -75,6 +75,16 @@ export class TimeSlices {
     }
   }
 
+  /** Does the steps of a generator, as many in each turn as a slice holds. */
+  async run<T>(steps: Generator<void, T>): Promise<T> {
+    for (;;) {
+      const next = this.next();
+      if (next !== undefined) await next;
+      const { done, value } = steps.next();
+      if (done === true) return value;
+    }
+  }
+
   #schedule(): void {
     if (this.#deferred) return;
     this.#deferred = true;
