@@ -11,7 +11,7 @@ import {
   type StoredRule,
 } from '../policy/rule.ts';
 import { limits } from './limits.ts';
-import { givenId, id, Label, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
+import { givenId, id, Label, Name, Revision, ShortText, strict, Text, Timestamp, type Wire } from './scalar.ts';
 import { recordTrial } from './trial/record-trial.ts';
 
 const port = (description: string) => Type.Integer({ minimum: 0, maximum: 65_535, description });
@@ -77,6 +77,11 @@ const expiry = Type.Optional(
       'RFC 3339. From then on the rule matches nothing and its connections end; it stays stored, and outbound stays closed. In the future when it is written.',
   }),
 );
+const ruleDescription = Type.Optional(
+  ShortText(
+    'What people say about the rule, in one line; omitted when empty. It is no part of the rule: rules that differ in it only are one rule, with the first description. Agents do not get it.',
+  ),
+);
 const from = port('Start of the port range. 0 with `to_port` 0: any port.');
 const to = port('End of the port range, inclusive.');
 
@@ -90,6 +95,7 @@ const SecurityRule = Type.Unsafe<WrittenRule>(
       ip_ranges: ranges,
       peers,
       expires_at: expiry,
+      description: ruleDescription,
     },
     { ...strict, $id: 'SecurityRule', title: 'SecurityRule' },
   ),
@@ -105,6 +111,7 @@ export const NormalizedRule = Type.Unsafe<StoredRule>(
       ip_ranges: ranges,
       peers,
       expires_at: expiry,
+      description: ruleDescription,
     },
     { ...strict, $id: 'NormalizedRule', title: 'NormalizedRule' },
   ),

@@ -1,6 +1,6 @@
 /** Owns the validation of a value against a schema of the API: it reports every problem at once, with a message, and never throws. */
 import { digestPattern, isDigest } from '../policy/digest/digest-form.ts';
-import { textFault } from '../policy/group.ts';
+import { textFault } from '../policy/names/read-text.ts';
 import { isUuid } from '../policy/ids.ts';
 import { parseLabel } from '../policy/label.ts';
 import { isTimestamp } from '../policy/time/timestamp.ts';

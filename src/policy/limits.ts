@@ -25,5 +25,8 @@ export const defaultLimits: Limits = {
   ...namingLimits,
 };
 
+/** Characters of a rule's description. */
+export const ruleDescriptionLength = 255;
+
 /** What a device may hold over all its groups (reference 8). Any policy within all limits is in force within seconds. */
 export const deviceLimits = { groups: 64, ranges: 50_000 } as const;

@@ -1,5 +1,6 @@
 /** Owns normalization: what a valid rule is stored as (reference 1.2 (15)). Idempotent. */
 import { parseRange } from './address.ts';
+import { mergeDescribed } from './rule-identity/rule-identity.ts';
 import type { Family, SecurityRule, StoredProtocol, StoredRule } from './rule.ts';
 
 /** Valid entries only: the caller has validated. */
@@ -11,6 +12,7 @@ function familyOf(entry: string): Family | undefined {
 function stored(ip_protocol: StoredProtocol, rule: SecurityRule, ranges: readonly string[]): StoredRule {
   // Adding 0 turns a written -0 into 0.
   const ports = { from_port: rule.from_port + 0, to_port: rule.to_port + 0 };
+  const description = (rule.description ?? '').trim();
   // Absent and empty mean the same; what is shown is what was written.
   return {
     ip_protocol,
@@ -18,6 +20,7 @@ function stored(ip_protocol: StoredProtocol, rule: SecurityRule, ranges: readonl
     ...(rule.ip_ranges !== undefined && { ip_ranges: ranges }),
     ...(rule.peers !== undefined && { peers: rule.peers }),
     ...(rule.expires_at !== undefined && { expires_at: rule.expires_at }),
+    ...(description !== '' && { description }),
   };
 }
 
@@ -67,7 +70,8 @@ export function normalizeRule(rule: SecurityRule): StoredRule[] {
   }
 }
 
-export const normalizeRules = (rules: readonly SecurityRule[]): StoredRule[] => rules.flatMap(normalizeRule);
+export const normalizeRules = (rules: readonly SecurityRule[]): readonly StoredRule[] =>
+  mergeDescribed(rules.flatMap(normalizeRule));
 
 /** How many address ranges the rules name, for the limit of a group. */
 export const countRanges = (rules: readonly SecurityRule[]): number =>

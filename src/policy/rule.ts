@@ -30,6 +30,8 @@ export interface SecurityRule {
   readonly peers?: readonly Peer[];
   /** RFC 3339, as written. From then on the rule matches nothing, and it is still a rule: outbound stays closed. */
   readonly expires_at?: string;
+  /** What people say about the rule. It is no part of the rule's identity, and agents never get it. */
+  readonly description?: string;
 }
 
 /** Addresses of both families, each list ascending, disjoint, no two adjacent. */

@@ -2,10 +2,12 @@
 import { field, isObject, type JsonObject } from './json.ts';
 import { parseRange } from './address.ts';
 import { readPeers } from './fleet/read-peers.ts';
-import { defaultLimits, type Limits } from './limits.ts';
+import { defaultLimits, ruleDescriptionLength, type Limits } from './limits.ts';
+import { readText } from './names/read-text.ts';
 import { normalizeRule, normalizeRules } from './normalize.ts';
 import { at, Problems, show } from './problem.ts';
-import { expiryOf, isExpired } from './time/policy-at.ts';
+import { ruleIdentity } from './rule-identity/rule-identity.ts';
+import { isExpired } from './time/policy-at.ts';
 import { isTimestamp } from './time/timestamp.ts';
 import { protocols, type Family, type Peer, type Protocol, type SecurityRule, type StoredRule } from './rule.ts';
 
@@ -19,10 +21,11 @@ export interface RuleChecks extends Limits {
   readonly storedRules?: (() => readonly StoredRule[]) | undefined;
 }
 
-const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges', 'expires_at'];
+const ruleFields = ['ip_protocol', 'from_port', 'to_port', 'ip_ranges', 'expires_at', 'description'];
 const ruleFieldsWithPeers = [...ruleFields, 'peers'];
 const highestPort = 65_535;
 const longestTimestamp = 40;
+const descriptionRule = { shortest: 0, longest: ruleDescriptionLength, lines: false };
 
 /** Reports every field of the object that is none of the known ones. */
 export function refuseUnknownFields(
@@ -175,9 +178,6 @@ function readRulePeers(
   return readPeers(value, at(pointer, 'peers'), problems, { most: peersPerRule, knowsDevice });
 }
 
-const identityOf = (rule: StoredRule): string =>
-  JSON.stringify([rule.ip_protocol, rule.from_port, rule.to_port, rule.ip_ranges ?? [], rule.peers, expiryOf(rule)]);
-
 /**
  * Returns a check whether a rule must be rejected because it has expired. A rule that is already stored unchanged may
  * stay.
@@ -189,10 +189,10 @@ function expiryCheck({ now, storedRules = () => [] }: RuleChecks): (rule: Securi
     known ??= new Set(
       storedRules()
         .filter(({ expires_at }) => expires_at !== undefined)
-        .map(identityOf),
+        .map(ruleIdentity),
     );
     const stored = known;
-    return !normalizeRule(rule).every((part) => stored.has(identityOf(part)));
+    return !normalizeRule(rule).every((part) => stored.has(ruleIdentity(part)));
   };
 }
 
@@ -232,6 +232,7 @@ function readRule(
   const ip_ranges = readRanges(value, ip_protocol, pointer, problems, rangeLength);
   const peers = readRulePeers(value, pointer, problems, checks);
   const expires_at = readExpiry(value, pointer, problems);
+  const description = readText(value, 'description', descriptionRule, problems, pointer);
   if (problems.count > before || ip_protocol === undefined || from_port === undefined || to_port === undefined)
     return undefined;
   const rule: SecurityRule = {
@@ -241,6 +242,7 @@ function readRule(
     ...(ip_ranges && { ip_ranges }),
     ...(peers && { peers }),
     ...(expires_at !== undefined && { expires_at }),
+    ...(description !== undefined && { description }),
   };
   if (isTooLate(rule)) {
     problems.add(at(pointer, 'expires_at'), 'expiry_past', () => 'expires_at must be in the future.');
@@ -274,7 +276,7 @@ export function readRules(
   pointer: string,
   problems: Problems,
   limits: RuleChecks = defaultLimits,
-): StoredRule[] {
+): readonly StoredRule[] {
   if (value === null) {
     problems.add(pointer, 'null_not_allowed', () => 'The rules must be an array; an empty one is allowed.');
     return [];

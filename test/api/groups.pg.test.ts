@@ -358,6 +358,54 @@ test('a newcomer sees nothing of an organization', async () => {
   );
 });
 
+test('a rule has a description: kept for people in records, history, audit and trials, and not given to agents', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const described = { ...ssh, description: 'on call' };
+  const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'ops',
+    inbound_rules: [described, { ...described, description: 'again' }, ssh],
+    outbound_rules: [{ ...ssh, description: '' }],
+  });
+  expect([group.inbound_rules, group.outbound_rules]).toEqual([[described], [ssh]]);
+  const path = `${base}/security_groups/${group.id}`;
+  const changed = await owner.api.expect(200, 'PATCH', path, {
+    inbound_rules: [{ ...ssh, description: 'ü'.repeat(255) }],
+  });
+  expect(changed.revision).toBe(group.revision + 1);
+  for (const [description, code] of [
+    ['x'.repeat(256), 'text_too_long'],
+    ['two\nlines', 'text_invalid'],
+    [null, 'null_not_allowed'],
+    [7, 'not_a_string'],
+  ]) {
+    const refused = await owner.api.patch(path, { inbound_rules: [ssh, { ...ssh, to_port: 23, description }] });
+    expect([refused.status, refused.json.errors]).toEqual([
+      422,
+      [expect.objectContaining({ pointer: '/inbound_rules/1/description', code })],
+    ]);
+  }
+  const restored = await owner.api.expect(200, 'POST', `${path}/restore`, { revision: group.revision });
+  expect(restored.inbound_rules).toEqual([described]);
+  const [{ before, after }] = await owner.api.expect(200, 'GET', `${base}/audit?subject_id=${group.id}`);
+  expect([before.inbound_rules[0].description, after.inbound_rules[0].description]).toEqual([
+    'ü'.repeat(255),
+    'on call',
+  ]);
+  await owner.api.expect(200, 'PATCH', `${path}?confirm_within=600`, { inbound_rules: [ssh] });
+  const agent = stage.server.nobody.as(
+    (await owner.api.expect(201, 'POST', `${base}/devices`, device(newKey(), { security_groups: [group.id] })))
+      .device_token,
+  );
+  const [shown, forAgent] = [await owner.api.expect(200, 'GET', path), await agent.expect(200, 'GET', path)];
+  expect(shown.trial.before.inbound_rules).toEqual([described]);
+  expect(forAgent).toEqual({
+    ...shown,
+    trial: { ...shown.trial, before: { ...shown.trial.before, inbound_rules: [ssh] } },
+  });
+  const listed = await agent.expect(200, 'GET', `${base}/security_groups`);
+  expect(JSON.stringify(listed)).not.toContain('on call');
+});
+
 test('a rule that expires is stored as written, must end in the future, and may stay when it is over', async () => {
   const { owner, base } = await newPlace(stage.server);
   const soon = new Date(Date.now() + 1_500).toISOString();

@@ -380,6 +380,28 @@ describe('device', () => {
     expect(await people.owner.run(['device', 'groups', 'add', 'edge-1', 'nope'])).toMatchObject({ code: 3 });
   });
 
+  it('has rules with descriptions: shown, kept in policy files and history, changed and never lost on the way', async () => {
+    await done(people.owner.run(['group', 'create', 'ops', '--in', 'tcp 80,443 # web', '--in', 'tcp 25']));
+    const allow = ['group', 'allow', 'ops', 'in', 'tcp', '22', 'from', '10.0.0.0/8'];
+    await done(people.owner.run([...allow, '--description', 'on call']));
+    expect(await done(people.owner.run(['group', 'show', 'ops']))).toMatch(/tcp 22 from 10.0.0.0\/8 # on call/);
+    expect((await people.owner.run([...allow])).stderr).toContain('already has these rules');
+    await done(people.owner.run([...allow, '--for', '2h']));
+    expect(await done(people.owner.run(['group', 'show', 'ops']))).toMatch(/tcp 22 .*\(expires in .*\) # on call/);
+    const file = await done(people.owner.run(['export']));
+    expect(file).toMatch(/"tcp 80 from any # web"/);
+    expect(await done(people.owner.run(['diff', '-f', '-'], { input: file }))).toContain('No changes');
+    const edited = file.replaceAll('# web', '# the site');
+    const planned = await done(people.owner.run(['diff', '-f', '-'], { input: edited }));
+    expect(planned).toContain('- in  tcp 80 from any # web');
+    expect(planned).toContain('+ in  tcp 80 from any # the site');
+    await done(people.owner.run(['apply', '-f', '-', '--yes'], { input: edited }));
+    expect(await done(people.owner.run(['group', 'show', 'ops']))).toContain('tcp 443 from any # the site');
+    expect(await done(people.owner.run(['audit']))).toContain('described tcp 80 from anywhere');
+    await done(people.owner.run(['group', 'revoke', 'ops', 'in', 'tcp 80 # whatever']));
+    expect(await done(people.owner.run(['group', 'show', 'ops']))).not.toContain('tcp 80');
+  });
+
   it('has rules that live for a while: shown, listed, written to a file and read again, prolonged and revoked', async () => {
     await done(people.owner.run(['group', 'create', 'guests', '--in', 'tcp 80']));
     const allow = ['group', 'allow', 'guests', 'in', 'tcp', '22', 'from', '10.0.0.0/8'];

@@ -10,7 +10,8 @@ const addEditCommand = commandsOf(() => import('./edit.ts'));
 const ruleWords =
   'A rule has four parts. First the direction: `in` or `out`. Then the protocol: tcp, udp, icmp, icmpv6, ipv4, ipv6 or ip. Then the ports: one, a range, or several with ' +
   'commas; service names such as ssh or postgres work too; leave the ports out or write `any` for all. Last the peers, after `from` (in) or `to` (out), with commas: addresses (single ones, CIDR prefixes or first-last), ' +
-  'devices with a label (`label:app`) or with all of several labels (`label:app+prod`), one device (`device:web-1`), or `all-devices`; leave the peers out or write `any` for every address.\n\n' +
+  'devices with a label (`label:app`) or with all of several labels (`label:app+prod`), one device (`device:web-1`), or `all-devices`; leave the peers out or write `any` for every address. ' +
+  'A description may follow after ` # `; then put the rule in quotes.\n\n' +
   'A group without inbound rules admits only replies. A group without outbound rules lets all traffic out.';
 
 export const forceOption = (): Option => new Option('--force', 'continue even if a guardrail blocks a whole direction');
@@ -126,10 +127,15 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'add a rule',
       about: ruleWords,
-      options: [new Option('--for <duration>', 'how long the rule lives: 30m, 2h, 7d, or until a time'), forceOption()],
+      options: [
+        new Option('--for <duration>', 'how long the rule lives: 30m, 2h, 7d, or until a time'),
+        new Option('--description <text>', 'what the rule is for; or write it after ` # ` at the end of the rule'),
+        forceOption(),
+      ],
       examples: [
         'ringfence group allow web in tcp 22 from label:admin --for 2h',
         'ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8',
+        'ringfence group allow web in tcp 8080 from label:proxy --description "health checks"',
         'ringfence group allow db in tcp 5432 from label:app',
         'ringfence group allow db in tcp 22 from label:app+prod,device:bastion',
         'ringfence group allow web in tcp 8000-8999 --dry-run',

@@ -11,7 +11,7 @@ import { sayHostBits } from './host-bits.ts';
 import { askAboutName } from './same-name.ts';
 import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { sameRule } from '../../client/words/rule.ts';
+import { sameWritten } from '../../client/words/rule.ts';
 import { problemLines, sameSelectors, writeGroup } from './text.ts';
 import { namesFor } from './peer-text.ts';
 import { pathText, problemLine, readOrRefuse, readWritten } from './written-group.ts';
@@ -69,7 +69,7 @@ async function write(
 function differing(group: SecurityGroup, body: GroupInput): GroupInput {
   const { group_name, group_description, inbound_rules, outbound_rules, applies_to } = body;
   const sameRules = (a: SecurityGroup['inbound_rules'] = [], b: SecurityGroup['inbound_rules'] = []): boolean =>
-    a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? rule) && b[index] !== undefined);
+    a.length === b.length && a.every((rule, index) => b[index] !== undefined && sameWritten(rule, b[index]));
   return {
     ...(group_name !== undefined && group_name !== group.group_name && { group_name }),
     ...(group_description !== undefined && group_description !== group.group_description && { group_description }),
@@ -81,6 +81,7 @@ function differing(group: SecurityGroup, body: GroupInput): GroupInput {
 
 const help = [
   'The order of rules does not matter. Each rule allows traffic: PROTOCOL [PORTS] [from|to ADDRESSES, label:NAME, device:NAME, all-devices].',
+  'A description comes after ` # `; then the rule needs quotes: "tcp 22 from label:admin # on call".',
   'Without inbound rules, only replies come in. Without outbound rules, all traffic goes out.',
   'To apply, save and exit. To cancel, exit without changes.',
 ];

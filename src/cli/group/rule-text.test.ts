@@ -106,6 +106,23 @@ describe('words', () => {
   });
 });
 
+describe('a rule with a description', () => {
+  const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 } as const;
+
+  it.each(['on call', 'a # b', 'until 2030', '#1'])('is read again from its words: %s', (description) => {
+    const words = ruleText('inbound', { ...ssh, description });
+    expect(words).toBe(`tcp 22 from any # ${description}`);
+    expect(readRuleWords('inbound', words.split(' '))).toEqual([{ ...ssh, description }]);
+  });
+
+  it('belongs to every rule that the words mean', () => {
+    expect(readRuleWords('inbound', ['tcp 22,23 # both']).map(({ description }) => description)).toEqual([
+      'both',
+      'both',
+    ]);
+  });
+});
+
 describe('a rule that expires', () => {
   const expires_at = '2030-01-31T12:00:00Z';
   const ssh = { ip_protocol: 'tcp', from_port: 22, to_port: 22 } as const;

@@ -17,6 +17,7 @@ export interface TypedRule {
   readonly ip_ranges?: readonly string[];
   readonly peers?: readonly Peer[];
   readonly expires_at?: string;
+  readonly description?: string;
 }
 
 const directionWords: Readonly<Record<string, Direction>> = {
@@ -38,7 +39,7 @@ const example: { readonly [D in Direction]: string } = {
 };
 
 /**
- * Reads `PROTOCOL [PORTS] [from|to FAR END] [until TIME]`, or a service in the place of protocol and ports. Several ports, with commas, make several
+ * Reads `PROTOCOL [PORTS] [from|to FAR END] [until TIME] [# DESCRIPTION]`, or a service in the place of protocol and ports. Several ports, with commas, make several
  * rules, and each may be named by its service. Port numbers and
  * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
@@ -47,11 +48,8 @@ export function readRuleWords(
   words: readonly string[],
   names: PeerNames = noNames,
 ): readonly TypedRule[] {
-  const all = words
-    .join(' ')
-    .trim()
-    .split(/\s+/)
-    .filter((token) => token !== '');
+  const { text, description } = readDescription(words.join(' '));
+  const all = text.split(/\s+/).filter((token) => token !== '');
   // `(expires in 2 h)` is what people read behind a rule, and no part of it.
   const shown = all.findIndex((token) => /^\(expire[sd]$/i.test(token));
   const { tokens, expiry } = readUntil(shown === -1 ? all : all.slice(0, shown));
@@ -73,7 +71,18 @@ export function readRuleWords(
     ...(ranges.length > 0 && { ip_ranges: ranges }),
     ...(peers.length > 0 && { peers }),
     ...expiry,
+    ...description,
   }));
+}
+
+/** The words before `#`, and the description after it. */
+function readDescription(words: string): {
+  readonly text: string;
+  readonly description: Pick<TypedRule, 'description'>;
+} {
+  const at = words.search(/(?<!\S)#/);
+  if (at === -1) return { text: words, description: {} };
+  return { text: words.slice(0, at), description: { description: words.slice(at + 1).trim() } };
 }
 
 /** The words before `until`, and the time after it. */

@@ -14,7 +14,7 @@ import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
 import { changeSafely } from '../session/retry.ts';
 import { expiryWords } from '../../client/words/expiry.ts';
-import { ruleWords, sameButExpiry, sameRule } from '../../client/words/rule.ts';
+import { ruleWords, sameButExpiry, sameRule, sameWritten } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
 import { askAboutName } from './same-name.ts';
@@ -262,6 +262,7 @@ export interface RuleOptions {
   readonly force?: boolean;
   /** How long the rule lives. */
   readonly for?: string;
+  readonly description?: string;
 }
 
 /** The words: a group, a direction, a rule. */
@@ -273,9 +274,11 @@ export async function changeRules(
 ): Promise<void> {
   const direction = readDirection(directionWord);
   const names = await namesFor(session, words);
+  const { description } = options;
   const expires_at = options.for === undefined ? undefined : readExpiry(options.for, Date.now());
   const read = way === 'revoke' && words.join(' ').toLowerCase() === 'all' ? 'all' : readNamed(direction, words, names);
-  const named = read === 'all' || expires_at === undefined ? read : read.map((rule) => ({ ...rule, expires_at }));
+  const given = { ...(expires_at !== undefined && { expires_at }), ...(description !== undefined && { description }) };
+  const named = read === 'all' ? read : read.map((rule) => ({ ...rule, ...given }));
   if (named !== 'all' && way === 'allow') sayHostBits(session, named);
   const client = await session.client();
   const found = await findGroup(session, text);
@@ -308,13 +311,21 @@ function readNamed(direction: Direction, words: readonly string[], names: PeerNa
   return group[field] ?? [];
 }
 
-/** The same list where nothing is new. A rule that is there already, and expires at another time, is replaced. */
+/** The same list where nothing is new. A rule that is there already, and expires at another time or has another description, is replaced. */
 function withRules(now: readonly StoredRule[], named: readonly StoredRule[] | 'all'): readonly StoredRule[] {
   if (named === 'all') return now;
-  const fresh = named.filter((rule) => !now.some((known) => sameRule(known, rule)));
+  const isKnown = (rule: StoredRule): boolean =>
+    now.some((known) => (rule.description === undefined ? sameRule(known, rule) : sameWritten(known, rule)));
+  const fresh = named
+    .filter((rule) => !isKnown(rule))
+    .map((rule) => ({ ...descriptionOf(now.find((known) => sameButExpiry(known, rule))), ...rule }));
   if (fresh.length === 0) return now;
   return [...now.filter((known) => !fresh.some((rule) => sameButExpiry(known, rule))), ...fresh];
 }
+
+/** What a rule that is replaced leaves to the one that takes its place. */
+const descriptionOf = ({ description }: Pick<StoredRule, 'description'> = {}): Pick<StoredRule, 'description'> =>
+  description === undefined ? {} : { description };
 
 function withoutRules(
   { group_name }: SecurityGroup,

@@ -55,6 +55,16 @@ test.each([
     { outbound_rules: [rule(53, { ip_protocol: 'ipv4' }), rule(53, { ip_protocol: 'ipv6' })] },
   ],
   ['renamed group ssh to shell, and changed its description', {}, { group_name: 'shell', group_description: 'x' }],
+  [
+    'described tcp 22 from bastion in ssh as “on call”',
+    { inbound_rules: [fromBastion] },
+    { inbound_rules: [{ ...fromBastion, description: 'on call' }] },
+  ],
+  [
+    'changed the description of tcp 22 from bastion in ssh',
+    { inbound_rules: [{ ...fromBastion, description: 'on call' }] },
+    { inbound_rules: [fromBastion] },
+  ],
   ['made ssh apply to label:db+prod', {}, { applies_to: [{ labels: ['db', 'prod'] }] }],
   [
     'forbade tcp 22 from bastion in ssh',

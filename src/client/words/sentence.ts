@@ -6,7 +6,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { actionText, changedFields } from './action.ts';
-import { peerWord, portWords, preposition, ruleChanges, type DeviceNaming } from './rule.ts';
+import { peerWord, portWords, preposition, ruleChanges, splitDescribed, type DeviceNaming } from './rule.ts';
 import { shortId } from './short-id.ts';
 
 /** Names of what a sentence is about; undefined for what is gone or cannot be seen. */
@@ -108,7 +108,7 @@ interface NamedSubject {
 function ruleClause(before: GroupFields, after: GroupFields, names: Names, called: NamedSubject): Clause | undefined {
   const both = (['inbound', 'outbound'] as const).map((direction) => ({
     direction,
-    ...ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`]),
+    ...splitDescribed(ruleChanges(before[`${direction}_rules`], after[`${direction}_rules`])),
   }));
   const spoken = (which: 'added' | 'removed'): string =>
     spokenRules(
@@ -116,7 +116,12 @@ function ruleClause(before: GroupFields, after: GroupFields, names: Names, calle
       names,
     );
   const [added, removed] = [spoken('added'), spoken('removed')];
-  if (added === '' && removed === '') return undefined;
+  if (added === '' && removed === '') {
+    const described = both.flatMap(({ direction, described: rules }) =>
+      rules.map(({ after: rule }) => ({ direction, rule })),
+    );
+    return described.length === 0 ? undefined : describedClause(described, names, called.name);
+  }
   const [begin, stop] = effects[called.guardrail ?? 'group'];
   const text =
     removed === ''
@@ -125,6 +130,19 @@ function ruleClause(before: GroupFields, after: GroupFields, names: Names, calle
         ? `${stop} ${removed}`
         : `${begin} ${added} instead of ${removed}`;
   return clause(`${text} in`, called.name, '', text);
+}
+
+/** Only descriptions changed: what is allowed stays the same. */
+function describedClause(
+  rules: readonly { readonly direction: Direction; readonly rule: StoredRule }[],
+  names: Names,
+  group: string,
+): Clause {
+  const [spoken, texts] = [spokenRules(rules, names), new Set(rules.map(({ rule }) => rule.description ?? ''))];
+  const [text = ''] = texts;
+  const isOne = texts.size === 1 && text !== '';
+  const [begin, end] = isOne ? [`described ${spoken}`, ` as “${text}”`] : [`changed the description of ${spoken}`, ''];
+  return clause(`${begin} in`, group, end, `${begin}${end}`);
 }
 
 function groupClauses(before: GroupFields, after: GroupFields, names: Names, called: NamedSubject): readonly Clause[] {

@@ -1,6 +1,6 @@
 /** Owns the reading of policy tests as a user sends them: every problem of any JSON value, with its path and code. */
 import { readPeerOrAddress } from '../fleet/read-peers.ts';
-import { readText } from '../group.ts';
+import { readText } from '../names/read-text.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
 import { at, Problems, show, type Found, type Problem } from '../problem.ts';
 import { refuseUnknownFields } from '../validate.ts';

@@ -7,6 +7,7 @@ import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
 import type { GuardrailKind, Peer, Selector, StoredRule, Trial } from '../../policy/rule.ts';
+import { withoutDescriptions } from '../../policy/rule-identity/descriptions.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 
 export interface GroupContent {
@@ -33,9 +34,9 @@ type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'pe
 
 type GroupFields = Readonly<Record<string, unknown>>;
 
-/** A hash of the rules of a record. */
+/** A hash of the rules of a record. Descriptions are no part of them: they change nothing on a device. */
 export function contentHash(record: object): string {
-  const { inbound_rules = [], outbound_rules = [] } = record as GroupFields;
+  const { inbound_rules = [], outbound_rules = [] } = withoutDescriptions(record) as GroupFields;
   return createHash('sha256')
     .update(JSON.stringify([inbound_rules, outbound_rules]))
     .digest('base64url');

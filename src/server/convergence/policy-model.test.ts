@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import { processSlices, TimeSlices } from '../scheduling/time-slices.ts';
+import { contentHash } from './group-content.ts';
 import { PolicyModel } from './policy-model.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
@@ -66,6 +67,9 @@ test('only what changes the rules in effect touches: not a name, not another gro
   );
   await model.apply(group(6, web, 80, { group_name: 'renamed' }));
   await model.apply(group(7, ssh, 2222));
+  expect(contentHash({ inbound_rules: [{ to_port: 1 }] })).toBe(
+    contentHash({ inbound_rules: [{ to_port: 1, description: 'x' }] }),
+  );
   await model.apply(device(8, d1, [web], { hostname: 'other' }));
   await model.apply(entry(9, 'organization', idOf(99), {}));
   expect([changesOf(model, d1), changesOf(model, d2), model.head]).toEqual([[4], [5], 9]);

@@ -2,6 +2,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
+import { jsonWithoutDescriptions } from '../../policy/rule-identity/descriptions.ts';
 import type { Entry, Projection } from '../store/contract/change-log.ts';
 
 /** One bit a projection, so that a set of them is a small number. */
@@ -26,6 +27,8 @@ export interface Frame {
   readonly type: 'change' | 'delete';
   readonly id: string;
   readonly json: string;
+  /** The record for agents, where it is not the same: without the descriptions of its rules. */
+  readonly agentJson?: string | undefined;
   /** Undefined: for everyone. */
   readonly owner: UserId | undefined;
   /** With an owner: true for the owner only, false for everyone else. */
@@ -58,6 +61,7 @@ export const stateFramesOf = (org: OrganizationId, entry: Entry, projection: Pro
 function fullFrames(org: OrganizationId, entry: Entry): readonly Frame[] {
   if (entry.kind === 'organization') return [];
   const { revision, kind, type, id, json } = entry;
+  const agentJson = kind === 'security-groups' ? jsonWithoutDescriptions(json) : undefined;
   const mask = bits[kind];
   if (entry.hidden_from !== undefined) {
     return [{ revision, kind, mask, type, id, json, owner: entry.hidden_from, forOwner: false }];
@@ -69,6 +73,7 @@ function fullFrames(org: OrganizationId, entry: Entry): readonly Frame[] {
     type,
     id,
     json,
+    ...(agentJson !== undefined && { agentJson }),
     owner: entry.only_for,
     forOwner: entry.only_for !== undefined,
   };

@@ -6,7 +6,7 @@ import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../l
 import { Channel } from './channel.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
-import type { Opening, Refusal } from './opening.ts';
+import { isAgent, type Opening, type Refusal } from './opening.ts';
 import { isGone, resumedIn, start } from './cursor.ts';
 import { ReceiptExchange, type ReceiptExchangeOptions } from './receipts/receipt-exchange.ts';
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
@@ -171,7 +171,7 @@ export class Hub {
         user: holder.reader,
         projections,
         mask: maskOf(projections),
-        format: formatOf({ withKind: items.length > 1, chunked, tokens, complete }),
+        format: formatOf({ withKind: items.length > 1, chunked, tokens, complete, forAgent: isAgent(opening) }),
       },
       holder,
       takesReceiptRequests,

@@ -26,6 +26,10 @@ export interface Opening {
   readonly accept: () => ConnectedSink;
 }
 
+/** Whether the reader is an agent: it has the token of a device, or reports what it enforces with the token of its user. */
+export const isAgent = ({ holder, takesReceiptRequests }: Opening): boolean =>
+  holder.device !== undefined || takesReceiptRequests === true;
+
 export interface ConnectedSink extends Sink {
   /** Sets the stream that receives the connection's events. */
   connect(stream: Stream): void;

@@ -3,26 +3,33 @@ import { endLine, watchContentType, watchProtocol, type WatchKind } from '../../
 import type { Frame } from './frame.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
 
-/** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0, with tokens for readers that ask. */
+/** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0, with tokens for readers that ask, with what agents do not get for people. */
 export interface Format {
   readonly withKind: boolean;
   readonly chunked: boolean;
   readonly tokens: boolean;
   /** With lines that say when no change is half sent. */
   readonly complete: boolean;
+  /** For an agent: without what only people read. */
+  readonly forAgent: boolean;
 }
 
 /** Formats as small numbers, to key shared buffers by. */
 export const formatKey = (format: Format): number =>
-  (format.withKind ? 1 : 0) + (format.chunked ? 2 : 0) + (format.tokens ? 4 : 0) + (format.complete ? 8 : 0);
+  (format.withKind ? 1 : 0) +
+  (format.chunked ? 2 : 0) +
+  (format.tokens ? 4 : 0) +
+  (format.complete ? 8 : 0) +
+  (format.forAgent ? 16 : 0);
 /** How many formats there are. */
-export const formatCount = 16;
+export const formatCount = 32;
 
 const formats: readonly Format[] = Array.from({ length: formatCount }, (_, key) => ({
   withKind: (key & 1) > 0,
   chunked: (key & 2) > 0,
   tokens: (key & 4) > 0,
   complete: (key & 8) > 0,
+  forAgent: (key & 16) > 0,
 }));
 
 /** One object for each format: thousands of streams share it, and it stays in the processor's cache. */
@@ -63,9 +70,11 @@ function tokenMember(tokens: RevisionTokens, revision: number): string {
 }
 
 /** One document, as one line. */
-export function lineOf(frame: Frame, { withKind, tokens: withTokens }: Format, tokens: RevisionTokens): string {
+export function lineOf(frame: Frame, format: Format, tokens: RevisionTokens): string {
+  const { withKind, tokens: withTokens, forAgent } = format;
   const opening = lineTemplates[frame.kind][frame.type][withKind ? 1 : 0];
-  return `${opening}${withTokens ? tokenMember(tokens, frame.revision) : ''},"value":${frame.json}}\n`;
+  const json = forAgent ? (frame.agentJson ?? frame.json) : frame.json;
+  return `${opening}${withTokens ? tokenMember(tokens, frame.revision) : ''},"value":${json}}\n`;
 }
 
 /** The tail. With tokens it also says up to which revision everything of the kind was sent. */

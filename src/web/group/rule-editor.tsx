@@ -4,7 +4,7 @@ import { useState, type ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
-import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule } from '../model/draft.ts';
+import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule, type RuleField } from '../model/draft.ts';
 import { expiryWords } from '../../client/words/expiry.ts';
 import { services, type Service } from '../../policy/services.ts';
 import { isIcmp, protocolNames } from '../model/rule-text.ts';
@@ -45,7 +45,7 @@ function Expiry({
   };
   return (
     <NativeSelect
-      className="rule-expiry"
+      className="rule-below rule-expiry"
       size="xs"
       aria-label={`Expiry of ${which}`}
       data={choices}
@@ -73,7 +73,7 @@ function Row({
   readonly remove: () => void;
 }): ReactNode {
   const which = `${direction} rule ${index + 1}`;
-  const fault = (field: 'protocol' | 'ports' | 'ranges'): string | undefined =>
+  const fault = (field: RuleField): string | undefined =>
     problemsAt(problems, direction, index, field).join(' ') || undefined;
   const icmp = isIcmp(rule.protocol);
   return (
@@ -109,6 +109,15 @@ function Row({
           <TrashIcon size={16} />
         </ActionIcon>
       </span>
+      <TextInput
+        className="rule-below"
+        size="xs"
+        aria-label={`Description of ${which}`}
+        placeholder="description"
+        value={rule.description ?? ''}
+        onChange={(event) => change({ ...rule, description: event.currentTarget.value })}
+        error={fault('description')}
+      />
       <Expiry which={which} rule={rule} change={change} />
     </li>
   );

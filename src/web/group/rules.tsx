@@ -93,6 +93,9 @@ export function RuleTable({
                     {rule.expires_at === undefined ? null : (
                       <span className="dimmed small"> {expiryWords(rule.expires_at)}</span>
                     )}
+                    {rule.description === undefined ? null : (
+                      <p className="small rule-description">{rule.description}</p>
+                    )}
                   </td>
                   {withGroup ? <td className="small dimmed">{group}</td> : null}
                 </tr>

@@ -18,6 +18,7 @@ export interface DraftRule {
   readonly ranges: readonly string[];
   /** RFC 3339; absent where the rule does not expire. */
   readonly expiresAt?: string | undefined;
+  readonly description?: string | undefined;
 }
 
 export interface Draft {
@@ -65,6 +66,7 @@ const draftRule = (rule: SecurityRule, names: DeviceNames): DraftRule => ({
   ports: portsText(rule),
   ranges: chipsOf(rule, names),
   expiresAt: rule.expires_at,
+  description: rule.description,
 });
 export const blankRule = (): DraftRule => ({ key: newKey(), protocol: 'tcp', ports: '', ranges: [] });
 export const serviceRule = ({ ip_protocol, port }: Service): DraftRule =>
@@ -89,10 +91,11 @@ export function portsOf(text: string): readonly [unknown, unknown] {
   return [number(from), number(to)];
 }
 
-function ruleBody({ protocol, ports, ranges, expiresAt }: DraftRule, names: DeviceNames): unknown {
+function ruleBody({ protocol, ports, ranges, expiresAt, description }: DraftRule, names: DeviceNames): unknown {
   const [from_port, to_port] = isIcmp(protocol) ? [0, 0] : portsOf(ports);
   const expiry = expiresAt === undefined ? {} : { expires_at: expiresAt };
-  return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names), ...expiry };
+  const described = description === undefined ? {} : { description };
+  return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names), ...expiry, ...described };
 }
 
 const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: DeviceNames): unknown => ({
@@ -135,13 +138,14 @@ const complete = (group: GroupInput): Content => ({
   ...(group.guardrail && { guardrail: group.guardrail }),
 });
 
-export type RuleField = 'protocol' | 'ports' | 'ranges';
+export type RuleField = 'protocol' | 'ports' | 'ranges' | 'description';
 const fieldOf: readonly (readonly [string, RuleField])[] = [
   ['ip_protocol', 'protocol'],
   ['from_port', 'ports'],
   ['to_port', 'ports'],
   ['ip_ranges', 'ranges'],
   ['peers', 'ranges'],
+  ['description', 'description'],
 ];
 
 /** The sentences that belong to one field of one rule; none twice. Both ports stand in one field. */

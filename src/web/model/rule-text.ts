@@ -39,7 +39,8 @@ export function ruleText(rule: StoredRule, names: DeviceNames = noNames): string
   const ports = portsText(rule);
   const service = serviceName(rule);
   const what = `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
-  return `${what}, ${rangesText(rule, names)}`;
+  const description = rule.description === undefined ? '' : ` – ${rule.description}`;
+  return `${what}, ${rangesText(rule, names)}${description}`;
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>

@@ -2,6 +2,7 @@
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
+import { jsonWithoutDescriptions } from '../../../policy/rule-identity/descriptions.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
@@ -28,6 +29,10 @@ const standing = (now: Stored<GroupRecord>) => ({
     return now.record.guardrail;
   },
 });
+
+/** The record as the caller gets it: a device token gets what agents get, without the descriptions of rules. */
+const jsonFor = ({ principal }: Pick<Call<OperationId>, 'principal'>, { json }: Stored<GroupRecord>): string =>
+  principal.kind === 'device' ? (jsonWithoutDescriptions(json) ?? json) : json;
 
 type Create = 'createSecurityGroup' | 'createUserSecurityGroup';
 type Update = 'updateSecurityGroup' | 'updateUserSecurityGroup';
@@ -105,7 +110,10 @@ const list =
   async (call, { store }) => {
     const { principal, params } = call;
     const seen = { reader: groupReader(principal), ...(scope === 'user' ? { owner: principal.user_id } : {}) };
-    const show = { id: (group: Stored<GroupRecord>) => group.id, json: (group: Stored<GroupRecord>) => group.json };
+    const show = {
+      id: (group: Stored<GroupRecord>) => group.id,
+      json: (group: Stored<GroupRecord>) => jsonFor(call, group),
+    };
     const { at_revision } = call.query;
     if (at_revision !== undefined && principal.kind !== 'user')
       throw new HttpError('forbidden', 'A device token cannot read the history.');
@@ -135,7 +143,7 @@ export const ownerOf = ({ subjects }: Pick<Call<OperationId>, 'subjects'>): Grou
   subjects.user_id ?? 'organization';
 
 const readOne: Handler<'readSecurityGroup' | 'readUserSecurityGroup'> = (call) =>
-  Promise.resolve<HandlerResult>(stored(groupOf(call)));
+  Promise.resolve<HandlerResult>({ ...stored(groupOf(call)), json: jsonFor(call, groupOf(call)) });
 
 const update: Handler<Update> = async (call, services) => {
   const now = groupOf(call);

@@ -10,7 +10,7 @@ export interface RingLimits {
 /** What an event costs besides its text: the object, its slot, the string's header. */
 const overhead = 160;
 
-export const costOf = (frame: Frame): number => frame.json.length + overhead;
+export const costOf = ({ json, agentJson = '' }: Frame): number => json.length + agentJson.length + overhead;
 
 export class Ring {
   readonly tokens = new RevisionTokens();
