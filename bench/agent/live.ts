@@ -121,7 +121,7 @@ async function latencyBy(operator: Operator, lab: Lab, witness: Witness, tls: Be
   ];
 }
 
-/** From the answer until a stream of this process tells of the change. */
+/** The time from the response until a stream of this process delivers the change. */
 async function untilTold(
   client: Client,
   organization: string,

@@ -74,7 +74,7 @@ export class SnapshotComparison {
     return { gained: traffic('gained', this.#policies.after), lost: traffic('lost', this.#policies.before) };
   }
 
-  /** A policy that is not known admits nothing that could be told of. */
+  /** An unknown policy has no canonical form, so the difference treats it as admitting nothing. */
   #canonicalOf(policy: DevicePolicy = unknown): CanonicalPolicy | undefined {
     if ('missing' in policy) return undefined;
     let canonical = this.#canonical.get(policy);

@@ -1,4 +1,7 @@
-/** Owns the policy of each device in a snapshot: effective, with the addresses of its peers, and shared by devices that have the same. */
+/**
+ * Owns the policy of each device in a snapshot: effective, with resolved peers. Devices with the same policy share one
+ * object.
+ */
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
@@ -27,7 +30,10 @@ const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
 const listOf = ({ list, trial, identity: { labels } }: SnapshotDevice): readonly GroupId[] =>
   deviceFor({ security_groups: list, labels, ...(trial && { trial }) }).security_groups;
 
-/** Tells one state of a group from another: devices in and outside the scope of a trial have different ones. */
+/**
+ * Numbers that distinguish the states of one group: devices inside and outside the scope of a trial have different
+ * states.
+ */
 const serials = new WeakMap<PolicyGroup, number>();
 let lastSerial = 0;
 function serialOf(group: PolicyGroup): number {

@@ -1,4 +1,4 @@
-/** Owns who the peers of rules are in a snapshot, and whose an address is. */
+/** Owns the members of peers in a snapshot, and the lookup of a device by address. */
 import type { Address } from '../address.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { isNamed, peerKey } from '../fleet/selector.ts';
@@ -209,7 +209,7 @@ export class SnapshotFleet {
     return { devices: [...devices].toSorted(byName), others };
   }
 
-  /** Whether a layer changes whom the peer stands for. */
+  /** Whether a layer changes the addresses of the peer. */
   #isTouched(peer: Peer): boolean {
     for (const [id, device] of this.#devices.changes) {
       const before = this.#devices.below.get(id);
