@@ -29,7 +29,7 @@ describe('making a group', () => {
   test('rules are added blank and from services, in both directions, and stored as the server understands them', async () => {
     const page = await open(place.member.token, '/groups/new');
     await page.getByRole('textbox', { name: 'Name' }).fill('my servers');
-    await expectShown(page.getByText('nobody may open a connection'));
+    await expectShown(page.getByText('no connection to the device can be opened'));
     await expectShown(page.getByText('The first rule here closes everything else.'));
     await page.getByRole('button', { name: 'Add service, inbound' }).click();
     await page.getByRole('menuitem', { name: 'PostgreSQL' }).click();

@@ -16,7 +16,7 @@ export interface ShownRule {
 
 /** What a direction without rules does (reference 1.2 (9) and (10)). */
 export const meaningOfNone: { readonly [D in Direction]: string } = {
-  inbound: 'No rules: nobody may open a connection to the device. Answers to its own connections still come in.',
+  inbound: 'No rules: no connection to the device can be opened. Answers to its own connections still come in.',
   outbound: 'No rules: the device may connect to everything. The first rule here closes everything else.',
 };
 export const meaningOfSome: { readonly [D in Direction]: string } = {
