@@ -16,6 +16,7 @@ import { addTestCommand } from './policy-test/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
 import { addStatusCommand } from './status/command.ts';
 import { addTokenCommands } from './token/command.ts';
+import { addTrialCommands } from './trial/command.ts';
 import { addUserCommands } from './user/command.ts';
 import { addWatchCommand } from './watch/command.ts';
 import { addWebhookCommands } from './webhook/command.ts';
@@ -41,6 +42,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['label'], add: addLabelCommands },
   { words: ['undo'], add: addUndoCommand },
+  { words: ['trial'], add: addTrialCommands },
   { words: ['webhook'], add: addWebhookCommands },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },

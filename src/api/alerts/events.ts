@@ -8,6 +8,10 @@ export const alertEvents = [
   'enrollment_key.expiring',
   'policy_test.failing',
   'rule.expiring',
+  'trial.started',
+  'trial.confirmed',
+  'trial.reverted',
+  'trial.expired',
 ] as const;
 export type AlertEvent = (typeof alertEvents)[number];
 

@@ -4,6 +4,7 @@ import type { DeviceId, GroupId, UserId } from '../../policy/ids.ts';
 import { InForceWord } from '../enforcement/convergence.ts';
 import { limits } from '../limits.ts';
 import { Selector } from '../group.ts';
+import { PolicyTestResult } from '../policy-tests/policy-test.ts';
 import { id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 import { trialFields } from './record-trial.ts';
 
@@ -52,6 +53,12 @@ export const Trial = Type.Object(
         { ...strict, description: 'The devices in the scope of a pending trial, at the newest revision.' },
       ),
     ),
+    failing_tests: Type.Optional(
+      Type.Array(PolicyTestResult, {
+        description: 'Of a pending trial: the policy tests that fail now; the first of them. Absent where none fails.',
+      }),
+    ),
+    more_failing_tests: Type.Optional(Type.Integer({ minimum: 1 })),
   },
   { ...strict, $id: 'Trial', title: 'Trial' },
 );

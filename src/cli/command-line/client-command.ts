@@ -1,6 +1,7 @@
 /** Owns the construction of client commands: their common options, their examples, and how they run. */
 import { Command, Help, Option } from 'commander';
 import { outputs } from '../terminal/output.ts';
+import { checkTrial } from '../session/trial-options.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 
 export interface Invocation<Options> {
@@ -56,6 +57,8 @@ export interface CommandSpec {
   readonly asksIfUnsure?: true;
   /** Writes policy, so it takes `--wait`. */
   readonly policy?: true;
+  /** Writes what can be tried, so it takes `--confirm-within` and `--on`. */
+  readonly trial?: true;
   /** Can tell what it would change, so it takes `--dry-run`. */
   readonly dryRun?: true;
   /** For programs: help does not show it. */
@@ -80,8 +83,10 @@ export const commandsOf =
         const waits = spec.policy === true && values.wait !== undefined;
         // Before anything is written: a duration that is none must not be found afterwards.
         if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
+        if (spec.trial === true) checkTrial(values);
         await run(module, session, { args, options: options as Options });
-        if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);
+        if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
+        else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);
       });
     });
   };
@@ -112,7 +117,7 @@ export function commonOptionsHelp(): string {
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
 function describe(command: Command, spec: CommandSpec): Command {
-  const { summary, about, options = [], destructive, asksIfUnsure, policy, dryRun } = spec;
+  const { summary, about, options = [], destructive, asksIfUnsure, policy, trial, dryRun } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   const habit = habits[command.name()];
   if (habit !== undefined) command.alias(habit);
@@ -120,6 +125,7 @@ function describe(command: Command, spec: CommandSpec): Command {
   for (const option of [
     ...options,
     ...(dryRun ? [dryRunOption] : []),
+    ...(trial ? trialOptions : []),
     ...(policy ? [waitOption] : []),
     ...(destructive ? [yesOption] : asksIfUnsure ? [sureOption] : []),
     ...globalOptions,
@@ -140,6 +146,15 @@ export const repeated = (flags: string, help: string): Option =>
     ...(before ?? []),
     text,
   ]);
+
+export const onOption = (help: string): Option => repeated('--on <devices>', help);
+const trialOptions: readonly Option[] = [
+  new Option(
+    '--confirm-within <duration>',
+    'try the change: it is in force at once, and the server and every device take it back after this time (2m, 1h) unless you keep it',
+  ),
+  onOption('with --confirm-within: try it on these devices only, such as label:canary or label:edge+prod'),
+];
 
 /** A word that only has commands below it. */
 export const addNoun = (parent: Command, name: string, summary: string): Command =>

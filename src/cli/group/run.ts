@@ -161,7 +161,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   const made = await api.create(
     organization,
     { group_name: name, ...group },
-    { ...(options.force === true && { force: true }) },
+    { ...(options.force === true && { force: true }), ...session.trial },
   );
   return printChange(session, 'Created', made);
 }
@@ -194,6 +194,7 @@ export const readSelectors = (texts: readonly string[]): readonly Selector[] =>
   texts.length === 1 && texts[0] === 'none' ? [] : texts.flatMap((text) => text.split(',')).map(readSelector);
 
 export async function printChange(session: Session, verb: string, group: WrittenGroup): Promise<void> {
+  session.noteTrial(group);
   await session.printRecord(group, `${verb} group ${group.group_name} (${group.id}).`);
   sayWarnings(session, group);
 }
@@ -290,11 +291,12 @@ export async function changeRules(
     checkLimits(newest, direction, after);
     if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
-    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }) };
+    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }), ...session.trial };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);
   if (changed === undefined) session.say(`Group ${found.group_name} already has these rules. Nothing was changed.`);
+  if (changed !== undefined) session.noteTrial(changed);
   await sayRules(session, direction, changed ?? found);
   if (changed !== undefined) sayWarnings(session, changed);
   return undefined;

@@ -52,6 +52,7 @@ export function addGroupHistoryCommands(program: Command): void {
       about: 'Restoring creates a new revision and keeps the history. To undo it, restore again.',
       destructive: true,
       policy: true,
+      trial: true,
       options: [forceOption(), detachOption()],
       dryRun: true,
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],

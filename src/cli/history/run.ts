@@ -171,10 +171,12 @@ export async function restore(
   const given = {
     ...(now !== undefined && { ifMatch: now.revision }),
     ...(options.force === true && { force: true }),
+    ...session.trial,
   };
   const group = await writeOrAsk(session, options.detach, (asked) =>
     client.history.restore(organization, id, { revision }, { ...given, ...asked }),
   );
+  session.noteTrial(group);
   await session.printRecord(
     group,
     `Restored group ${group.group_name} (${group.id}) to revision ${revision}. The new revision is ${group.revision}.`,

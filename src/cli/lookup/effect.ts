@@ -1,6 +1,6 @@
 /** Owns the effect of a planned change on devices: asks the server, and lists which devices gain or lose what. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
-import type { Simulation } from '../../api/change/simulation.ts';
+import type { Simulation, SimulationWarning } from '../../api/change/simulation.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
@@ -19,6 +19,12 @@ export interface Effect {
   /** The server's answer. */
   readonly simulation: Simulation | undefined;
 }
+
+/** What the command needs to do it all the same. */
+const remedies: Partial<Record<SimulationWarning['code'], string>> = {
+  would_open: ' To do this, use --detach.',
+  group_in_use: ' To do this, use --detach.',
+};
 
 const unknownEffect = (why: string): Effect => ({
   lines: [],
@@ -40,7 +46,7 @@ export async function effectOf(session: Session, change: ChangeSetBody): Promise
       notes: [
         ...(more > 0 ? [`${more} more devices are affected and not shown.`] : []),
         ...(notInForce === undefined ? [] : [`Note: ${notInForce}`]),
-        ...warnings.map(({ detail }) => `Warning: ${detail}`),
+        ...warnings.map(({ code, detail }) => `Warning: ${detail}${remedies[code] ?? ''}`),
       ].map(printable),
       simulation,
     };

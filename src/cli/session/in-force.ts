@@ -7,7 +7,7 @@ import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '
 import { renderTable, type Layout } from '../terminal/table.ts';
 import { agoWords } from '../terminal/time.ts';
 
-type Counts = Omit<Convergence, 'pending'>;
+type Counts = Omit<Convergence, 'pending' | 'revision'>;
 
 /** Those that are not in force, by word, the most urgent first. */
 const exceptionCounts = (counts: Counts): string =>

@@ -20,12 +20,13 @@ import {
 } from '../terminal/output.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
+import { trialQuery, type TrialQuery, type TrialValues } from './trial-options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { programVersion } from '../../node/version.ts';
 import { withSchemeHint } from '../../node/wrong-scheme.ts';
 
 /** The options that every client command takes. */
-export interface GlobalValues {
+export interface GlobalValues extends TrialValues {
   readonly server?: string;
   readonly tokenFile?: string;
   readonly org?: string;
@@ -47,6 +48,19 @@ export interface Changed {
   readonly hidden: number;
 }
 
+/** A record that may be on trial. */
+interface TriedRecord {
+  readonly trial?: Omit<StartedTrial, 'notedAt'> | undefined;
+}
+
+export interface StartedTrial {
+  readonly id: string;
+  readonly started_at: string;
+  readonly ends_at: string;
+  /** By `performance.now()`: the server's clock may differ from the one of this machine. */
+  readonly notedAt: number;
+}
+
 export interface SessionOptions {
   readonly values: GlobalValues;
   readonly terminal: Terminal;
@@ -63,6 +77,7 @@ export class Session {
   #written: number | undefined;
   #changed: Changed | undefined;
   #isLeft = false;
+  #trial: StartedTrial | undefined;
 
   constructor({ values, terminal, signal }: SessionOptions) {
     this.values = values;
@@ -76,7 +91,9 @@ export class Session {
 
   print(answer: CommandOutput): Promise<void> {
     const { output, quiet, headers } = this.values;
-    return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, answer);
+    // A script needs the trial to end it.
+    const shown = this.#trial === undefined ? answer : { ...answer, ids: [this.#trial.id] };
+    return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, shown);
   }
 
   printList<Row>(rows: readonly Row[], form: ListForm<Row>): Promise<void> {
@@ -150,6 +167,23 @@ export class Session {
   readonly noteWritten = (revision: number): void => {
     this.#written = Math.max(this.#written ?? 0, revision);
   };
+
+  /** What makes a write of this command a trial: `--confirm-within` and `--on`. Empty where it is none. */
+  get trial(): TrialQuery {
+    return trialQuery(this.values);
+  }
+
+  /** The trial that this command has started. */
+  get startedTrial(): StartedTrial | undefined {
+    return this.#trial;
+  }
+
+  /** Told of what was written: a record that is on trial now, or the records of a change set. */
+  noteTrial(...records: readonly TriedRecord[]): void {
+    if (this.values.confirmWithin === undefined) return;
+    const trial = records.find((record) => record.trial !== undefined)?.trial;
+    if (trial !== undefined) this.#trial ??= { ...trial, notedAt: performance.now() };
+  }
 
   /** Where policy was changed, of a command that is about no organization of its own; undefined for all others. */
   get changed(): Changed | undefined {

@@ -12,7 +12,7 @@ export function addStatusCommand(program: Command): void {
       usage: 'status',
       summary: 'show on which devices the policy is in force, and why not on the others',
       about:
-        'In force means proven: the device has confirmed the newest change that affects it, with a digest of the rules ' +
+        'It also shows changes that are being tried and policy tests that fail. In force means proven: the device has confirmed the newest change that affects it, with a digest of the rules ' +
         'in its kernel, and the digest is the one that the server expects.',
       options: [
         new Option('--revision <number>', 'a revision other than the newest'),

@@ -5,7 +5,9 @@
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { adviceLines, countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
+import { trialLine } from '../session/trial-words.ts';
 import { deadlineOf, followInForce, followJoining, isRefused } from '../session/wait.ts';
+import { failureInWords } from '../../policy/policy-test/words.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 
 export interface StatusOptions {
@@ -48,20 +50,28 @@ export async function status(session: Session, options: StatusOptions): Promise<
     return ask({ revision: newest.revision });
   };
   const answer = wait === undefined ? await ask(about) : await awaited(deadlineOf(wait));
+  const [trials, tests] = await Promise.all([client.trials.list(organization), client.policyTests.list(organization)]);
+  const failing = tests.filter(({ state }) => state === 'failing');
   const pending = mostUrgent(answer.pending);
-  const [shown, more] = [pending.slice(0, shownDevices), pending.length - shownDevices];
+  const [shown, hidden] = [pending.slice(0, shownDevices), pending.length - shownDevices];
   await session.print({
-    data: answer,
+    data: { ...answer, trials, failing_tests: failing },
     ids: pending.map(({ device_id }) => device_id),
     table: (layout) => {
       const { paint } = layout;
       const isEverywhere = pending.length === 0;
       const head = paint(isEverywhere ? 'green' : 'bold', `Revision ${answer.revision} is ${countsLine(answer)}.`);
-      if (isEverywhere) return `${head}\n`;
+      const open = trials.map((trial) => `${paint('yellow', trialLine(trial, Date.now()))}\n`);
+      const broken = failing.map(
+        (test) =>
+          `${paint('red', `Policy test ${test.name} fails`)}${test.failure ? `: ${failureInWords(test, test.failure)}` : ''}\n`,
+      );
+      const more = [...open, ...broken].join('');
+      if (isEverywhere) return `${head}\n${more}`;
       const next = pending[shownDevices]?.in_force;
-      const rest = next === undefined ? '' : `and ${more} more: ringfence device list --state ${next}, or -o json\n`;
+      const rest = next === undefined ? '' : `and ${hidden} more: ringfence device list --state ${next}, or -o json\n`;
       const advice = layout.headers ? adviceLines(pending).map((line) => `${paint('dim', line)}\n`) : [];
-      return `${head}\n\n${renderExceptions(shown, Date.now(), layout)}${rest}\n${advice.join('')}`;
+      return `${head}\n${more}\n${renderExceptions(shown, Date.now(), layout)}${rest}\n${advice.join('')}`;
     },
   });
   if (pending.length === 0 && answer.devices >= wanted) return;

@@ -79,15 +79,24 @@ export class Terminal {
   ): Promise<boolean> {
     if (given) return true;
     if (!this.isInteractive) throw usageError(`${question} There is no terminal to answer on. To continue, use --yes.`);
-    return yes.test((await this.#ask(`${question} [y/N] `, { echo: true, signal })).trim());
+    return yes.test(((await this.#ask(`${question} [y/N] `, { echo: true, signal })) ?? '').trim());
+  }
+
+  /** Asks a person; undefined where the input has ended. */
+  async question(question: string, { signal }: { readonly signal: AbortSignal }): Promise<string | undefined> {
+    return (await this.#ask(question, { echo: true, signal }))?.trim();
   }
 
   /** Asks for something that must not stay on the screen. */
   async secret(question: string, { signal }: { readonly signal: AbortSignal }): Promise<string> {
-    return (await this.#ask(question, { echo: false, signal })).trim();
+    return ((await this.#ask(question, { echo: false, signal })) ?? '').trim();
   }
 
-  #ask(question: string, { echo, signal }: { readonly echo: boolean; readonly signal: AbortSignal }): Promise<string> {
+  /** Undefined where the input ends before an answer. */
+  #ask(
+    question: string,
+    { echo, signal }: { readonly echo: boolean; readonly signal: AbortSignal },
+  ): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
         reject(signal.reason);
@@ -112,7 +121,7 @@ export class Terminal {
       lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
       lines.on('close', () => {
         signal.removeEventListener('abort', onAbort);
-        resolve('');
+        resolve(undefined);
       });
       const shown = printable(question);
       process.stderr.write(shown);

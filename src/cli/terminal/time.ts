@@ -30,13 +30,30 @@ export function readPastTime(text: string, now: number): number {
 /** Without fractions of a second. */
 export const shortTime = (time: string | undefined): string => (time ?? '').replace(/\.\d{1,9}Z$/, 'Z');
 
-/** `30s`, `2m`, `1h` as milliseconds; a number alone is seconds. */
-export function readDuration(text: string): number {
+/** `30s`, `2m`, `1h` as milliseconds; a number alone is seconds. Undefined where the text is none of these. */
+export function durationMs(text: string): number | undefined {
   const span = /^(\d{1,6})([smh]?)$/.exec(text.trim());
-  if (span === null) {
+  return span === null ? undefined : Number(span[1]) * (units[span[2] === '' ? 's' : (span[2] ?? 's')] ?? 1_000);
+}
+
+/** The duration of `--wait`. */
+export function readDuration(text: string): number {
+  const ms = durationMs(text);
+  if (ms === undefined)
     throw usageError(`\`${text}\` is not a duration: give one like 30s or 2m, written --wait=30s`);
-  }
-  return Number(span[1]) * (units[span[2] === '' ? 's' : (span[2] ?? 's')] ?? 1_000);
+  return ms;
+}
+
+/** `1 min 40 s`, `2 h 5 min`: two units at most. */
+export function spanWords(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  const [hours, minutes] = [Math.floor(seconds / 3_600), Math.floor((seconds % 3_600) / 60)];
+  const parts = [
+    ...(hours > 0 ? [`${hours} h`] : []),
+    ...(minutes > 0 ? [`${minutes} min`] : []),
+    ...(hours === 0 && (minutes === 0 || seconds % 60 > 0) ? [`${seconds % 60} s`] : []),
+  ];
+  return parts.join(' ');
 }
 
 const spans: readonly (readonly [number, string])[] = [

@@ -8,7 +8,7 @@ const addCommand = commandsOf(() => import('./run.ts'));
 const fieldOptions = (): readonly Option[] => [
   repeated(
     '--event <event>',
-    'device.failed, device.reverted, device.drift_repaired, device.offline, enrollment_key.expiring, policy_test.failing or rule.expiring (default: all)',
+    'device.failed, device.reverted, device.drift_repaired, device.offline, enrollment_key.expiring, policy_test.failing, rule.expiring, trial.started, trial.confirmed, trial.reverted or trial.expired (default: all)',
   ),
   new Option('--name <name>', 'a name for the webhook'),
   new Option(

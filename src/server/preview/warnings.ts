@@ -40,7 +40,7 @@ function opened({ before, after }: Moments): readonly SimulationWarning[] {
     (device) => !hasOwn(now, device) && hasOwn(old, before.devices.get(device.id)),
   );
   if (devices.length === 0) return [];
-  const detail = `This would leave ${inWords(devices)} without a group, and the default group would apply. The write needs ?detach=true.`;
+  const detail = `This would leave ${inWords(devices)} without a group, and the default group would apply.`;
   return [{ pointer: '', code: 'would_open', detail, ...naming(devices) }];
 }
 
@@ -55,7 +55,7 @@ function inUse({ before }: Moments, { deletes }: PlannedChange): readonly Simula
       return !('missing' in policy) && policy.groups.some((group) => group.id === id);
     });
     if (devices.length === 0) return [];
-    const detail = `The group is applied to ${inWords(devices)}. The write needs ?detach=true, and takes the group off its devices.`;
+    const detail = `The group is applied to ${inWords(devices)}, and would be taken off.`;
     return [{ pointer: `/delete/${index}`, code: 'group_in_use', detail, ...naming(devices) }];
   });
 }

@@ -6,10 +6,12 @@ import {
   parseGroupId,
   parseEnrollmentKeyId,
   parseOrganizationId,
+  parseTrialId,
   parseUserId,
 } from '../../policy/ids.ts';
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
+import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import { conditionsOf, type ConditionInput } from './conditions.ts';
 import { retryAfter, webhookSettings } from './service.ts';
@@ -27,6 +29,7 @@ const scene = (given: Partial<ConditionInput>): ConditionInput => ({
   keys: [],
   failingTests: [],
   expiringRules: [],
+  trials: [],
   offlineAfterMs: 900_000,
   ...given,
 });
@@ -135,6 +138,33 @@ describe('a condition', () => {
     expect(ending(3 * day, day / 2)).toMatchObject([{ event: 'rule.expiring', data: { group_id, rules: 2 } }]);
     expect(ending(2 * day, day / 2)).toEqual([]);
     expect(ending(3 * day, 0)).toEqual([]);
+  });
+
+  it('is the start of a trial and its end, each once, with who ended it', () => {
+    const id = parseTrialId('00000000-0000-4000-8000-000000000011');
+    const by = parseUserId('00000000-0000-4000-8000-000000000012');
+    const events = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'] as const;
+    const told = (state: TrialState, end?: Pick<TrialRecord, 'ended_by'>) =>
+      conditionsOf(
+        events,
+        scene({
+          trials: [
+            {
+              ...{ id, by, state, started_at: ago(60), ends_at: ago(-60), security_groups: [], devices: [], revision: 3 },
+              ...(end && { ended_at: ago(1), ...end }),
+            },
+          ],
+        }),
+      );
+    expect(told('pending').map(({ event, data }) => [event, data['ended_at']])).toEqual([['trial.started', undefined]]);
+    const ended = told('confirmed', { ended_by: by });
+    expect(ended.map(({ event, subject_id }) => [event, subject_id])).toEqual([
+      ['trial.started', id],
+      ['trial.confirmed', id],
+    ]);
+    expect(ended.map(({ data }) => data['ended_by'])).toEqual([undefined, by]);
+    expect(told('reverted', {}).at(-1)).toMatchObject({ event: 'trial.reverted', data: { trial_id: id, ended_at: ago(1) } });
+    expect(told('expired', {}).map(({ event }) => event)).toEqual(['trial.started', 'trial.expired']);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {

@@ -6,6 +6,7 @@ import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { ExpiringRules } from '../store/contract/groups.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import type { FailingTest } from '../store/contract/change/policy-tests.ts';
+import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
 import { isObject } from '../../policy/json.ts';
 import { failureInWords } from '../../policy/policy-test/words.ts';
 
@@ -20,6 +21,8 @@ export interface ConditionInput {
   readonly failingTests: readonly FailingTest[];
   /** Rules that expire within `ruleWarningMs`. */
   readonly expiringRules: readonly ExpiringRules[];
+  /** Trials that began or ended within `trialNewsMs`. */
+  readonly trials: readonly TrialRecord[];
   /** How long a device may be away. */
   readonly offlineAfterMs: number;
 }
@@ -43,6 +46,31 @@ const isEnding = ({ created_at, expires_at, uses_left }: EnrollmentKeyRecord, no
 /** Rules cause an alert a day before they expire, if they live longer than two days. */
 export const ruleWarningMs = 86_400_000;
 const shortestLifeMs = 2 * 86_400_000;
+
+/** The start and the end of a trial are reported for so long afterwards, once to each webhook: also after an outage of the servers. */
+export const trialNewsMs = 86_400_000;
+
+const trialData = (trial: TrialRecord): Condition['data'] => {
+  const { id, state, started_at, ends_at, by, scope, security_groups, devices, ended_at, ended_by } = trial;
+  return {
+    trial_id: id,
+    started_at,
+    ends_at,
+    by,
+    ...(scope && { scope }),
+    security_groups,
+    devices,
+    ...(state !== 'pending' && ended_at !== undefined && { ended_at }),
+    ...(ended_by !== undefined && { ended_by }),
+  };
+};
+
+const trialsThat =
+  (state: TrialState): Source =>
+  ({ trials }) =>
+    trials
+      .filter((trial) => trial.state === state)
+      .map((trial) => ({ subject_id: trial.id, occurrence: state, data: trialData(trial) }));
 
 /** A device does not enforce its policy: in the server's word for it, with the reason where one is known. */
 const notInForce = ({ device_id, hostname, in_force, code, detail }: EnforcementStatus): Omit<Condition, 'event'> => ({
@@ -117,6 +145,18 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
         occurrence: expires_at,
         data: { group_id, group_name, expires_at, rules },
       })),
+
+  'trial.started': ({ trials, now }) =>
+    trials
+      .filter(({ started_at }) => now - Date.parse(started_at) < trialNewsMs)
+      .map(({ ended_at: _at, ended_by: _by, ...trial }) => ({
+        subject_id: trial.id,
+        occurrence: 'started',
+        data: trialData(trial),
+      })),
+  'trial.confirmed': trialsThat('confirmed'),
+  'trial.reverted': trialsThat('reverted'),
+  'trial.expired': trialsThat('expired'),
 
   // The same test with another pair is no news.
   'policy_test.failing': ({ failingTests }) =>

@@ -5,13 +5,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
+import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { failingOf } from '../store/contract/change/policy-tests.ts';
 import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
-import { conditionsOf, ruleWarningMs } from './conditions.ts';
+import { conditionsOf, ruleWarningMs, trialNewsMs } from './conditions.ts';
 import { DeliveryPools } from './delivery-pools.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
@@ -19,7 +20,7 @@ import { signedHeaders } from './sign.ts';
 import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'groups' | 'ping'>;
+  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'groups' | 'trials' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
   readonly slices: TimeSlices;
   readonly hosts: readonly WebhookHost[];
@@ -67,6 +68,11 @@ export interface WebhookService {
   /** Ends attempts under way; they are made again, here or elsewhere. */
   close(): Promise<void>;
 }
+
+const trialEvents: readonly AlertEvent[] = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'];
+/** Events that tell of something that happened, not of something that lasts. */
+const past: readonly AlertEvent[] = ['device.drift_repaired', ...trialEvents];
+const nothingElse = { keys: [], failingTests: [], expiringRules: [], trials: [] };
 
 /** Deliveries that one process has in flight at a time in each pool, and those of one organization: a receiver that hangs costs its own organization's turn. */
 const poolSettings = { places: 64, slowForMs: 600_000 };
@@ -137,8 +143,9 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       const org = webhook.organization_id;
       const wantsTests = webhook.events.includes('policy_test.failing');
       const wantsRules = webhook.events.includes('rule.expiring');
+      const wantsTrials = webhook.events.some((event) => trialEvents.includes(event));
       const now = clock();
-      const [enforcementStatuses, keys, failingTests, expiringRules] = await Promise.all([
+      const [enforcementStatuses, keys, failingTests, expiringRules, trials] = await Promise.all([
         convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
@@ -146,16 +153,18 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         ),
         wantsTests ? store.policyTests.read(org).then(failingOf) : [],
         wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
+        wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const scene = { now: clock(), enforcementStatuses: [], keys, failingTests, expiringRules, offlineAfterMs };
+      const about = { keys, failingTests, expiringRules, trials };
+      const scene = { now: clock(), enforcementStatuses: [], ...about, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
       await slices.each(enforcementStatuses.devices, (enforcement) => {
-        const alone = { ...scene, enforcementStatuses: [enforcement], keys: [], failingTests: [], expiringRules: [] };
+        const alone = { ...scene, ...nothingElse, enforcementStatuses: [enforcement] };
         conditions.push(...conditionsOf(webhook.events, alone));
       });
-      // Repairs from before somebody wanted to hear of them are no news.
-      const quietly = webhook.is_new ? (['device.drift_repaired'] as const) : [];
+      // What happened before somebody wanted to hear of it is no news.
+      const quietly = webhook.is_new ? past : [];
       await store.webhooks.tell(webhook, conditions, quietly);
     }
   }

@@ -5,6 +5,7 @@ import { check } from '../../../api/validate.ts';
 import { matchesAny } from '../../../policy/fleet/selector.ts';
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { EnforcementStatus, Survey } from '../../convergence/contract.ts';
+import { failingOf } from '../../store/contract/change/policy-tests.ts';
 import type { TrialRecord } from '../../store/contract/change/trials.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import { record, type Handler, type Services } from '../call.ts';
@@ -12,8 +13,9 @@ import { refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 import { readScope } from '../request/trial.ts';
 
-/** The most devices that one answer names. */
+/** The most devices, and the most policy tests, that one answer names. */
 const mostTrouble = 100;
+const mostTests = 20;
 
 /** The devices in scope that the change may concern: those that have a group of it, had one before, or whose list it changes. */
 function devicesOf(trial: TrialRecord, survey: Survey, groups: readonly GroupRecord[]): readonly DeviceId[] {
@@ -60,6 +62,19 @@ function enforcementOf(statuses: readonly EnforcementStatus[], started_at: strin
   };
 }
 
+/** The policy tests that fail now. A trial is kept in spite of them only by a person who has seen them. */
+async function failingTests(
+  org: OrganizationId,
+  store: Services['store'],
+): Promise<Pick<Trial, 'failing_tests' | 'more_failing_tests'>> {
+  const failing = failingOf(await store.policyTests.read(org));
+  if (failing.length === 0) return {};
+  return {
+    failing_tests: failing.slice(0, mostTests).map(({ test, failure }) => ({ ...test, state: 'failing', failure })),
+    ...(failing.length > mostTests && { more_failing_tests: failing.length - mostTests }),
+  };
+}
+
 async function answerOf(
   org: OrganizationId,
   trial: TrialRecord,
@@ -73,7 +88,8 @@ async function answerOf(
     survey,
     groups.map((group) => group.record),
   );
-  return { ...trial, enforcement: enforcementOf(await survey.enforcementStatuses(devices), trial.started_at) };
+  const enforcement = enforcementOf(await survey.enforcementStatuses(devices), trial.started_at);
+  return { ...trial, enforcement, ...(await failingTests(org, store)) };
 }
 
 const show = { id: ({ id }: Trial) => id, json: (trial: Trial) => JSON.stringify(trial) };

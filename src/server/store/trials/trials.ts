@@ -124,6 +124,10 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       return (await reads.run(sql.listPending, [org, ...pageValues(page)])).map(recordOf);
     },
 
+    async recent(org, since) {
+      return (await reads.run(sql.listRecent, [org, new Date(since).toISOString()])).map(recordOf);
+    },
+
     async get(org, id) {
       const [row] = await reads.run(sql.getTrial, [org, id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'trial' }) : recordOf(row);

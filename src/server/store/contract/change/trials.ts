@@ -50,6 +50,8 @@ export interface DueTrial {
 export interface Trials {
   /** Those that are pending. */
   list(org: OrganizationId, page?: Page): Promise<readonly TrialRecord[]>;
+  /** Those that began or ended since then, in milliseconds since 1970; for alerts. */
+  recent(org: OrganizationId, since: number): Promise<readonly TrialRecord[]>;
   /** Also one that is over, while the history is kept. */
   get(org: OrganizationId, id: TrialId): Promise<TrialRecord>;
   /** The change stays. `trial_over` from `ends_at` on, also where the server has not reverted it yet: agents have. */

@@ -1,0 +1,67 @@
+/** Owns the commands about trials: changes that are taken back unless somebody confirms them. */
+import type { Command } from 'commander';
+import { addNoun, commandsOf, onOption } from '../command-line/client-command.ts';
+import type { WidenOptions } from './run.ts';
+
+const addCommand = commandsOf(() => import('./run.ts'));
+
+export function addTrialCommands(program: Command): void {
+  const trial = addNoun(program, 'trial', 'changes that are taken back unless you confirm them in time');
+  addCommand(
+    trial,
+    {
+      usage: 'list',
+      summary: 'list the changes that are being tried',
+      about: 'A command with --confirm-within starts a trial.',
+      examples: ['ringfence trial list', 'ringfence group allow web in tcp 443 --confirm-within 2m --on label:canary'],
+    },
+    (run, session) => run.list(session),
+  );
+  addCommand(
+    trial,
+    {
+      usage: 'show <trial>',
+      summary: 'show a trial: where it is in force, devices with trouble, and policy tests that fail',
+      about: 'A trial that is over is shown by its full id, as long as the server keeps the history.',
+      examples: ['ringfence trial show 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
+    },
+    (run, session, { args: [text = ''] }) => run.show(session, text),
+  );
+  addCommand(
+    trial,
+    {
+      usage: 'confirm <trial>',
+      summary: 'keep the change',
+      about:
+        'If devices failed, reverted or went offline since the start, or if policy tests fail, the command shows them and asks; in a script, it then needs --yes.',
+      policy: true,
+      destructive: true,
+      examples: ['ringfence trial confirm 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
+    },
+    (run, session, { args: [text = ''] }) => run.confirm(session, text),
+  );
+  addCommand(
+    trial,
+    {
+      usage: 'revert <trial>',
+      summary: 'take the change back now',
+      policy: true,
+      examples: ['ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --wait'],
+    },
+    (run, session, { args: [text = ''] }) => run.revert(session, text),
+  );
+  addCommand<WidenOptions>(
+    trial,
+    {
+      usage: 'widen <trial>',
+      summary: 'let more devices try the change; its end stays the same',
+      policy: true,
+      options: [onOption('the devices that try it from now on, those that do already among them: label:edge, all-devices').makeOptionMandatory()],
+      examples: [
+        'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on label:canary --on label:edge',
+        'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on all-devices --wait',
+      ],
+    },
+    (run, session, { args: [text = ''], options }) => run.widen(session, text, options),
+  );
+}
