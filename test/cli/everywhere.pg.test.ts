@@ -32,10 +32,23 @@ interface Row {
 const headWord = '(head)';
 /** Replaced by the newest change set. */
 const changeWord = '(change)';
+/** Replaced by a pending trial, which is started where there is none. */
+const trialWord = '(trial)';
+async function pendingTrial(): Promise<string> {
+  const { owner, base } = stage.place;
+  const [pending] = await owner.api.expect(200, 'GET', `${base}/trials`);
+  if (pending !== undefined) return String(pending.id);
+  const path = `${base}/security_groups?confirm_within=3600&scope=label:app`;
+  return String((await owner.api.expect(201, 'POST', path, { group_name: 'tried' })).trial.id);
+}
 async function withHead(args: readonly string[]): Promise<readonly string[]> {
   if (args.includes(changeWord)) {
     const [entry] = await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/audit?limit=1`);
     return args.map((arg) => (arg === changeWord ? String(entry.change_id) : arg));
+  }
+  if (args.includes(trialWord)) {
+    const trial = await pendingTrial();
+    return args.map((arg) => (arg === trialWord ? trial : arg));
   }
   if (!args.includes(headWord)) return args;
   const { revision } = await stage.place.owner.api.expect(200, 'GET', stage.place.base);
@@ -95,6 +108,11 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'label list', shows: /app/, data: true },
   { path: 'label rename', args: ['prod', 'live'], asks: true, shows: /prod/ },
   { path: 'undo', args: [changeWord], asks: true, shows: /Undid/ },
+  { path: 'trial list', shows: /No change|\[\]/, data: true },
+  { path: 'trial show', args: [trialWord], shows: /label:app|"app"/, data: true },
+  { path: 'trial widen', args: [trialWord, '--on', 'all-devices'], shows: /pending/, data: true },
+  { path: 'trial revert', args: [trialWord], shows: /taken back|reverted/, data: true },
+  { path: 'trial confirm', args: [trialWord], shows: /stays|confirmed/, data: true },
   { path: 'device isolate', args: [`host-${tag}`, '--reason', 'a test'], shows: /host-/, data: true },
   { path: 'device release', args: [`host-${tag}`], shows: /host-/, data: true },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },

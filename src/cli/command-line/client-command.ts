@@ -1,7 +1,6 @@
 /** Owns the construction of client commands: their common options, their examples, and how they run. */
 import { Command, Help, Option } from 'commander';
 import { outputs } from '../terminal/output.ts';
-import { checkTrial } from '../session/trial-options.ts';
 import type { GlobalValues, Session } from '../session/session.ts';
 
 export interface Invocation<Options> {
@@ -83,7 +82,7 @@ export const commandsOf =
         const waits = spec.policy === true && values.wait !== undefined;
         // Before anything is written: a duration that is none must not be found afterwards.
         if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
-        if (spec.trial === true) checkTrial(values);
+        if (spec.trial === true) (await import('../session/trial-options.ts')).checkTrial(values);
         await run(module, session, { args, options: options as Options });
         if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
         else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);

@@ -27,7 +27,9 @@ export function trialQuery({ confirmWithin, on }: TrialValues): TrialQuery {
   const seconds = (durationMs(confirmWithin) ?? Number.NaN) / 1_000;
   const { least, most } = limits.trialSeconds;
   if (!(seconds >= least && seconds <= most))
-    throw usageError(`\`${confirmWithin}\` is not a time for a trial: give one from ${least}s to ${most / 3_600}h, such as 2m`);
+    throw usageError(
+      `\`${confirmWithin}\` is not a time for a trial: give one from ${least}s to ${most / 3_600}h, such as 2m`,
+    );
   return { confirm_within: seconds, ...(on && { scope: scopeText(on) }) };
 }
 

@@ -119,15 +119,18 @@ export async function followTrial(session: Session): Promise<void> {
   if (started === undefined) return;
   const { terminal, values } = session;
   const { wait } = values;
-  const firstMs =
-    wait === undefined || wait === true ? Math.min(firstWaitMs, leftOf(started) / 2) : readDuration(wait);
+  const firstMs = wait === undefined || wait === true ? Math.min(firstWaitMs, leftOf(started) / 2) : readDuration(wait);
   const asks = terminal.isInteractive && values.yes !== true;
   const say = (line: string): void => (asks ? terminal.note(line) : session.say(line));
   const goesBack = `the server takes the change back ${endWords(started, leftOf(started))}, and so does each device that cannot reach the server`;
   say(`Trial ${started.id}: the change is in force until you decide.`);
   if (asks) say(`If you do nothing or close this terminal, ${goesBack}.`);
   try {
-    for (let until = performance.now() + firstMs; ; until = performance.now() + Math.min(nextWaitMs, leftOf(started) / 2)) {
+    for (
+      let until = performance.now() + firstMs;
+      ;
+      until = performance.now() + Math.min(nextWaitMs, leftOf(started) / 2)
+    ) {
       const trial = await followDevices(session, started, until);
       if (trial.state !== 'pending') return tellEnd(session, trial);
       for (const line of trialLines(trial, Date.now())) say(line);

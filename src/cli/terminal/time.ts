@@ -39,8 +39,7 @@ export function durationMs(text: string): number | undefined {
 /** The duration of `--wait`. */
 export function readDuration(text: string): number {
   const ms = durationMs(text);
-  if (ms === undefined)
-    throw usageError(`\`${text}\` is not a duration: give one like 30s or 2m, written --wait=30s`);
+  if (ms === undefined) throw usageError(`\`${text}\` is not a duration: give one like 30s or 2m, written --wait=30s`);
   return ms;
 }
 

@@ -56,7 +56,11 @@ export function addTrialCommands(program: Command): void {
       usage: 'widen <trial>',
       summary: 'let more devices try the change; its end stays the same',
       policy: true,
-      options: [onOption('the devices that try it from now on, those that do already among them: label:edge, all-devices').makeOptionMandatory()],
+      options: [
+        onOption(
+          'the devices that try it from now on, those that do already among them: label:edge, all-devices',
+        ).makeOptionMandatory(),
+      ],
       examples: [
         'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on label:canary --on label:edge',
         'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on all-devices --wait',

@@ -40,7 +40,11 @@ export async function list(session: Session): Promise<void> {
       { head: 'CHANGES', text: (trial) => name(trial).what },
       { head: 'ON', text: scopeWords },
       { head: 'DEVICES', text: ({ enforcement }) => (enforcement === undefined ? '' : countsLine(enforcement)) },
-      { head: 'FAILING TESTS', text: ({ failing_tests = [], more_failing_tests = 0 }) => String(failing_tests.length + more_failing_tests), align: 'right' },
+      {
+        head: 'FAILING TESTS',
+        text: ({ failing_tests = [], more_failing_tests = 0 }) => String(failing_tests.length + more_failing_tests),
+        align: 'right',
+      },
       { head: 'ENDS IN', text: leftWords },
       { head: 'BY', text: (trial) => name(trial).by },
       { head: 'STARTED', text: ({ started_at }) => shortTime(started_at), wide: true },

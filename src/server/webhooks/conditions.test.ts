@@ -150,7 +150,16 @@ describe('a condition', () => {
         scene({
           trials: [
             {
-              ...{ id, by, state, started_at: ago(60), ends_at: ago(-60), security_groups: [], devices: [], revision: 3 },
+              ...{
+                id,
+                by,
+                state,
+                started_at: ago(60),
+                ends_at: ago(-60),
+                security_groups: [],
+                devices: [],
+                revision: 3,
+              },
               ...(end && { ended_at: ago(1), ...end }),
             },
           ],
@@ -163,7 +172,10 @@ describe('a condition', () => {
       ['trial.confirmed', id],
     ]);
     expect(ended.map(({ data }) => data['ended_by'])).toEqual([undefined, by]);
-    expect(told('reverted', {}).at(-1)).toMatchObject({ event: 'trial.reverted', data: { trial_id: id, ended_at: ago(1) } });
+    expect(told('reverted', {}).at(-1)).toMatchObject({
+      event: 'trial.reverted',
+      data: { trial_id: id, ended_at: ago(1) },
+    });
     expect(told('expired', {}).map(({ event }) => event)).toEqual(['trial.started', 'trial.expired']);
   });
 
