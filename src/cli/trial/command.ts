@@ -12,8 +12,9 @@ export function addTrialCommands(program: Command): void {
     {
       usage: 'list',
       summary: 'list the changes that are being tried',
-      about: 'A command with --confirm-within starts a trial.',
-      examples: ['ringfence trial list', 'ringfence group allow web in tcp 443 --confirm-within 2m --on label:canary'],
+      about:
+        'A command with --confirm-within starts a trial, such as `ringfence group allow web in tcp 443 --confirm-within 2m`.',
+      examples: ['ringfence trial list', 'ringfence trial list -o json'],
     },
     (run, session) => run.list(session),
   );
