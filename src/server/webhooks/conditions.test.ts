@@ -144,39 +144,39 @@ describe('a condition', () => {
     const id = parseTrialId('00000000-0000-4000-8000-000000000011');
     const by = parseUserId('00000000-0000-4000-8000-000000000012');
     const events = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'] as const;
-    const told = (state: TrialState, end?: Pick<TrialRecord, 'ended_by'>) =>
+    const reported = (state: TrialState, end?: Pick<TrialRecord, 'ended_by'>) =>
       conditionsOf(
         events,
         scene({
           trials: [
             {
-              ...{
-                id,
-                by,
-                state,
-                started_at: ago(60),
-                ends_at: ago(-60),
-                security_groups: [],
-                devices: [],
-                revision: 3,
-              },
+              id,
+              by,
+              state,
+              started_at: ago(60),
+              ends_at: ago(-60),
+              security_groups: [],
+              devices: [],
+              revision: 3,
               ...(end && { ended_at: ago(1), ...end }),
             },
           ],
         }),
       );
-    expect(told('pending').map(({ event, data }) => [event, data['ended_at']])).toEqual([['trial.started', undefined]]);
-    const ended = told('confirmed', { ended_by: by });
+    expect(reported('pending').map(({ event, data }) => [event, data['ended_at']])).toEqual([
+      ['trial.started', undefined],
+    ]);
+    const ended = reported('confirmed', { ended_by: by });
     expect(ended.map(({ event, subject_id }) => [event, subject_id])).toEqual([
       ['trial.started', id],
       ['trial.confirmed', id],
     ]);
     expect(ended.map(({ data }) => data['ended_by'])).toEqual([undefined, by]);
-    expect(told('reverted', {}).at(-1)).toMatchObject({
+    expect(reported('reverted', {}).at(-1)).toMatchObject({
       event: 'trial.reverted',
       data: { trial_id: id, ended_at: ago(1) },
     });
-    expect(told('expired', {}).map(({ event }) => event)).toEqual(['trial.started', 'trial.expired']);
+    expect(reported('expired', {}).map(({ event }) => event)).toEqual(['trial.started', 'trial.expired']);
   });
 
   it('is a key that ends within a week, or in the last quarter of a short life; no spent one, and none that ended', () => {
