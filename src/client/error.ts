@@ -1,5 +1,6 @@
 /** Owns the one error that the client throws: a stable code, and the server's details. */
 import { errors as wireErrors, type ErrorCode, type RequestProblem } from '../api/codes.ts';
+import type { PolicyTestResult } from '../api/policy-tests/policy-test.ts';
 
 /** What can go wrong on this side of the wire. A code never changes its meaning. */
 const clientErrorCodes = {
@@ -22,6 +23,8 @@ export interface RingfenceErrorInit {
   readonly devices?: readonly string[] | undefined;
   readonly moreDevices?: number | undefined;
   readonly enrollmentKeys?: readonly string[] | undefined;
+  readonly tests?: readonly PolicyTestResult[] | undefined;
+  readonly moreTests?: number | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfter?: number | undefined;
   readonly cause?: unknown;
@@ -46,6 +49,10 @@ export class RingfenceError extends Error {
   readonly moreDevices: number;
   /** The enrollment keys in the way, on `group_in_use`; otherwise empty. */
   readonly enrollmentKeys: readonly string[];
+  /** The policy tests that would fail, on `policy_test_failed`; otherwise empty. */
+  readonly tests: readonly PolicyTestResult[];
+  /** How many tests would fail besides those in `tests`. */
+  readonly moreTests: number;
   /** What to tell the operator of the server, who finds the cause under it in the log. */
   readonly requestId: string | undefined;
   /** Milliseconds that the server asks to wait. */
@@ -60,6 +67,8 @@ export class RingfenceError extends Error {
     this.devices = init.devices ?? [];
     this.moreDevices = init.moreDevices ?? 0;
     this.enrollmentKeys = init.enrollmentKeys ?? [];
+    this.tests = init.tests ?? [];
+    this.moreTests = init.moreTests ?? 0;
     this.requestId = init.requestId;
     this.retryAfter = init.retryAfter;
   }

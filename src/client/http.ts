@@ -41,6 +41,8 @@ export interface ClientResponse<Value> {
   readonly requestId: string | undefined;
   /** The `after` of the next page, where there is one. */
   readonly next: string | undefined;
+  /** The server's clock when it answered, in milliseconds since the epoch, to the second; undefined where it does not say. */
+  readonly serverTime: number | undefined;
 }
 
 /** Everything an operation takes: its path's variables, body and query by the names of the wire. */
@@ -129,6 +131,7 @@ export class Client {
           location: headers.get('location') ?? undefined,
           requestId: headers.get('x-request-id') ?? undefined,
           next: nextPage(headers.get('link')),
+          serverTime: Date.parse(headers.get('date') ?? '') || undefined,
         };
       },
     );

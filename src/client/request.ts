@@ -1,5 +1,6 @@
 /** Owns one exchange with the server: how a request is sent by fetch, and how a response or its absence is read. */
 import { problemContentType, type RequestProblem } from '../api/codes.ts';
+import type { PolicyTestResult } from '../api/policy-tests/policy-test.ts';
 import type { Clock } from './clock.ts';
 import { codeOfStatus, isErrorCode, RingfenceError } from './error.ts';
 import { isObject, type JsonObject } from '../policy/json.ts';
@@ -159,12 +160,19 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
     devices: textsIn(body['devices']),
     moreDevices: countIn(body['more_devices']),
     enrollmentKeys: textsIn(body['enrollment_keys']),
+    tests: testsIn(body['tests']),
+    moreTests: countIn(body['more_tests']),
     requestId: requestId ?? text(body['request_id']),
     retryAfter,
   });
 }
 
 const countIn = (value: unknown): number => (Number.isSafeInteger(value) ? Number(value) : 0);
+
+const testsIn = (value: unknown): readonly PolicyTestResult[] =>
+  Array.isArray(value)
+    ? value.filter((entry): entry is PolicyTestResult => isObject(entry) && typeof entry['name'] === 'string')
+    : [];
 
 /** A problem's fields, or none: a proxy may answer with a page of its own, which is of no use to anybody. */
 async function problemOf(response: FetchResponse): Promise<JsonObject> {

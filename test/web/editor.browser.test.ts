@@ -91,7 +91,7 @@ describe('editing a group', () => {
     await page.getByRole('region', { name: 'Unsaved changes' }).waitFor({ state: 'detached' });
   });
 
-  test('is previewed with rules, devices and nftables, saved, and undone', async () => {
+  test('the preview begins with who gains access by name, shows rules and nftables behind it, and the save can be undone', async () => {
     const group = await newGroup();
     await place.owner.api.expect(201, 'POST', `${place.base}/devices`, {
       public_key: 'carrier',
@@ -103,10 +103,14 @@ describe('editing a group', () => {
     await inbound(page, 'Ports', 2).fill('8000-8100');
     await page.getByRole('button', { name: 'Preview' }).click();
     const dialog = page.getByRole('dialog');
+    await expectShown(dialog.getByText('1 device admits more.'));
+    await expectShown(dialog.getByText('carrier accepts tcp 8000-8100 from any address'));
+    await expectShown(dialog.getByText('The present policy is not in force on carrier (never seen)'));
+    await dialog.getByText('Exact addresses and ports').click();
+    await expectShown(dialog.getByRole('cell', { name: '0.0.0.0/0, ::/0' }));
+    await dialog.getByText('1 change of the group').click();
     await expectShown(dialog.getByText('Inbound TCP 8000-8100, any address'));
-    await dialog.getByRole('tab', { name: '1 device' }).click();
-    await expectShown(dialog.getByText('carrier'));
-    await dialog.getByRole('tab', { name: 'nftables' }).click();
+    await dialog.getByText('nftables', { exact: true }).click();
     await expectShown(dialog.getByText(/8000-8100 : goto from-/));
     await dialog.getByRole('button', { name: 'Save these changes' }).click();
     await expectShown(page.getByText('On its way to 1 device.'));
@@ -271,7 +275,8 @@ describe('a group and its devices', () => {
     await expectShown(page.getByText('the default group applies there again'));
     expect(await listOf(one)).toBeUndefined();
     await page.getByRole('button', { name: 'Delete' }).click();
-    await expectShown(page.getByRole('dialog').getByText('attach-two'));
+    await expectShown(page.getByRole('dialog').getByText('attach-two uses the group. It is taken off it.'));
+    await expectShown(page.getByRole('dialog').getByText('attach-two accepts udp from any address'));
     await page.getByRole('button', { name: 'Take it off and delete it' }).click();
     await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
     expect((await place.owner.api.get(`${place.base}/security_groups/${group.id}`)).status).toBe(404);

@@ -78,8 +78,8 @@ const places: readonly Place[] = [
     act: async (page) => {
       await page.getByLabel('Ports of inbound rule 2').fill('8080');
       await page.getByRole('button', { name: 'Preview', exact: true }).click();
-      await page.getByRole('tab', { name: 'nftables' }).waitFor();
-      await page.getByText('Save these changes').waitFor();
+      await page.getByText(/accept tcp 8080 from any address/).waitFor();
+      await page.getByText('Exact addresses and ports').click();
     },
   },
   {

@@ -113,15 +113,35 @@ export function trafficSummary({ affected, gained, lost }: Pick<Simulation, 'aff
   return `${parts.join(', ')}.`;
 }
 
-/** Where the policy that the change is compared with is not in force; undefined where it is everywhere. */
-export function notInForceNote({
-  in_force,
-  gained,
-  lost,
-}: Pick<Simulation, 'in_force' | 'gained' | 'lost'>): string | undefined {
+/** One entry in full: every port and every range. */
+export function exactTraffic(traffic: SimulatedTraffic): {
+  readonly name: string;
+  readonly what: string;
+  readonly ports: string;
+  readonly ranges: string;
+} {
+  const ports = (traffic.ports ?? []).map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
+  return {
+    name: nameOf(traffic.device),
+    what: protocolWords[traffic.protocol],
+    ports: ports.join(', '),
+    ranges: traffic.far.ranges.join(', '),
+  };
+}
+
+/**
+ * Where the policy that the change is compared with is not in force; undefined where it is everywhere. `known` names devices that gain and lose
+ * nothing.
+ */
+export function notInForceNote(
+  { in_force, gained, lost }: Pick<Simulation, 'in_force' | 'gained' | 'lost'>,
+  known: (id: string) => string | undefined = () => undefined,
+): string | undefined {
   const hostnames = new Map([...gained, ...lost].map(({ device }) => [device.id as string, device.hostname]));
   const devices = Object.entries(in_force).flatMap(([id, word]) =>
-    word === 'yes' ? [] : [`${nameOf({ id, hostname: hostnames.get(id) ?? '' })} (${inForceTitles[word]})`],
+    word === 'yes'
+      ? []
+      : [`${nameOf({ id, hostname: hostnames.get(id) ?? known(id) ?? '' })} (${inForceTitles[word]})`],
   );
   if (devices.length === 0) return undefined;
   const more = devices.length - mostDevices;

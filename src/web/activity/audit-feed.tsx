@@ -8,7 +8,6 @@ import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
-import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
@@ -37,7 +36,7 @@ function useAudit(org: string) {
 
 export function AuditFeed(): ReactNode {
   const { org } = useParams({ from: '/o/$org/activity' });
-  const { groupById, groups, devices } = useSnapshot();
+  const { groupById } = useSnapshot();
   const { governs } = useRights();
   const names = useSentenceNames();
   const [text, setText] = useState('');
@@ -117,13 +116,7 @@ export function AuditFeed(): ReactNode {
           </div>
         )}
       </section>
-      <Restore
-        org={org}
-        group={group}
-        target={target}
-        devices={group === undefined ? [] : devicesUnder(group, devices, byLabelIn(groups))}
-        close={() => setTarget(undefined)}
-      />
+      <Restore org={org} group={group} target={target} close={() => setTarget(undefined)} />
     </>
   );
 }

@@ -17,7 +17,7 @@ import type { Target } from '../group/restore.tsx';
 import { credentialName } from '../model/activity.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { Lines } from './lines.tsx';
+import { Lines } from '../components/lines.tsx';
 
 const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
 

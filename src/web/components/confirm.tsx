@@ -10,6 +10,8 @@ export interface Confirmation {
   /** What the button says: the action itself, never "OK". */
   readonly action: string;
   readonly act: () => Promise<unknown>;
+  /** With room for a preview of what it changes. */
+  readonly isWide?: true;
 }
 
 export function Confirm({
@@ -28,7 +30,12 @@ export function Confirm({
     close();
   };
   return (
-    <Modal opened={confirmation !== undefined} onClose={leave} title={confirmation?.title}>
+    <Modal
+      opened={confirmation !== undefined}
+      onClose={leave}
+      title={confirmation?.title}
+      size={confirmation?.isWide === true ? 'xl' : 'md'}
+    >
       <div className="stack">
         <div>{confirmation?.body}</div>
         <DialogFoot fault={fault} cancel={leave} focusCancel>

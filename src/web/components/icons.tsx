@@ -64,6 +64,9 @@ export const WarnIcon = drawn('M12 4l9 16H3z', 'M12 10v4', 'M12 17v.2');
 export const InboundIcon = drawn('M12 4v12', 'M7 11l5 5 5-5', 'M5 20h14');
 export const OutboundIcon = drawn('M12 16V4', 'M7 9l5-5 5 5', 'M5 20h14');
 export const BackIcon = drawn('M15 6l-6 6 6 6');
+export const ClockIcon = drawn('M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18z', 'M12 7v5l3 2');
+export const TestIcon = drawn('M9 3h6', 'M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3', 'M7.5 15h9');
+export const EditIcon = drawn('M4 20h4L19 9l-4-4L4 16z', 'M13 7l4 4');
 export const KeyIcon = drawn('M8 15a4 4 0 1 0 0-8 4 4 0 0 0 0 8z', 'M12 11h9', 'M18 11v4');
 
 /** A ring with gaps around what it guards. */

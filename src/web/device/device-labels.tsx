@@ -1,32 +1,90 @@
-/** Owns the labels of one device. An owner changes them; each change takes effect at once and can be undone. */
+/** Owns the labels of one device: an owner changes them, after a look at what that does where it does something, and can undo it. */
+import { Button, Modal } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
+import type { Line } from '../../client/words/changes.ts';
+import { SimulationView } from '../change/change-preview.tsx';
+import { useSimulation } from '../change/simulation.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { Lines } from '../components/lines.tsx';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
+import { groupMoves } from '../model/device-policy.ts';
 import { labelFault } from '../model/labels.ts';
 import { deviceName } from '../state/live.ts';
-import { writeOrAsk } from '../state/opening.ts';
-import { useRights } from '../state/organization.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk, type Agreed } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { LabelInput } from './label-input.tsx';
+
+const listed = (names: readonly string[]): string => `${names.length === 1 ? 'group' : 'groups'} ${names.join(', ')}`;
+
+/** The question before labels that change what devices admit. */
+function LabelQuestion({
+  device,
+  labels,
+  close,
+  write,
+}: {
+  readonly device: Device;
+  readonly labels: readonly string[];
+  readonly close: () => void;
+  readonly write: (labels: readonly string[], agreed: Agreed) => Promise<unknown>;
+}): ReactNode {
+  const { groups, groupById, defaultGroup } = useSnapshot();
+  const asked = useSimulation({ devices: [{ id: device.id, labels: [...labels] }] });
+  const { joins, leaves } = groupMoves({ groups, groupById, defaultGroup }, device, { ...device, labels: [...labels] });
+  const lines: readonly Line[] = [
+    ...joins.map((name): Line => ['+', `${deviceName(device)} joins ${listed([name])}`]),
+    ...leaves.map((name): Line => ['-', `${deviceName(device)} leaves ${listed([name])}`]),
+  ];
+  const wouldOpen = asked.simulation?.warnings.some(({ code }) => code === 'would_open') === true;
+  const { start, busy, fault } = useWrite(async () => {
+    await write(labels, wouldOpen ? { detach: true } : {});
+    close();
+  });
+  return (
+    <Modal opened onClose={close} title={`Change the labels of ${deviceName(device)}?`} size="xl">
+      <div className="stack">
+        <p>
+          {(device.labels ?? []).join(', ') || 'no labels'} → <strong>{labels.join(', ') || 'no labels'}</strong>
+        </p>
+        {lines.length === 0 ? null : <Lines lines={lines} />}
+        <SimulationView asked={asked} />
+        <DialogFoot fault={fault} cancel={close} focusCancel={wouldOpen}>
+          <Button {...(wouldOpen && { color: 'red.9' })} loading={busy} onClick={() => start()}>
+            Change the labels
+          </Button>
+        </DialogFoot>
+      </div>
+    </Modal>
+  );
+}
 
 export function DeviceLabels({ device }: { readonly device: Device }): ReactNode {
   const { client } = useSession();
   const { governs } = useRights();
   const { labels = [], organization_id: org, id } = device;
-  /** The field's content while it is not yet a valid list of labels. */
+  /** What the field holds while it is no list of labels yet, or not written. */
   const [draft, setDraft] = useState<readonly string[]>();
+  const [question, setQuestion] = useState<readonly string[]>();
   const stored = labels.join();
   useEffect(() => setDraft(undefined), [stored]);
-  const put = (wanted: readonly string[], ifMatch: number): Promise<Device> =>
-    writeOrAsk((asked) => client.devices.update(org, id, { labels: wanted }, { ifMatch, ...asked }));
+  const put = (wanted: readonly string[], ifMatch: number, seen?: Agreed): Promise<Device> =>
+    writeOrAsk((agreed) => client.devices.update(org, id, { labels: wanted }, { ifMatch, ...agreed }), seen);
+  const write = async (next: readonly string[], seen?: Agreed): Promise<void> => {
+    const saved = await put(next, device.revision, seen);
+    notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
+      put(labels, saved.revision),
+    );
+  };
+  /** Labels that no rule and no group names change nothing: they are written at once. */
   const { start, busy } = useWrite(async (next: readonly string[]) => {
     try {
-      const saved = await put(next.toSorted(), device.revision);
-      notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
-        put(labels, saved.revision),
-      );
+      const { affected } = await client.simulate(org, { devices: [{ id, labels: [...next] }] }, { limit: 1 });
+      if (affected === 0) await write(next);
+      else setQuestion(next);
     } catch (error) {
       setDraft(undefined);
       throw error;
@@ -34,13 +92,24 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
   }, 'The labels stay as they were');
   const change = (next: readonly string[]): void => {
     setDraft(next);
-    if (labelFault(next) === undefined && next.toSorted().join() !== stored) start(next);
+    if (labelFault(next) === undefined && next.toSorted().join() !== stored) start(next.toSorted());
   };
   return (
     <section className="card" aria-label="Labels">
       <div className="card-head">
         <h2>Labels</h2>
       </div>
+      {question === undefined ? null : (
+        <LabelQuestion
+          device={device}
+          labels={question}
+          write={write}
+          close={() => {
+            setQuestion(undefined);
+            setDraft(undefined);
+          }}
+        />
+      )}
       <div className="card-body stack tight">
         {governs ? (
           <LabelInput
@@ -49,7 +118,7 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
             labels={draft ?? labels}
             onChange={change}
             error={draft === undefined ? undefined : labelFault(draft)}
-            disabled={busy}
+            disabled={busy || question !== undefined}
           />
         ) : (
           <>

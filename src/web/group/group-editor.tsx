@@ -14,7 +14,7 @@ import { contentOf, countFields, draftOf, judge, problemAt, type Content, type D
 import { plural } from '../model/rule-text.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
-import { writeOrAsk } from '../state/opening.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { LeaveGuard } from '../components/leave-guard.tsx';
@@ -23,6 +23,7 @@ import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
 import { notify } from '../components/toast.tsx';
+import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function DraftFields({
   draft,
@@ -124,6 +125,7 @@ export function GroupEditor({
     withDrafted(draftOf(base.content, names), allow === undefined ? undefined : readDraft(allow, names)),
   );
   const [looking, setLooking] = useState(false);
+  const [isTrying, setTrying] = useState(false);
   const [conflict, setConflict] = useState<EditConflict>();
   const [warnings, setWarnings] = useState<NonNullable<WrittenGroup['warnings']>>([]);
   const judged = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
@@ -144,27 +146,37 @@ export function GroupEditor({
   }, [group, base.revision]);
   const overtaken = dirty && group.revision > base.revision;
 
-  const { start: write, busy } = useWrite(async ({ next, on }: { readonly next: Content; readonly on: Base }) => {
-    const put = (from: Content, to: Content, ifMatch: number): Promise<WrittenGroup> =>
-      writeOrAsk((asked) => client.groups.update(group.org_id, group.id, patchOf(from, to), { ifMatch, ...asked }));
-    const saved = await put(on.content, next, on.revision).catch((error: unknown) => {
+  const put = (from: Content, to: Content, ifMatch: number, trial?: TrialQuery): Promise<WrittenGroup> =>
+    writeOrAsk((agreed) =>
+      client.groups.update(group.org_id, group.id, patchOf(from, to), { ifMatch, ...trial, ...agreed }),
+    );
+  /** Undefined where someone else saved first: then the person sees both. */
+  const putFirst = async (next: Content, on: Base, trial?: TrialQuery): Promise<WrittenGroup | undefined> => {
+    const saved = await put(on.content, next, on.revision, trial).catch((error: unknown) => {
       if (!(error instanceof RingfenceError) || error.code !== 'precondition_failed') throw error;
     });
     setLooking(false);
     if (saved === undefined) {
       setConflict({ base: base.content, mine: next, theirs: await client.groups.get(group.org_id, group.id) });
-      return;
+      return undefined;
     }
     start(saved);
     setConflict(undefined);
     setWarnings(saved.warnings ?? []);
+    return saved;
+  };
+  const { start: write, busy } = useWrite(async ({ next, on }: { readonly next: Content; readonly on: Base }) => {
+    const saved = await putFirst(next, on);
+    if (saved === undefined) return;
     notify(
       `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
       () => put(contentOf(saved), on.content, saved.revision),
     );
   }, 'Not saved');
+  const onTrial = group.trial !== undefined;
+  const isReady = content !== undefined && dirty && !onTrial;
   const save = (): void => {
-    if (content !== undefined && dirty && !busy) write({ next: content, on: base });
+    if (isReady && !busy) write({ next: content, on: base });
   };
   const choose = (choice: 'both' | 'mine' | 'theirs'): void => {
     if (conflict === undefined) return;
@@ -194,6 +206,12 @@ export function GroupEditor({
       }}
     >
       <LeaveGuard guarded={() => dirtyNow.current} />
+      {onTrial ? (
+        <p className="note note-warn" role="status">
+          A change of this group is on trial. It can be edited again once someone keeps or reverts it, or its time is
+          over.
+        </p>
+      ) : null}
       {overtaken ? (
         <div className="note note-warn row between" role="status">
           <span>Someone else just saved this group. Your changes are kept; saving will show both.</span>
@@ -216,11 +234,23 @@ export function GroupEditor({
           close={() => setLooking(false)}
           before={base.content}
           after={content}
-          devices={devices}
-          save={save}
-          busy={busy}
-        />
+          change={{ security_groups: [{ id: group.id, ...patchOf(base.content, content) }] }}
+        >
+          <Button variant="default" disabled={!isReady} onClick={() => setTrying(true)}>
+            Try it first
+          </Button>
+          <Button onClick={save} loading={busy} disabled={!isReady}>
+            Save these changes
+          </Button>
+        </Preview>
       )}
+      {isTrying && content !== undefined ? (
+        <TryDialog
+          title={`Try the changes of ${group.group_name}`}
+          close={() => setTrying(false)}
+          start={(trial) => putFirst(content, base, trial)}
+        />
+      ) : null}
       <Merge conflict={conflict} close={() => setConflict(undefined)} choose={choose} busy={busy} />
       {dirty ? (
         <div className="save-bar" role="region" aria-label="Unsaved changes">
@@ -237,7 +267,10 @@ export function GroupEditor({
           <Button variant="default" disabled={content === undefined} onClick={() => setLooking(true)}>
             Preview
           </Button>
-          <Button disabled={content === undefined} loading={busy} onClick={save}>
+          <Button variant="default" disabled={!isReady} onClick={() => setTrying(true)}>
+            Try it first
+          </Button>
+          <Button disabled={!isReady} loading={busy} onClick={save}>
             Save
           </Button>
         </div>

@@ -1,77 +1,68 @@
-/** Owns the preview: what a save would change, on which devices, and the resulting nftables text. */
-import { Button, Modal, Tabs } from '@mantine/core';
-import { useMemo, type ReactNode } from 'react';
-import type { Device } from '../../api/device.ts';
-import { difference } from '../model/group-diff.ts';
+/** Owns the look ahead in the editor: who gains and who loses access, the rules behind it, and the ways to write it. */
+import { Button, Modal } from '@mantine/core';
+import { useMemo, useState, type ReactNode } from 'react';
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
+import { Compiled } from '../components/ruleset.tsx';
 import type { Content } from '../model/draft.ts';
+import { difference } from '../model/group-diff.ts';
 import { policyOfContent } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { useFleet } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
 import { Changes } from './changes.tsx';
-import { Compiled } from '../components/ruleset.tsx';
-import { Tag } from '../components/tag.tsx';
 
-const shownDevices = 40;
+/** The text is compiled when someone opens it. */
+function RulesetText({ content }: { readonly content: Content }): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  const fleet = useFleet();
+  const policy = useMemo(() => policyOfContent(content, fleet), [content, fleet]);
+  return (
+    <details className="disclosure" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>nftables</summary>
+      {isOpen ? (
+        <div className="stack tight">
+          <p className="small dimmed">
+            What an agent loads on a device that has only this group, with <code>wg0</code> as its interface.
+          </p>
+          <Compiled policy={policy} />
+        </div>
+      ) : null}
+    </details>
+  );
+}
 
 export function Preview({
   opened,
   close,
   before,
   after,
-  devices,
-  save,
-  busy,
+  change,
+  children,
 }: {
   readonly opened: boolean;
   readonly close: () => void;
   readonly before: Content;
   readonly after: Content;
-  readonly devices: readonly Device[];
-  readonly save: () => void;
-  readonly busy: boolean;
+  /** What would be written. */
+  readonly change: ChangeSetBody;
+  /** The buttons that write it. */
+  readonly children: ReactNode;
 }): ReactNode {
   const changes = difference(before, after);
-  const fleet = useFleet();
-  const policy = useMemo(() => policyOfContent(after, fleet), [after, fleet]);
   return (
     <Modal opened={opened} onClose={close} title="What would change" size="xl">
       <div className="stack">
-        <Tabs defaultValue="rules">
-          <Tabs.List>
-            <Tabs.Tab value="rules">{plural(changes.count, 'change')}</Tabs.Tab>
-            <Tabs.Tab value="devices">{plural(devices.length, 'device')}</Tabs.Tab>
-            <Tabs.Tab value="nftables">nftables</Tabs.Tab>
-          </Tabs.List>
-          <Tabs.Panel value="rules" pt="md">
-            <Changes of={changes} />
-          </Tabs.Panel>
-          <Tabs.Panel value="devices" pt="md">
-            {devices.length === 0 ? (
-              <p className="dimmed">No device uses this group yet: saving it changes no traffic.</p>
-            ) : (
-              <div className="tags">
-                {devices.slice(0, shownDevices).map((device) => (
-                  <Tag key={device.id}>{deviceName(device)}</Tag>
-                ))}
-                {devices.length > shownDevices ? <Tag>and {devices.length - shownDevices} more</Tag> : null}
-              </div>
-            )}
-          </Tabs.Panel>
-          <Tabs.Panel value="nftables" pt="md">
-            <p className="small dimmed">
-              What an agent loads on a device that has only this group, with <code>wg0</code> as its interface.
-            </p>
-            <Compiled policy={policy} />
-          </Tabs.Panel>
-        </Tabs>
+        <ChangePreview change={change} />
+        <details className="disclosure">
+          <summary>{plural(changes.count, 'change')} of the group</summary>
+          <Changes of={changes} />
+        </details>
+        <RulesetText content={after} />
         <div className="row end">
-          <Button variant="default" onClick={close}>
+          <Button variant="default" onClick={close} data-autofocus>
             Go on editing
           </Button>
-          <Button onClick={save} loading={busy} disabled={changes.count === 0}>
-            Save these changes
-          </Button>
+          {children}
         </div>
       </div>
     </Modal>

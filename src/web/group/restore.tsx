@@ -1,24 +1,25 @@
-/**
- * Owns the restore of an older state of a group: what it would change, on which devices, warnings, and the restore
- * itself.
- */
+/** Owns the way back to an older state of a group: who gains and loses access by it, what to look at twice, then the step itself. */
 import { Button, Modal } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
-import type { ReactNode } from 'react';
-import type { Device } from '../../api/device.ts';
+import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { adviceOn } from '../model/advice.ts';
 import { contentOf } from '../model/draft.ts';
 import { difference } from '../model/group-diff.ts';
+import { countLabels } from '../model/labels.ts';
+import { restoreChange } from '../model/restore-change.ts';
 import { plural } from '../model/rule-text.ts';
-import { writeOrAsk } from '../state/opening.ts';
 import { useDeviceNames } from '../state/fleet.ts';
+import { useSnapshot } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
+import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { Changes } from './changes.tsx';
 
 /** The state to go back to. */
@@ -28,36 +29,39 @@ export interface Target {
   readonly at: string;
 }
 
-function What({
-  group,
-  target,
-  devices,
-}: {
-  readonly group: SecurityGroup | undefined;
-  readonly target: Target;
-  readonly devices: readonly Device[];
-}): ReactNode {
+function What({ group, target }: { readonly group: SecurityGroup | undefined; readonly target: Target }): ReactNode {
   const names = useDeviceNames();
+  const { devices } = useSnapshot();
   const then = contentOf(target.record);
   const now = group === undefined ? undefined : contentOf(group);
+  const changes = difference(now ?? { ...then, inbound_rules: [], outbound_rules: [] }, then);
   const advice = adviceOn(then, names).filter(({ tone }) => tone === 'warn');
+  const change = useMemo(
+    () =>
+      restoreChange(target.record, {
+        now: group,
+        isGone: names.isGone,
+        labels: new Set(countLabels(devices).keys()),
+        time: Date.now(),
+      }),
+    [target, group, names, devices],
+  );
   return (
     <>
-      <p>
-        {group === undefined ? 'The group is deleted now. It comes back ' : 'The group becomes what it was '}
-        <Ago at={target.at} />, as a new revision: nothing is lost, and the way forward is another restore.
-      </p>
-      <Changes of={difference(now ?? { ...then, inbound_rules: [], outbound_rules: [] }, then)} />
-      <p className="small dimmed">
-        {devices.length === 0
-          ? 'No device uses it: no traffic changes.'
-          : `It takes effect at once on ${plural(devices.length, 'device')}.`}
-      </p>
+      <ChangePreview change={change} />
       {advice.map(({ text }) => (
         <p key={text} className="note note-warn">
           {text}
         </p>
       ))}
+      <details className="disclosure" open>
+        <summary>{plural(changes.count, 'change')} of the group</summary>
+        <Changes of={changes} />
+      </details>
+      <p className="small dimmed">
+        {group === undefined ? 'The group is deleted now. It comes back ' : 'The group becomes what it was '}
+        <Ago at={target.at} />, as a new revision. You can restore the present state later.
+      </p>
     </>
   );
 }
@@ -66,36 +70,39 @@ export function Restore({
   org,
   group,
   target,
-  devices,
   close,
 }: {
   readonly org: string;
-  /** The current group; undefined where it is deleted. */
+  /** As it is now; undefined where it is deleted. */
   readonly group: SecurityGroup | undefined;
   readonly target: Target | undefined;
-  readonly devices: readonly Device[];
   readonly close: () => void;
 }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
-  const put = (id: string, revision: number, ifMatch: number | undefined): Promise<WrittenGroup> =>
-    writeOrAsk((asked) =>
-      client.history.restore(org, id, { revision }, { ...(ifMatch !== undefined && { ifMatch }), ...asked }),
+  const [isTrying, setTrying] = useState(false);
+  const put = (id: string, revision: number, ifMatch: number | undefined, trial?: TrialQuery): Promise<WrittenGroup> =>
+    writeOrAsk((agreed) =>
+      client.history.restore(org, id, { revision }, { ...(ifMatch !== undefined && { ifMatch }), ...trial, ...agreed }),
     );
-  const { start, busy, fault, forget } = useWrite(async ({ record, revision }: Target) => {
-    // The dialog shows what is written: a save by someone else meanwhile is not overwritten.
-    const before = group?.revision;
-    const saved = await put(record.id, revision, before).catch((error: unknown) => {
+  /** The dialog shows what is written: a save by someone else meanwhile is not overwritten. */
+  const restore = async ({ record, revision }: Target, trial?: TrialQuery): Promise<WrittenGroup> => {
+    const saved = await put(record.id, revision, group?.revision, trial).catch((error: unknown) => {
       throw error instanceof RingfenceError && error.code === 'precondition_failed'
         ? new Error('Someone saved this group a moment ago. Look at the changes again, then restore.')
         : error;
     });
-    notify(
-      [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
-      before === undefined ? undefined : () => put(record.id, before, saved.revision),
-    );
     close();
     await queries.invalidateQueries({ queryKey: ['audit', org] });
+    return saved;
+  };
+  const { start, busy, fault, forget } = useWrite(async (to: Target) => {
+    const before = group?.revision;
+    const saved = await restore(to);
+    notify(
+      [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
+      before === undefined ? undefined : () => put(to.record.id, before, saved.revision),
+    );
   });
   const leave = (): void => {
     forget();
@@ -106,16 +113,26 @@ export function Restore({
       opened={target !== undefined}
       onClose={leave}
       title={target === undefined ? '' : `Restore ${target.record.group_name}?`}
-      size="lg"
+      size="xl"
     >
       {target === undefined ? null : (
         <div className="stack">
-          <What group={group} target={target} devices={devices} />
+          <What group={group} target={target} />
           <DialogFoot fault={fault} cancel={leave}>
+            <Button variant="default" onClick={() => setTrying(true)}>
+              Try it first
+            </Button>
             <Button loading={busy} onClick={() => start(target)} data-autofocus>
               Restore it
             </Button>
           </DialogFoot>
+          {isTrying ? (
+            <TryDialog
+              title={`Try the older state of ${target.record.group_name}`}
+              close={() => setTrying(false)}
+              start={(trial) => restore(target, trial)}
+            />
+          ) : null}
         </div>
       )}
     </Modal>

@@ -1,6 +1,7 @@
 /** Owns a group's rules in one line, for lists. */
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { Expiry } from '../components/expiry.tsx';
 import { meaningInShort, summarize } from '../model/rule-summary.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 
@@ -23,10 +24,11 @@ export function RulesInShort({
   const [arrow, word] = direction === 'inbound' ? ['←', 'from'] : ['→', 'to'];
   return (
     <>
-      {all.slice(0, shown).map(({ what, farEnd }) => (
-        <span key={`${what} ${farEnd}`} className="brief">
+      {all.slice(0, shown).map(({ what, farEnd, expiresAt }) => (
+        <span key={`${what} ${farEnd} ${expiresAt ?? ''}`} className="brief">
           {what} <span aria-hidden="true">{arrow}</span>
-          <span className="visually-hidden">{word}</span> {farEnd}
+          <span className="visually-hidden">{word}</span> {farEnd}{' '}
+          {expiresAt === undefined ? null : <Expiry at={expiresAt} />}
         </span>
       ))}
       {all.length > shown ? <span className="dimmed">+{all.length - shown}</span> : null}

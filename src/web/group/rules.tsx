@@ -1,9 +1,9 @@
-/** Owns the view of rules: a table for each direction, and what it means when there are none. */
+/** Owns rules for reading: a table for each direction, with what it means when there are none. */
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { Expiry } from '../components/expiry.tsx';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
 import { chipsOf } from '../model/far-end.ts';
-import { expiryWords } from '../../client/words/expiry.ts';
 import { portsText, protocolName, serviceName } from '../model/rule-text.ts';
 import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
 import { Tag } from '../components/tag.tsx';
@@ -90,12 +90,7 @@ export function RuleTable({
                   </td>
                   <td>
                     <FarEnd rule={rule} />
-                    {rule.expires_at === undefined ? null : (
-                      <span className="dimmed small"> {expiryWords(rule.expires_at)}</span>
-                    )}
-                    {rule.description === undefined ? null : (
-                      <p className="small rule-description">{rule.description}</p>
-                    )}
+                    {rule.expires_at === undefined ? null : <Expiry at={rule.expires_at} />}
                   </td>
                   {withGroup ? <td className="small dimmed">{group}</td> : null}
                 </tr>

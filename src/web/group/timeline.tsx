@@ -2,11 +2,10 @@
 import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
-import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { GroupState } from '../../api/history/states.ts';
 import { groupChanges } from '../../client/words/changes.ts';
-import { Lines } from '../activity/lines.tsx';
+import { Lines } from '../components/lines.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
@@ -66,13 +65,7 @@ function State({
   );
 }
 
-export function Timeline({
-  group,
-  devices,
-}: {
-  readonly group: SecurityGroup;
-  readonly devices: readonly Device[];
-}): ReactNode {
+export function Timeline({ group }: { readonly group: SecurityGroup }): ReactNode {
   const { client } = useSession();
   const { editGroup } = useRights();
   const [target, setTarget] = useState<Target>();
@@ -122,7 +115,7 @@ export function Timeline({
           </Button>
         </div>
       ) : null}
-      <Restore org={org_id} group={group} target={target} devices={devices} close={() => setTarget(undefined)} />
+      <Restore org={org_id} group={group} target={target} close={() => setTarget(undefined)} />
     </section>
   );
 }

@@ -3,6 +3,7 @@
  * a draft.
  */
 import type { Device } from '../../api/device.ts';
+import type { PolicyTest, TestFailure } from '../../policy/policy-test/policy-test.ts';
 import { protocols, type Direction, type Family } from '../../policy/rule.ts';
 import { blankRule, type Draft, type DraftRule } from './draft.ts';
 import { deviceChip, type DeviceNames } from './far-end.ts';
@@ -22,6 +23,18 @@ export function printDraft({
 }): string {
   const what = probe.kind === 'ping' ? (family === 4 ? 'icmp 0' : 'icmpv6 0') : `${probe.kind} ${probe.port}`;
   return `${direction} ${what} ${farEnd.id}`;
+}
+
+/** The missing rule of a test that fails, between the two devices of its pair; undefined where the far end is no device. */
+export function fixDraft(
+  { direction, from, to }: Pick<TestFailure, 'direction' | 'from' | 'to'>,
+  { protocol, port }: Pick<PolicyTest, 'protocol' | 'port'>,
+): string | undefined {
+  const farEnd = direction === 'inbound' ? from : to;
+  if (farEnd.device_id === undefined) return undefined;
+  const family = farEnd.address.includes(':') ? 6 : 4;
+  const probe: Probe = protocol === 'icmp' ? { kind: 'ping', port: 0 } : { kind: protocol, port: port ?? 0 };
+  return printDraft({ direction, probe, farEnd: { id: farEnd.device_id }, family });
 }
 
 export interface DraftedRule {

@@ -135,3 +135,21 @@ export function groupsOn({ groups, groupById, defaultGroup }: Known): (device: D
     return named.length + further.length === 0 ? otherwise : [...named, ...further];
   };
 }
+
+/** The groups and guardrails that a device would join and leave by a change of its list or labels, by name; the default group is none of them. */
+export function groupMoves(
+  known: Known,
+  before: Device,
+  after: Device,
+): { readonly joins: readonly string[]; readonly leaves: readonly string[] } {
+  const groupsOf = groupsOn(known);
+  const guardrails = byLabelIn(known.groups).filter(({ guardrail }) => guardrail !== undefined);
+  const namesOn = (device: Device): readonly string[] => [
+    ...groupsOf(device).flatMap(({ by, group }) => (by === 'default' || group === undefined ? [] : [group.group_name])),
+    ...statesFor(guardrails, device.labels ?? [])
+      .filter(({ applies_to }) => matchesAny(applies_to, device.labels ?? []))
+      .map(({ group_name }) => group_name),
+  ];
+  const [old, now] = [namesOn(before), namesOn(after)];
+  return { joins: now.filter((name) => !old.includes(name)), leaves: old.filter((name) => !now.includes(name)) };
+}

@@ -14,7 +14,7 @@ const admitsAll = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers }: S
 };
 
 /** Whether a device with this group admits everything of at least one family. */
-const isOpenGroup = ({ inbound_rules, guardrail }: SecurityGroup): boolean =>
+export const isOpenGroup = ({ inbound_rules, guardrail }: SecurityGroup): boolean =>
   guardrail === undefined && (inbound_rules ?? []).some(admitsAll);
 
 /** The devices with such a group, in the order given. Guardrails may still forbid some of it. */

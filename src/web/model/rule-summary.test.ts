@@ -19,6 +19,14 @@ it('says a far end once, and the ports of a protocol together', () => {
   ]);
 });
 
+it('keeps rules apart that expire, and says when', () => {
+  const soon = { ...rule('tcp', 22), expires_at: '2030-01-01T02:00:00Z' };
+  expect(summarize([rule('tcp', 443), soon])).toEqual([
+    { what: 'tcp 443', farEnd: 'any' },
+    { what: 'tcp 22', farEnd: 'any', expiresAt: '2030-01-01T02:00:00Z' },
+  ]);
+});
+
 it('names two ranges and counts the rest; any port covers the others', () => {
   expect(
     summarize([rule('tcp', 0, '10.0.0.1', '10.0.0.2', '10.0.0.3'), rule('tcp', 5, '10.0.0.1', '10.0.0.2', '10.0.0.3')]),

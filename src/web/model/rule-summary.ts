@@ -8,6 +8,8 @@ export interface RuleSummary {
   readonly what: string;
   /** `app`, `10.0.0.0/8, fd00::/8`, or `any`. */
   readonly farEnd: string;
+  /** Absent where it does not expire. */
+  readonly expiresAt?: string;
 }
 
 const shownRanges = 2;
@@ -21,20 +23,28 @@ const farEndOf = (rule: StoredRule, names: DeviceNames): string => {
 
 const protocolText = ({ ip_protocol }: StoredRule): string => (isIcmp(ip_protocol) ? 'ping' : ip_protocol);
 
-/** Rules with the same far end stand together, and ports of the same protocol behind it. */
+interface Alike {
+  readonly farEnd: string;
+  readonly ports: Map<string, Set<string>>;
+  readonly expires_at: string | undefined;
+}
+
+/** Rules with the same far end and the same expiry are shown together, with the ports of each protocol. */
 export function summarize(rules: readonly StoredRule[], names: DeviceNames = noNames): readonly RuleSummary[] {
-  const byFarEnd = new Map<string, { readonly farEnd: string; readonly ports: Map<string, Set<string>> }>();
+  const byFarEnd = new Map<string, Alike>();
   for (const rule of rules) {
-    const key = chipsOf(rule, noNames).join();
-    const entry = byFarEnd.get(key) ?? { farEnd: farEndOf(rule, names), ports: new Map<string, Set<string>>() };
+    const { expires_at } = rule;
+    const key = `${chipsOf(rule, noNames).join()} ${expires_at ?? ''}`;
+    const entry: Alike = byFarEnd.get(key) ?? { farEnd: farEndOf(rule, names), ports: new Map(), expires_at };
     byFarEnd.set(key, entry);
     const protocol = protocolText(rule);
     const ports = entry.ports.get(protocol) ?? new Set();
     entry.ports.set(protocol, ports.add(portsText(rule)));
   }
-  return [...byFarEnd.values()].map(({ farEnd, ports }) => ({
+  return [...byFarEnd.values()].map(({ farEnd, ports, expires_at }) => ({
     farEnd,
     what: [...ports].map(([protocol, texts]) => partText(protocol, texts)).join(', '),
+    ...(expires_at !== undefined && { expiresAt: expires_at }),
   }));
 }
 

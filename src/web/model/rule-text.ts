@@ -1,4 +1,5 @@
-/** Owns the wording of rules: protocols and services by their common names. */
+/** Owns rules in words: protocols and services as people name them. */
+import { expiryWords } from '../../client/words/expiry.ts';
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
@@ -34,13 +35,13 @@ export function serviceName(rule: SecurityRule): string | undefined {
 const rangesText = (rule: SecurityRule, names: DeviceNames = noNames): string =>
   chipsOf(rule, names).join(', ') || 'any address';
 
-/** One line, as in a list of changes. */
-export function ruleText(rule: StoredRule, names: DeviceNames = noNames): string {
+/** One line, as in a list of changes; `now` decides what has expired. */
+export function ruleText(rule: StoredRule, names: DeviceNames = noNames, now: number = Date.now()): string {
   const ports = portsText(rule);
   const service = serviceName(rule);
   const what = `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
-  const description = rule.description === undefined ? '' : ` – ${rule.description}`;
-  return `${what}, ${rangesText(rule, names)}${description}`;
+  const end = rule.expires_at === undefined ? '' : `, ${expiryWords(rule.expires_at, now)}`;
+  return `${what}, ${rangesText(rule, names)}${end}`;
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>

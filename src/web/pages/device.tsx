@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
 import { Facts, type Fact } from '../components/facts.tsx';
 import { BackIcon, TrashIcon } from '../components/icons.tsx';
 import { policyOf } from '../model/device-policy.ts';
@@ -20,6 +21,7 @@ import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useFleet } from '../state/fleet.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 
 function About({ device }: { readonly device: Device }): ReactNode {
@@ -121,10 +123,16 @@ export function DevicePage(): ReactNode {
   const remove = (): void =>
     setConfirmation({
       title: `Delete ${name}?`,
-      body: 'Its agent loses its credential, and other devices stop admitting it by name. To come back, it must join again.',
+      isWide: true,
+      body: (
+        <div className="stack">
+          <p>Its agent loses its credential. To come back, the device must join again.</p>
+          <ChangePreview change={{ delete: [device.id] }} />
+        </div>
+      ),
       action: 'Delete the device',
       act: async () => {
-        await client.devices.delete(org, device.id);
+        await writeOrAsk((agreed) => client.devices.delete(org, device.id, agreed));
         notify(`${name} is deleted.`);
         await navigate({ to: '/o/$org/devices', params: { org } });
       },

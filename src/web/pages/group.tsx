@@ -3,10 +3,11 @@ import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
+import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
 import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
-import { plural } from '../model/rule-text.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor } from '../group/group-editor.tsx';
@@ -16,8 +17,8 @@ import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
+import { writeOrAsk, type Agreed } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 
 function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
@@ -71,27 +72,39 @@ export function GroupPage(): ReactNode {
     );
   }
   const isDefault = group.is_default === true;
-  const named = under.slice(0, 8).map(deviceName).join(', ');
   const remove = (): void =>
     setConfirmation({
       title: isDefault ? 'Reset the default group?' : `Delete ${group.group_name}?`,
-      body: isDefault ? (
-        <p>
-          A fresh default group takes its place: everything in, everything out. This opens{' '}
-          {plural(under.length, 'device')} that {under.length === 1 ? 'carries' : 'carry'} no group.
-        </p>
-      ) : under.length === 0 ? (
-        <p>No device uses it. It cannot be restored.</p>
-      ) : (
-        <p>
-          {plural(under.length, 'device')} {under.length === 1 ? 'carries' : 'carry'} it ({named}
-          {under.length > 8 ? ' and more' : ''}). It is taken off them first; a device left without a group falls back
-          to the default group, which may admit more.
-        </p>
+      isWide: true,
+      body: (
+        <div className="stack">
+          <ChangePreview
+            change={
+              isDefault
+                ? {
+                    security_groups: [
+                      {
+                        id: group.id,
+                        inbound_rules: [...defaultInboundRules],
+                        outbound_rules: [...defaultOutboundRules],
+                      },
+                    ],
+                  }
+                : { delete: [group.id] }
+            }
+          />
+          <p className="small dimmed">
+            {isDefault
+              ? 'A fresh default group takes its place: everything in, everything out.'
+              : 'You can bring it back from the activity page.'}
+          </p>
+        </div>
       ),
       action: isDefault ? 'Reset it' : under.length === 0 ? 'Delete the group' : 'Take it off and delete it',
       act: async () => {
-        await client.groups.delete(org, group.id, under.length > 0 && !isDefault ? { detach: true } : {});
+        // The dialog names the devices that have it.
+        const seen: Agreed = under.length > 0 && !isDefault ? { detach: true } : {};
+        await writeOrAsk((agreed) => client.groups.delete(org, group.id, agreed), seen);
         notify(isDefault ? 'The default group is as it was in the beginning.' : `${group.group_name} is deleted.`);
         await navigate({ to: '/o/$org/groups', params: { org }, ignoreBlocker: true });
       },
@@ -141,7 +154,7 @@ export function GroupPage(): ReactNode {
         )}
         <GroupDevices group={group} devices={under} />
       </div>
-      <Timeline group={group} devices={under} />
+      <Timeline group={group} />
     </div>
   );
 }

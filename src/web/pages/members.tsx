@@ -14,7 +14,7 @@ import { ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { writeOrAsk } from '../state/opening.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';

@@ -15,6 +15,7 @@ import { Attention, OpenDevices } from '../overview/attention.tsx';
 import { EndingSoon } from '../overview/ending-soon.tsx';
 import { FleetState } from '../overview/fleet-state.tsx';
 import { LastChanges } from '../overview/last-changes.tsx';
+import { PolicyTestsCard } from '../overview/policy-tests.tsx';
 import { Packets } from '../overview/traffic.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
@@ -40,6 +41,7 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
       </p>
       <FleetState overview={overview} window={window} org={org} hours={hours} setHours={setHours} />
       <div className="stats">
+        <PolicyTestsCard overview={overview} org={org} />
         <OpenDevices org={org} />
         <Packets of="refused" overview={overview} window={window} />
         <Packets of="admitted" overview={overview} window={window} />

@@ -3,8 +3,10 @@ import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
 import { clustersOf, ReachTable, type Cluster, type ClusterBy } from '../model/clusters.ts';
+import { keptTest } from '../model/keep-test.ts';
 import { reach, type Endpoint, type Probe, type Reach } from '../model/reachability.ts';
 import { plural } from '../model/rule-text.ts';
+import { KeepThis } from '../policy-test/keep-this.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { probeWords } from './asked.tsx';
 import { ClusterMatrix } from './cluster-matrix.tsx';
@@ -79,6 +81,27 @@ export function DeviceBoard({
   );
 }
 
+/** A cell whose pairs all agree can be kept as it is. */
+function KeepCell({
+  from,
+  to,
+  endpoints,
+  probe,
+}: {
+  readonly from: Cluster;
+  readonly to: Cluster;
+  readonly endpoints: readonly Endpoint[];
+  readonly probe: Probe;
+}): ReactNode {
+  const { yes, unknown, total } = useMemo(
+    () => new ReachTable(endpoints, probe).count(from, to),
+    [endpoints, probe, from, to],
+  );
+  if (from.key === '' || to.key === '' || total === 0 || unknown > 0 || (yes > 0 && yes < total)) return null;
+  const pair = { from: { labels: [from.key] }, to: { labels: [to.key] }, isAllowed: yes > 0 };
+  return <KeepThis test={keptTest({ ...pair, names: [from.name, to.name] }, probe)} />;
+}
+
 export function ClusterBoard({
   endpoints,
   by,
@@ -130,6 +153,7 @@ export function ClusterBoard({
           <span>
             <strong>{from.name}</strong> → <strong>{to.name}</strong>
           </span>
+          {by === 'label' ? <KeepCell from={from} to={to} endpoints={endpoints} probe={probe} /> : null}
         </div>
         <DeviceBoard rows={inside(from)} columns={inside(to)} probe={probe} view="matrix" pick={pick} picked={picked} />
       </>

@@ -7,8 +7,10 @@ import { ruleWords } from '../../client/words/rule.ts';
 import { rulesOf, type Decision } from '../../policy/decide.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
 import { printDraft } from '../model/allow-draft.ts';
+import { keptTest } from '../model/keep-test.ts';
 import type { Endpoint, Probe, Reach, Side } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
+import { KeepThis } from '../policy-test/keep-this.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
@@ -217,6 +219,21 @@ export function Explanation({
             <EndpointExplanation endpoint={from} farEnd={to} side={answer.outbound} org={org} probe={probe} />
             <EndpointExplanation endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
           </ul>
+        ) : null}
+        {answer.kind === 'yes' || answer.kind === 'no' ? (
+          <div>
+            <KeepThis
+              test={keptTest(
+                {
+                  from: { device_id: from.device.id },
+                  to: { device_id: to.device.id },
+                  names: [deviceName(from.device), deviceName(to.device)],
+                  isAllowed: answer.kind === 'yes',
+                },
+                probe,
+              )}
+            />
+          </div>
         ) : null}
         {doubts.length > 0 && (answer.kind === 'yes' || answer.kind === 'no') ? (
           <p className="note note-plain">

@@ -16,9 +16,10 @@ import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
-import { openingQuestion } from '../state/opening.ts';
 import { LiveContext, useSnapshot } from '../state/organization.ts';
+import { refusalQuestion } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
+import { useTrials } from '../state/trials.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
 import { Switcher } from './organization-switcher.tsx';
@@ -26,16 +27,33 @@ import { navigationLinks } from './navigation.ts';
 
 const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
 
-const OpeningDialog = lazy(async () => ({ default: (await import('./opening-dialog.tsx')).OpeningDialog }));
+const RefusalDialog = lazy(async () => ({ default: (await import('./refusal-dialog.tsx')).RefusalDialog }));
 
-/** Over every page, because each of them may write what opens a device. */
-function Opening(): ReactNode {
-  const question = useSyncExternalStore(openingQuestion.subscribe, openingQuestion.read);
+/** Over every page, because each of them may write what the server refuses at first. */
+function Refusal(): ReactNode {
+  const question = useSyncExternalStore(refusalQuestion.subscribe, refusalQuestion.read);
   return question === undefined ? null : (
     <Suspense>
-      <OpeningDialog question={question} />
+      <RefusalDialog question={question} />
     </Suspense>
   );
+}
+
+const TrialBanner = lazy(async () => ({ default: (await import('../trial/trial-banner.tsx')).TrialBanner }));
+
+/** Over every page, because a trial ends by itself wherever one is. Its code comes with the first trial. */
+function Trials(): ReactNode {
+  const open = useTrials();
+  const [wasOpen, setWasOpen] = useState(false);
+  const isOpen = open.trials.length > 0;
+  useEffect(() => {
+    if (isOpen) setWasOpen(true);
+  }, [isOpen]);
+  return isOpen || wasOpen ? (
+    <Suspense>
+      <TrialBanner open={open} />
+    </Suspense>
+  ) : null;
 }
 
 function Pages({ org }: { readonly org: string }): ReactNode {
@@ -223,9 +241,12 @@ export function OrganizationFrame(): ReactNode {
           {isDrawn ? <Side org={org} /> : null}
         </div>
         <main id="content" className="content" tabIndex={-1}>
-          <DisconnectedBanner />
+          <div className="banners">
+            <DisconnectedBanner />
+            <Trials key={org} />
+          </div>
           <Content />
-          <Opening />
+          <Refusal />
         </main>
       </div>
     </LiveContext>

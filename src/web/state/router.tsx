@@ -73,6 +73,11 @@ const reach = createRoute({
   }),
   component: lazyRouteComponent(() => import('../pages/reach.tsx'), 'ReachPage'),
 });
+const tests = createRoute({
+  getParentRoute: inside,
+  path: '/tests',
+  component: lazyRouteComponent(() => import('../pages/tests.tsx'), 'TestsPage'),
+});
 const activity = createRoute({
   getParentRoute: inside,
   path: '/activity',
@@ -119,6 +124,7 @@ export const router = createRouter({
       newGroup,
       group,
       reach,
+      tests,
       activity,
       keys,
       members,

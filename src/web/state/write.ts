@@ -2,6 +2,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { sentence } from '../components/sentence.ts';
 import { failed } from '../components/toast.tsx';
+import { WriteDeclined } from './refusal.ts';
 
 export interface Write<Given> {
   readonly start: (given: Given) => void;
@@ -13,6 +14,9 @@ export interface Write<Given> {
   /** Forgets what went wrong. */
   readonly forget: () => void;
 }
+
+/** The person saw why the server refused it, and left it at that: there is nothing more to say. */
+const isDeclined = (error: unknown): boolean => error instanceof WriteDeclined;
 
 /**
  * `work` is all of it: the request, and what the page does once it is answered. With a title for failures, these are also shown at the edge of the
@@ -26,7 +30,9 @@ export function useWrite<Given = void>(work: (given: Given) => Promise<unknown>,
     },
     // A browser that believes to be offline may still reach its server.
     networkMode: 'always',
-    ...(failureTitle !== undefined && { onError: (cause: unknown) => failed(cause, failureTitle) }),
+    onError: (cause: unknown) => {
+      if (failureTitle !== undefined && !isDeclined(cause)) failed(cause, failureTitle);
+    },
   });
   const start = (given: Given): void => mutate(given);
   return {
@@ -36,7 +42,7 @@ export function useWrite<Given = void>(work: (given: Given) => Promise<unknown>,
       start(undefined as Given);
     },
     busy: isPending,
-    fault: error === null ? undefined : sentence(error),
+    fault: error === null || isDeclined(error) ? undefined : sentence(error),
     forget: () => {
       if (!isPending) reset();
     },

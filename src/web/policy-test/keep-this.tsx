@@ -1,0 +1,53 @@
+/** Owns "keep it this way": one click makes a policy test of what a page has just answered. */
+import { Button } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
+import { TestIcon } from '../components/icons.tsx';
+import { notify } from '../components/toast.tsx';
+import { freeName, testOf } from '../model/test-draft.ts';
+import { useLive, useRights } from '../state/organization.ts';
+import { useEditTests, usePolicyTests } from '../state/policy-tests.ts';
+import { useWrite } from '../state/write.ts';
+
+export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
+  const { id: org } = useLive();
+  const { governs } = useRights();
+  const { data } = usePolicyTests();
+  const edit = useEditTests();
+  const { start, busy } = useWrite(async () => {
+    let name = test.name;
+    await edit((tests) => {
+      name = freeName(test.name, new Set(tests.map((one) => one.name)));
+      return [...tests, { ...test, name }];
+    });
+    notify(`The policy test “${name}” keeps it this way.`, () =>
+      edit((tests) => tests.filter((one) => one.name !== name)),
+    );
+  }, 'No test was made');
+  const existing = data && testOf(data.results, test);
+  if (existing !== undefined) {
+    return (
+      <p className="small dimmed">
+        The policy test{' '}
+        <Link className="link" to="/o/$org/tests" params={{ org }}>
+          {existing.name}
+        </Link>{' '}
+        demands that it is {existing.expect === 'allow' ? 'allowed' : 'refused'}.
+      </p>
+    );
+  }
+  if (!governs || data === undefined) return null;
+  return (
+    <Button
+      size="compact-sm"
+      variant="default"
+      leftSection={<TestIcon size={16} />}
+      loading={busy}
+      onClick={() => start()}
+      title="Makes a policy test: a change that would break it is not saved"
+    >
+      Keep it this way
+    </Button>
+  );
+}

@@ -1,0 +1,302 @@
+/** Owns the banner of open trials over every page: the time left, how the devices are, and the ways to keep, revert and widen. */
+import { Button } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { inForceTitles, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
+import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
+import type { Trial } from '../../api/trial/trials.ts';
+import { groupChanges } from '../../client/words/changes.ts';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
+import { Lines } from '../components/lines.tsx';
+import { Tag } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
+import { notify } from '../components/toast.tsx';
+import { stateTitle, stateTones } from '../device/device-state.tsx';
+import { grouped } from '../model/number.ts';
+import { plural } from '../model/rule-text.ts';
+import { endWords, scopeWords, timeLeft, trialName } from '../model/trial.ts';
+import { FailingTests } from '../policy-test/test-results.tsx';
+import { useDeviceNames } from '../state/fleet.ts';
+import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
+import { usePolicyTests } from '../state/policy-tests.ts';
+import { useSession } from '../state/session.ts';
+import type { OpenTrials } from '../state/trials.ts';
+import { useWrite } from '../state/write.ts';
+import { WidenDialog } from './widen-dialog.tsx';
+
+/** The server's time, again every second. */
+function useServerNow(skew: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now + skew;
+}
+
+function Countdown({ trial, skew }: { readonly trial: Trial; readonly skew: number }): ReactNode {
+  const left = Date.parse(trial.ends_at) - useServerNow(skew);
+  if (left <= 0) return <strong>time is over, it is being taken back</strong>;
+  return (
+    <>
+      <strong role="timer" className="countdown">
+        {timeLeft(left)}
+      </strong>{' '}
+      left
+    </>
+  );
+}
+
+type Counts = NonNullable<Trial['enforcement']>;
+const countOf = (counts: Counts, word: InForce): number => counts[word === 'yes' ? 'in_force' : word];
+
+/** How many devices have the change, and how the others are. */
+function Progress({ trial }: { readonly trial: Trial }): ReactNode {
+  const { enforcement } = trial;
+  if (enforcement === undefined) return null;
+  const rest = mostUrgentFirst.filter((word) => word !== 'yes' && countOf(enforcement, word) > 0);
+  return (
+    <span className="tags">
+      <span>
+        In force on {grouped(enforcement.in_force)} of {plural(enforcement.devices, 'device')}
+      </span>
+      {rest.map((word) => (
+        <Tag key={word} tone={stateTones[word]}>
+          {grouped(countOf(enforcement, word))} {inForceTitles[word]}
+        </Tag>
+      ))}
+    </span>
+  );
+}
+
+/** Devices that failed, reverted or went offline since the start, each with the reason. */
+function Trouble({ trial }: { readonly trial: Trial }): ReactNode {
+  const { id: org } = useLive();
+  const { trouble = [], more_trouble = 0 } = trial.enforcement ?? {};
+  if (trouble.length === 0) return null;
+  return (
+    <ul className="pick-list" aria-label="Devices with trouble since the start">
+      {trouble.map(({ device_id, hostname, in_force, detail }) => (
+        <li key={device_id}>
+          <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
+            <strong>{hostname || device_id}</strong>
+          </Link>
+          <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
+          <span className="small grow">{detail ?? ''}</span>
+        </li>
+      ))}
+      {more_trouble > 0 ? <li>and {plural(more_trouble, 'more device', 'more devices')}</li> : null}
+    </ul>
+  );
+}
+
+function Failing({ failing }: { readonly failing: readonly PolicyTestResult[] }): ReactNode {
+  return failing.length === 0 ? null : (
+    <FailingTests
+      title={`${plural(failing.length, 'policy test')} ${failing.length === 1 ? 'fails' : 'fail'}`}
+      results={failing}
+    />
+  );
+}
+
+/** What is on trial: the changes of its groups. */
+function Tried({ trial }: { readonly trial: Trial }): ReactNode {
+  const { groupById } = useSnapshot();
+  const names = useDeviceNames();
+  return trial.security_groups.map((id) => {
+    const group = groupById.get(id);
+    if (group?.trial === undefined) return null;
+    const { trial: _trial, ...now } = group;
+    const before = group.trial.before ?? undefined;
+    const lines = groupChanges(before, before === undefined ? now : { ...pickFields(now) }, names);
+    return lines.length === 0 ? null : (
+      <div key={id} className="stack tight">
+        <strong>{group.group_name}</strong>
+        <Lines lines={lines} />
+      </div>
+    );
+  });
+}
+
+/** The fields that a trial can change. */
+const pickFields = ({
+  group_name,
+  group_description,
+  inbound_rules = [],
+  outbound_rules = [],
+  applies_to = [],
+}: Parameters<typeof groupChanges>[1] & object) => ({
+  ...(group_name !== undefined && { group_name }),
+  ...(group_description !== undefined && { group_description }),
+  inbound_rules,
+  outbound_rules,
+  applies_to,
+});
+
+function useMayDecide(trial: Trial): boolean {
+  const { groupById, deviceById } = useSnapshot();
+  const { editGroup, editDevice } = useRights();
+  return (
+    trial.security_groups.every((id) => {
+      const group = groupById.get(id);
+      return group !== undefined && editGroup(group);
+    }) &&
+    trial.devices.every((id) => {
+      const device = deviceById.get(id);
+      return device !== undefined && editDevice(device);
+    })
+  );
+}
+
+function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: number }): ReactNode {
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const snapshot = useSnapshot();
+  const userName = useNames();
+  const mayDecide = useMayDecide(trial);
+  const queries = useQueryClient();
+  const details = useId();
+  const [isOpen, setOpen] = useState(false);
+  const [isWidening, setWidening] = useState(false);
+  const [confirmation, setConfirmation] = useState<Confirmation>();
+  const failing = (usePolicyTests().data?.results ?? []).filter(({ state }) => state === 'failing');
+  const trouble = trial.enforcement?.trouble.length ?? 0;
+  const name = trialName(trial, snapshot);
+  const end = async (how: 'confirm' | 'revert'): Promise<void> => {
+    await client.trials[how](org, trial.id);
+    await queries.invalidateQueries({ queryKey: ['trials', org] });
+  };
+  const { start, busy } = useWrite(end, 'The trial goes on');
+  /** Where something is wrong, a person sees it before the change is kept. */
+  const keep = (): void => {
+    if (trouble === 0 && failing.length === 0) return start('confirm');
+    setConfirmation({
+      title: `Keep the change of ${name}?`,
+      isWide: true,
+      body: (
+        <div className="stack">
+          {trouble === 0 ? null : <p>Since the trial began, these devices failed, reverted or went offline:</p>}
+          <Trouble trial={trial} />
+          <Failing failing={failing} />
+        </div>
+      ),
+      action: 'Keep it anyway',
+      act: () => end('confirm'),
+    });
+  };
+  return (
+    <li className="trial">
+      <div className="row">
+        <ClockIcon />
+        <span className="grow trial-words">
+          <span>
+            <Link
+              className="plain-link"
+              {...(trial.security_groups[0] === undefined
+                ? { to: '/o/$org/devices/$device', params: { org, device: trial.devices[0] ?? '' } }
+                : { to: '/o/$org/groups/$group', params: { org, group: trial.security_groups[0] } })}
+            >
+              <strong>{name}</strong>
+            </Link>{' '}
+            is on trial, <Countdown trial={trial} skew={skew} />.
+          </span>
+          <Progress trial={trial} />
+          {failing.length === 0 ? null : (
+            <Tag tone="bad">
+              {plural(failing.length, 'policy test')} {failing.length === 1 ? 'fails' : 'fail'}
+            </Tag>
+          )}
+        </span>
+        <span className="row">
+          <button
+            type="button"
+            className="more"
+            aria-expanded={isOpen}
+            aria-controls={details}
+            onClick={() => setOpen(!isOpen)}
+          >
+            Details {isOpen ? <UpIcon size={16} /> : <DownIcon size={16} />}
+          </button>
+          {mayDecide ? (
+            <>
+              <Button
+                size="compact-md"
+                variant="default"
+                disabled={busy}
+                onClick={() => start('revert')}
+                aria-label={`Revert the change of ${name}`}
+              >
+                Revert
+              </Button>
+              <Button size="compact-md" loading={busy} onClick={keep} aria-label={`Keep the change of ${name}`}>
+                Keep
+              </Button>
+            </>
+          ) : null}
+        </span>
+      </div>
+      <div id={details} hidden={!isOpen} className="stack tight trial-details">
+        <p>
+          {userName(trial.by)} started it <Ago at={trial.started_at} /> on {scopeWords(trial.scope)}. At{' '}
+          {new Date(trial.ends_at).toLocaleTimeString()} the server takes the change back, unless someone keeps it. A
+          device that cannot reach the server goes back by itself.
+          {mayDecide ? '' : ' Only those who may change all of it can keep or revert it.'}
+        </p>
+        {isOpen ? <Tried trial={trial} /> : null}
+        <Trouble trial={trial} />
+        <Failing failing={failing} />
+        {mayDecide && trial.scope !== undefined ? (
+          <div>
+            <Button size="compact-sm" variant="default" onClick={() => setWidening(true)}>
+              Try it on more devices…
+            </Button>
+          </div>
+        ) : null}
+      </div>
+      {isWidening ? <WidenDialog trial={trial} name={name} close={() => setWidening(false)} /> : null}
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
+    </li>
+  );
+}
+
+/** Says what became of trials that end while the page is open. */
+function useEndMessages(trials: readonly Trial[]): void {
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const snapshot = useSnapshot();
+  const userName = useNames();
+  const shown = useRef(new Map<string, string>());
+  const nameOf = useRef(userName);
+  nameOf.current = userName;
+  useEffect(() => {
+    const open = new Set<string>(trials.map(({ id }) => id));
+    for (const [id, name] of shown.current) {
+      if (open.has(id)) continue;
+      shown.current.delete(id);
+      void client.trials.get(org, id).then(
+        (over) => {
+          const text = endWords(over, name, over.ended_by && nameOf.current(over.ended_by));
+          if (text !== undefined) notify(text);
+        },
+        () => undefined,
+      );
+    }
+    for (const trial of trials) shown.current.set(trial.id, trialName(trial, snapshot));
+  }, [trials, snapshot, client, org]);
+}
+
+export function TrialBanner({ open: { trials, skew } }: { readonly open: OpenTrials }): ReactNode {
+  useEndMessages(trials);
+  if (trials.length === 0) return null;
+  return (
+    <section className="trials" aria-label="Trials">
+      <ul>
+        {trials.map((trial) => (
+          <TrialRow key={trial.id} trial={trial} skew={skew} />
+        ))}
+      </ul>
+    </section>
+  );
+}

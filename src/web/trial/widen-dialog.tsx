@@ -1,0 +1,66 @@
+/** Owns the way from a few devices to more: the scope of a trial becomes wider, and its end stays. */
+import { Button, Modal } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import type { Trial } from '../../api/trial/trials.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { Segmented } from '../components/segmented.tsx';
+import { notify } from '../components/toast.tsx';
+import { selectorChip } from '../model/far-end.ts';
+import { useLive } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
+import { ScopeInput, scopeText } from './scope-input.tsx';
+
+export function WidenDialog({
+  trial,
+  name,
+  close,
+}: {
+  readonly trial: Trial;
+  readonly name: string;
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const queries = useQueryClient();
+  const [where, setWhere] = useState<'all' | 'some'>('all');
+  const [chips, setChips] = useState<readonly string[]>(() => (trial.scope ?? []).map(selectorChip));
+  const scope = where === 'all' ? null : scopeText(chips);
+  const { submit, busy, fault } = useWrite(async () => {
+    if (scope === undefined) return;
+    await client.trials.widen(org, trial.id, { scope });
+    await queries.invalidateQueries({ queryKey: ['trials', org] });
+    notify('More devices try the change now.');
+    close();
+  });
+  return (
+    <Modal opened onClose={close} title={`Try ${name} on more devices`}>
+      <form className="stack" onSubmit={submit}>
+        <Segmented
+          aria-label="Try it on"
+          value={where}
+          onChange={setWhere}
+          data={[
+            { value: 'all', label: 'All its devices' },
+            { value: 'some', label: 'Devices with a label' },
+          ]}
+        />
+        {where === 'all' ? null : (
+          <ScopeInput
+            label="Labels"
+            description="Add labels. Those that try it now stay."
+            chips={chips}
+            onChange={setChips}
+          />
+        )}
+        <p className="note note-plain">The trial still ends at {new Date(trial.ends_at).toLocaleTimeString()}.</p>
+        <DialogFoot fault={fault} cancel={close}>
+          <Button type="submit" loading={busy} disabled={scope === undefined}>
+            Try it there too
+          </Button>
+        </DialogFoot>
+      </form>
+    </Modal>
+  );
+}
