@@ -1,4 +1,4 @@
-/** Owns rules for reading: a table for each direction, with what it means when there are none. */
+/** Owns the view of rules: a table for each direction, and what it means when there are none. */
 import type { ReactNode } from 'react';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { Expiry } from '../components/expiry.tsx';
@@ -91,6 +91,9 @@ export function RuleTable({
                   <td>
                     <FarEnd rule={rule} />
                     {rule.expires_at === undefined ? null : <Expiry at={rule.expires_at} />}
+                    {rule.description === undefined ? null : (
+                      <p className="small rule-description">{rule.description}</p>
+                    )}
                   </td>
                   {withGroup ? <td className="small dimmed">{group}</td> : null}
                 </tr>

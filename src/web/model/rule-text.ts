@@ -1,4 +1,4 @@
-/** Owns rules in words: protocols and services as people name them. */
+/** Owns the wording of rules: protocols and services by their common names. */
 import { expiryWords } from '../../client/words/expiry.ts';
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
@@ -41,7 +41,8 @@ export function ruleText(rule: StoredRule, names: DeviceNames = noNames, now: nu
   const service = serviceName(rule);
   const what = `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
   const end = rule.expires_at === undefined ? '' : `, ${expiryWords(rule.expires_at, now)}`;
-  return `${what}, ${rangesText(rule, names)}${end}`;
+  const description = rule.description === undefined ? '' : ` – ${rule.description}`;
+  return `${what}, ${rangesText(rule, names)}${end}${description}`;
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>
