@@ -12,7 +12,7 @@ import { adviceOn } from '../model/advice.ts';
 import { contentOf } from '../model/draft.ts';
 import { difference } from '../model/group-diff.ts';
 import { countLabels } from '../model/labels.ts';
-import { restoreChange } from '../model/restore-change.ts';
+import { restoreChange } from './restore-change.ts';
 import { plural } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useSnapshot } from '../state/organization.ts';

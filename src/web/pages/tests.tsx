@@ -10,7 +10,7 @@ import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { fixDraft } from '../model/allow-draft.ts';
 import { plural } from '../model/rule-text.ts';
-import { emptyTest, testDraft, type TestDraft } from '../model/test-draft.ts';
+import { emptyTest, testDraft, type TestDraft } from '../policy-test/test-draft.ts';
 import { TestDialog } from '../policy-test/test-dialog.tsx';
 import { TestFailure, TestStateTag } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';

@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { TestIcon } from '../components/icons.tsx';
 import { notify } from '../components/toast.tsx';
-import { freeName, testOf } from '../model/test-draft.ts';
+import { freeName, testOf } from './test-draft.ts';
 import { useLive, useRights } from '../state/organization.ts';
 import { useEditTests, usePolicyTests } from '../state/policy-tests.ts';
 import { useWrite } from '../state/write.ts';

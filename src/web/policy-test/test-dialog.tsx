@@ -6,7 +6,7 @@ import type { PolicyTest, TestProtocol } from '../../policy/policy-test/policy-t
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { FarEndInput } from '../group/far-end-input.tsx';
-import { readTest, type TestDraft, type TestField } from '../model/test-draft.ts';
+import { readTest, type TestDraft, type TestField } from './test-draft.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive } from '../state/organization.ts';
 import { useEditTests } from '../state/policy-tests.ts';

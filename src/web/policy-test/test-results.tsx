@@ -7,7 +7,7 @@ import { Tag, type Tone } from '../components/tag.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive } from '../state/organization.ts';
 
-export const testTones: { readonly [State in PolicyTestResult['state']]: Tone } = {
+const testTones: { readonly [State in PolicyTestResult['state']]: Tone } = {
   passing: 'good',
   failing: 'bad',
   vacuous: 'warn',

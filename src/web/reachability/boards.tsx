@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
 import { clustersOf, ReachTable, type Cluster, type ClusterBy } from '../model/clusters.ts';
-import { keptTest } from '../model/keep-test.ts';
+import { keptTest } from '../policy-test/keep-test.ts';
 import { reach, type Endpoint, type Probe, type Reach } from '../model/reachability.ts';
 import { plural } from '../model/rule-text.ts';
 import { KeepThis } from '../policy-test/keep-this.tsx';

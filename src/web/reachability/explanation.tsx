@@ -7,7 +7,7 @@ import { ruleWords } from '../../client/words/rule.ts';
 import { rulesOf, type Decision } from '../../policy/decide.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
 import { printDraft } from '../model/allow-draft.ts';
-import { keptTest } from '../model/keep-test.ts';
+import { keptTest } from '../policy-test/keep-test.ts';
 import type { Endpoint, Probe, Reach, Side } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
 import { KeepThis } from '../policy-test/keep-this.tsx';

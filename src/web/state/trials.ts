@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Trial } from '../../api/trial/trials.ts';
-import { hasEnded, trialSignature } from '../model/trial.ts';
+import { hasEnded, trialSignature } from '../trial/trial-words.ts';
 import { useLive, useSnapshot } from './organization.ts';
 import { useSession } from './session.ts';
 

@@ -16,7 +16,7 @@ import { notify } from '../components/toast.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { endWords, scopeWords, timeLeft, trialName } from '../model/trial.ts';
+import { endWords, scopeWords, timeLeft, trialName } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';

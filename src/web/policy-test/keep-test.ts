@@ -1,6 +1,6 @@
 /** Owns the policy test that an answer on the reachability page becomes. */
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
-import type { Probe } from './reachability.ts';
+import type { Probe } from '../model/reachability.ts';
 
 export interface AnsweredPair {
   readonly from: TestEnd;

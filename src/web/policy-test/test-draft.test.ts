@@ -1,6 +1,6 @@
 /** Proves the reading of a policy test from its form: every end, every problem at its field, and names that are free. */
 import { expect, test } from 'vitest';
-import type { DeviceNames } from './far-end.ts';
+import type { DeviceNames } from '../model/far-end.ts';
 import { emptyTest, freeName, readTest, testDraft, testOf } from './test-draft.ts';
 
 const names: DeviceNames = {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Trial } from '../../api/trial/trials.ts';
-import { hasEnded, timeLeft, trialName, trialSignature } from './trial.ts';
+import { hasEnded, timeLeft, trialName, trialSignature } from './trial-words.ts';
 
 test.each([
   [0, '0:00'],

@@ -2,7 +2,7 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Trial } from '../../api/trial/trials.ts';
-import { selectorChip } from './far-end.ts';
+import { selectorChip } from '../model/far-end.ts';
 
 interface Known {
   readonly groupById: ReadonlyMap<string, SecurityGroup>;
