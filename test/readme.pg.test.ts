@@ -1,4 +1,4 @@
-/** Follows the README's first ten minutes, and the session with curl, word for word, against the program as it is built. */
+/** Follows the README's first ten minutes, the session with curl and the recipes, word for word, against the program as it is built. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -13,6 +13,24 @@ import { isShown, stepsUnder } from './lib/walkthrough.ts';
 const page = (file: string): string => readFileSync(new URL(`../${file}`, import.meta.url), 'utf8');
 const [start, ...steps] = stepsUnder('First ten minutes', page('README.md'));
 const curlSteps = stepsUnder('A session with curl', page('docs/api.md'));
+const recipes = page('docs/recipes.md');
+const recipeSteps = [...recipes.matchAll(/^## (.+)$/gm)].flatMap(([, heading = '']) => stepsUnder(heading, recipes));
+
+/** The fleet that the recipes are about. */
+const recipeFleet = {
+  script: `export PATH=$PWD/bin:$PATH RINGFENCE_SERVER=http://127.0.0.1:8080
+export RINGFENCE_TOKEN=$(cat /tmp/ringfence-try/admin-token) RINGFENCE_ORG=recipes
+ringfence org create recipes
+for device in web-7:web:1 app-1:app:2 db-1:db:3 forensics-1:forensics:4; do
+  IFS=: read -r name label number <<< "$device"
+  ringfence device create "$name" --public-key "$name" --label "$label" --tunnel-ip "100.64.0.$number" -q
+done
+ringfence group create database --applies-to label:db --in 'postgres from label:app'
+ringfence user create kim
+ringfence member add kim
+`,
+  shows: [],
+};
 
 describe("the README's first ten minutes", () => {
   let folder: string;
@@ -61,6 +79,7 @@ describe("the README's first ten minutes", () => {
   it.each([
     ['by the command line', steps],
     ['by curl', curlSteps],
+    ['and so do the recipes', [recipeFleet, ...recipeSteps]],
   ])('show what they say they show, %s', async (_, pageSteps) => {
     const mark = '----- end of step -----';
     expect(pageSteps.length).toBeGreaterThan(5);
@@ -69,6 +88,8 @@ describe("the README's first ten minutes", () => {
       .join('')
       .replaceAll('127.0.0.1:8080', address)
       .replaceAll('/tmp/ringfence-try', join(folder, 'data'))
+      .replaceAll('/var/lib/ringfence-new', join(folder, 'new'))
+      .replaceAll('/var/lib/ringfence', join(folder, 'data'))
       .replaceAll('$PWD/bin', join(folder, 'bin'));
     const env = Object.entries(process.env).filter(([variable]) => !variable.startsWith('RINGFENCE_'));
     const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
