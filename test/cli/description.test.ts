@@ -24,6 +24,15 @@ const own = new Command('ringfence');
 addClientCommands(own);
 const commands = flatten(readTree(own)).filter(({ path, children }) => path !== '' && children.length === 0);
 
+/** Commands that write nothing on a server; `explain` writes only with --keep. */
+const reading =
+  /^(login|logout|whoami|profile .*|.* (list|show|history|diff|status|deliveries|run)|org use|diff|export|nft|explain|status|watch|doctor|completion|log)$/;
+
+it('every command that writes takes --dry-run', () => {
+  const without = commands.filter(({ options }) => !options.some(({ long }) => long === '--dry-run'));
+  expect(without.map(({ path }) => path).filter((path) => !reading.test(path))).toEqual([]);
+});
+
 describe('the reference', () => {
   it('on the page docs/cli.md is what the program says (`npm run docs` writes it)', async () => {
     const page = await readFile(new URL('../../docs/cli.md', import.meta.url), 'utf8');

@@ -167,20 +167,38 @@ it('a device is isolated for a while, allows what is named, is shown as isolated
   expect(await done(people.owner.run(['device', 'show', 'web-7']))).not.toContain('isolated');
 });
 
-it('a label is renamed on devices and in groups in one change, and that is undone as one', async () => {
+it('a label is renamed on devices, in groups and in policy tests in one change, and that is undone as one', async () => {
   await device('cache-1', '--label', 'cache');
   const rule = 'tcp 11211 from label:cache';
   await done(people.owner.run(['group', 'create', 'caches', '--applies-to', 'label:cache', '--in', rule, '-q']));
   await done(people.owner.run(['key', 'create', 'cache-key', '--label', 'cache', '-q']));
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1\n/);
+  await done(
+    people.owner.run([
+      'test',
+      'add',
+      'cached',
+      '--from',
+      'label:cache',
+      '--to',
+      '192.0.2.1',
+      '--port',
+      '1',
+      '--expect',
+      'allow',
+      '--skip-tests',
+    ]),
+  );
+  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1 +1\n/);
+  const dry = await done(people.owner.run(['label', 'rename', 'cache', 'memcached', '--dry-run']));
+  expect(dry).toContain('Would rename label cache to memcached on 1 device and 1 group, and in policy tests.');
   const renamed = await people.owner.run(['label', 'rename', 'cache', 'memcached', '--yes']);
   expect(renamed).toMatchObject({ code: 0 });
   expect(renamed.stderr).toContain('cache-key still gives the label cache');
-  expect(renamed.stdout).toContain('Renamed label cache to memcached on 1 device and 1 group.');
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/memcached +1 +1 +1 +0\n/);
+  expect(renamed.stdout).toContain('Renamed label cache to memcached on 1 device and 1 group, and in policy tests.');
+  expect(await done(people.owner.run(['label', 'list']))).toMatch(/memcached +1 +1 +1 +0 +1\n/);
   const [, change = ''] = /ringfence undo (\S+)/.exec(renamed.stdout) ?? [];
   await done(people.owner.run(['undo', change, '--yes']));
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1\n/);
+  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1 +1\n/);
   expect(await people.owner.run(['undo', change, '--yes'])).toMatchObject({ code: 5 });
   expect(await people.owner.run(['label', 'rename', 'nobody', 'x', '--yes'])).toMatchObject({ code: 3 });
   expect(await people.owner.run(['label', 'rename', 'Cache', 'x', '--yes'])).toMatchObject({ code: 2 });

@@ -70,7 +70,7 @@ describe('apply', () => {
     expect(await head()).toBe(before);
     const agreed = await people.owner.inTerminal(['apply', file], { typed: [[/\[y\/N\]/, 'y\r']] });
     expect(agreed).toMatchObject({ code: 0 });
-    expect(agreed.stdout).toMatch(/Apply these 2 changes\?[^]*2 created\.\n$/);
+    expect(agreed.stdout).toMatch(/Apply these 2 changes\?[^]*2 created\.\nTo undo it: ringfence undo \S+\n$/);
     expect(agreed.stdout.match(/\+ group web/g)).toHaveLength(1);
     // Nothing to write, nothing to ask.
     expect((await people.owner.inTerminal(['apply', file])).stdout).toContain('No changes');

@@ -53,6 +53,14 @@ export const ChangeSetBody = Type.Object(
     devices: Type.Optional(Type.Array(DeviceChange, { ...most, description: 'Devices to change.' })),
     delete: Type.Optional(Type.Array(givenId('A group or a device.'), { ...most, description: 'Records to delete.' })),
     policy_tests: Type.Optional(PolicyTests),
+    policy_tests_revision: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description:
+          'The tests are replaced only while this is their revision: the number in the `ETag` of `GET …/policy_tests` (412 otherwise).',
+      }),
+    ),
   },
   {
     ...strict,

@@ -42,6 +42,9 @@ const sureOption = new Option('-y, --yes', 'do not ask about a label or a name t
 export const detachOption = (): Option =>
   new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
 
+export const skipTestsOption = (): Option =>
+  new Option('--skip-tests', 'continue even if a policy test fails by this (owners only; the log records it)');
+
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */
   readonly usage: string;
@@ -60,6 +63,8 @@ export interface CommandSpec {
   readonly trial?: true;
   /** Can tell what it would change, so it takes `--dry-run`. */
   readonly dryRun?: true;
+  /** What its parent does where no command follows. */
+  readonly isDefault?: true;
   /** For programs: help does not show it. */
   readonly hidden?: true;
 }
@@ -72,7 +77,8 @@ export const commandsOf =
     spec: CommandSpec,
     run: (module: Module, session: Session, invocation: Invocation<Options>) => Promise<void>,
   ): Command => {
-    const command = describe(parent.command(spec.usage, { hidden: spec.hidden === true }), spec);
+    const given = { hidden: spec.hidden === true, isDefault: spec.isDefault === true };
+    const command = describe(parent.command(spec.usage, given), spec);
     return command.action(async () => {
       const options = command.opts();
       const args = command.processedArgs.flat().filter(isText);

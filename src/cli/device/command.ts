@@ -59,6 +59,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'create <hostname>',
+      dryRun: true,
       policy: true,
       summary: 'register a device; its device token is shown only once',
       about: 'An agent with an enrollment key registers its own device: see `ringfence key create`.',
@@ -109,6 +110,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'isolate <device>',
+      dryRun: true,
       policy: true,
       summary: 'cut a device off from every other device (owners only)',
       about:
@@ -132,6 +134,7 @@ export function addDeviceCommands(program: Command): void {
     device,
     {
       usage: 'release <device>',
+      dryRun: true,
       policy: true,
       summary: 'end the isolation of a device (owners only)',
       examples: ['ringfence device release web-7'],

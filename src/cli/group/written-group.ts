@@ -124,6 +124,7 @@ function toBody(written: JsonObject, peers: PeerNames): Body {
   return { body, names, entries, problems };
 }
 
+/** The steps of a JSON pointer. */
 const stepsOf = (pointer: string): readonly string[] =>
   pointer === ''
     ? []
@@ -131,6 +132,11 @@ const stepsOf = (pointer: string): readonly string[] =>
         .slice(1)
         .split('/')
         .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+const pathOf = (steps: readonly string[]): YamlPath => steps.map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+
+/** A JSON pointer as the way into a document. */
+export const pointerPath = (pointer: string): YamlPath => pathOf(stepsOf(pointer));
 
 /** The validation calls fields by their names on the wire; a person looks for the names in the file. */
 const inFileWords = (detail: string, names: ReadonlyMap<string, string>): string =>
@@ -147,7 +153,7 @@ function toWritten(pointer: string, told: string, { names, entries }: Body): Wri
   if (entry === undefined) return { path: field === '' ? [] : [names.get(field) ?? field], detail };
   const { path, words } = entry;
   if (words !== undefined) return { path, words, detail };
-  return { path: [...path, ...rest.map((step) => (/^\d+$/.test(step) ? Number(step) : step))], detail };
+  return { path: [...path, ...pathOf(rest)], detail };
 }
 
 const key = ({ path, detail }: WrittenProblem): string => `${path.join('/')} ${detail}`;

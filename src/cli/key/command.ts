@@ -25,6 +25,7 @@ export function addKeyCommands(program: Command): void {
     key,
     {
       usage: 'create [name]',
+      dryRun: true,
       asksIfUnsure: true,
       summary: 'create an enrollment key; its secret is shown only once',
       options: [
@@ -48,6 +49,7 @@ export function addKeyCommands(program: Command): void {
     key,
     {
       usage: 'delete <key>',
+      dryRun: true,
       summary: 'revoke an enrollment key',
       destructive: true,
       examples: ['ringfence key delete lab'],

@@ -1,6 +1,8 @@
 /** Owns the commands about labels: where each is used, and renaming one everywhere. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, detachOption, skipTestsOption } from '../command-line/client-command.ts';
+
+import type { RenameOptions, UndoOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
@@ -10,32 +12,36 @@ export function addLabelCommands(program: Command): void {
     label,
     {
       usage: 'list',
-      summary: 'list labels with the devices, groups, rules and enrollment keys that use them',
+      summary: 'list labels with the devices, groups, rules, enrollment keys and policy tests that use them',
       examples: ['ringfence label list'],
     },
     (run, session) => run.list(session),
   );
-  addCommand(
+  addCommand<RenameOptions>(
     label,
     {
       usage: 'rename <old> <new>',
-      summary: 'rename a label on devices, in rules and in the selectors of groups, in one change (owners only)',
+      summary:
+        'rename a label on devices and enrollment keys, in groups, rules and policy tests, in one change (owners only)',
       about:
         'Every device switches at once, and no connection that is allowed before and after is reset. ' +
-        'Enrollment keys and policy tests keep the old label: the command names the keys.',
+        'A label that more than 1,000 records use is not renamed.',
+      options: [skipTestsOption()],
       destructive: true,
+      dryRun: true,
       policy: true,
       examples: ['ringfence label rename db database', 'ringfence label rename db database --yes --wait'],
     },
-    (run, session, { args: [from = '', to = ''] }) => run.rename(session, from, to),
+    (run, session, { args: [from = '', to = ''], options }) => run.rename(session, from, to, options),
   );
 }
 
 export function addUndoCommand(program: Command): void {
-  addCommand<{ readonly force?: boolean; readonly detach?: boolean }>(
+  addCommand<UndoOptions>(
     program,
     {
       usage: 'undo <change>',
+      dryRun: true,
       summary: 'undo a change of several records as one, by its change id',
       about: 'If a record has changed since, the command names it and changes nothing, unless you use --force.',
       destructive: true,
@@ -43,6 +49,7 @@ export function addUndoCommand(program: Command): void {
       options: [
         new Option('--force', 'also overwrite later changes of the same fields, and leave out what cannot come back'),
         detachOption(),
+        skipTestsOption(),
       ],
       examples: ['ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },

@@ -1,12 +1,17 @@
 /** Owns the implementation of the label commands, and the undo of a change to several records. */
 import type { SecurityGroup } from '../../api/group.ts';
 import { limits } from '../../api/limits.ts';
-import type { WrittenChangeSet } from '../../api/change/change-set.ts';
+import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
+import { printable } from '../../node/printable.ts';
 import { parseLabel } from '../../policy/label.ts';
+import type { TestEnd } from '../../policy/policy-test/policy-test.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
+import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
+import { storedTests } from '../lookup/stored-tests.ts';
+import { changeOptions, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 
@@ -25,6 +30,7 @@ interface LabelUse {
   groups: number;
   rules: number;
   keys: number;
+  tests: number;
 }
 
 export async function list(session: Session): Promise<void> {
@@ -33,7 +39,7 @@ export async function list(session: Session): Promise<void> {
   const uses = new Map<string, LabelUse>();
   const count = (labels: readonly string[], what: Exclude<keyof LabelUse, 'label'>): void => {
     for (const label of new Set(labels)) {
-      const use = uses.get(label) ?? { label, devices: 0, groups: 0, rules: 0, keys: 0 };
+      const use = uses.get(label) ?? { label, devices: 0, groups: 0, rules: 0, keys: 0, tests: 0 };
       use[what] += 1;
       uses.set(label, use);
     }
@@ -44,6 +50,7 @@ export async function list(session: Session): Promise<void> {
     for (const { peers } of rulesOf(group)) count(labelsIn(peers), 'rules');
   }
   for (const { labels = [] } of await client.enrollmentKeys.list(organization)) count(labels, 'keys');
+  for (const { from, to } of (await storedTests(session)).tests) count(labelsIn([from, to]), 'tests');
   const rows = [...uses.values()].toSorted((a, b) => (a.label < b.label ? -1 : 1));
   await session.printList(
     rows.map((use) => ({ ...use, id: use.label })),
@@ -54,6 +61,7 @@ export async function list(session: Session): Promise<void> {
         { head: 'APPLIES GROUPS', text: ({ groups }) => String(groups), align: 'right' },
         { head: 'RULES', text: ({ rules }) => String(rules), align: 'right' },
         { head: 'KEYS', text: ({ keys }) => String(keys), align: 'right' },
+        { head: 'TESTS', text: ({ tests }) => String(tests), align: 'right' },
       ],
     },
   );
@@ -76,23 +84,23 @@ function renamer(from: string, to: string) {
 
 /** Prints a change, with the command that undoes it. */
 async function tell(session: Session, written: WrittenChangeSet, sentence: string): Promise<void> {
-  session.noteWritten(written.revision);
   await session.printRecord(written, `${sentence} To undo it: ringfence undo ${written.change_id}`, written.change_id);
 }
 
-export async function rename(session: Session, from: string, to: string): Promise<void> {
-  for (const label of [from, to]) {
-    const parsed = parseLabel(label);
-    if (typeof parsed !== 'string') throw usageError(`\`${label}\` is not a label: ${parsed.reason}`);
-  }
-  if (from === to) throw usageError('the labels are the same');
-  const client = await session.client();
-  const organization = await session.organization();
+const counted = (count: number, word: string): string => `${count} ${count === 1 ? word : `${word}s`}`;
+
+/** Everything that names the label, as it is with the new one. */
+async function renamedRecords(session: Session, from: string, to: string): Promise<ChangeSetBody> {
   const renamed = renamer(from, to);
-  const devices = (await allDevices(session))
+  const [allOfDevices, allOfGroups, stored] = await Promise.all([
+    allDevices(session),
+    allGroups(session),
+    storedTests(session),
+  ]);
+  const devices = allOfDevices
     .filter(({ labels = [] }) => labels.includes(from))
     .map(({ id, labels = [] }) => ({ id, labels: renamed.labels(labels) }));
-  const groups = (await allGroups(session))
+  const security_groups = allOfGroups
     .filter((group) =>
       labelsIn([...(group.applies_to ?? []), ...rulesOf(group).flatMap(({ peers = [] }) => peers)]).includes(from),
     )
@@ -103,9 +111,37 @@ export async function rename(session: Session, from: string, to: string): Promis
       inbound_rules: renamed.rules(group.inbound_rules),
       outbound_rules: renamed.rules(group.outbound_rules),
     }));
+  const isTested = stored.tests.some((test) => labelsIn([test.from, test.to]).includes(from));
+  const renameEnd = (end: TestEnd): TestEnd => renamed.entries([end])[0] ?? end;
+  const policy_tests = stored.tests.map((test) => ({ ...test, from: renameEnd(test.from), to: renameEnd(test.to) }));
+  return {
+    ...(devices.length > 0 && { devices }),
+    ...(security_groups.length > 0 && { security_groups }),
+    ...(isTested && {
+      policy_tests,
+      ...(stored.revision !== undefined && { policy_tests_revision: stored.revision }),
+    }),
+  };
+}
+
+export interface RenameOptions {
+  readonly skipTests?: boolean;
+}
+
+export async function rename(session: Session, from: string, to: string, options: RenameOptions): Promise<void> {
+  for (const label of [from, to]) {
+    const parsed = parseLabel(label);
+    if (typeof parsed !== 'string') throw usageError(`\`${label}\` is not a label: ${parsed.reason}`);
+  }
+  if (from === to) throw usageError('the labels are the same');
+  const client = await session.client();
+  const organization = await session.organization();
+  const change = await renamedRecords(session, from, to);
+  const { devices = [], security_groups = [], policy_tests } = change;
   const keys = (await client.enrollmentKeys.list(organization)).filter(({ labels = [] }) => labels.includes(from));
-  const count = devices.length + groups.length;
-  if (count === 0) throw new CliError('notFound', `no device and no group uses the label ${from}`);
+  const count = devices.length + security_groups.length;
+  if (count === 0 && policy_tests === undefined)
+    throw new CliError('notFound', `no device, no group and no policy test uses the label ${from}`);
   if (count > limits.changeSetRecords) {
     const most = limits.changeSetRecords;
     throw new CliError(
@@ -113,28 +149,39 @@ export async function rename(session: Session, from: string, to: string): Promis
       `${count} records use the label, and one change may have ${most}: nothing was changed`,
     );
   }
-  const what = `${devices.length} ${devices.length === 1 ? 'device' : 'devices'} and ${groups.length} ${groups.length === 1 ? 'group' : 'groups'}`;
+  const tested = policy_tests === undefined ? '' : ', and in policy tests';
+  const what = `${counted(devices.length, 'device')} and ${counted(security_groups.length, 'group')}${tested}`;
   for (const { name, id } of keys)
     session.say(`Enrollment key ${name === '' ? id : name} still gives the label ${from}: replace the key.`);
+  if (session.values.dryRun === true) {
+    const effect = await effectOf(session, change);
+    for (const [sign, line] of effect.lines) session.say(`${sign} ${printable(line)}`);
+    sayNotes(session, effect);
+    const sentence = `Would rename label ${from} to ${to} on ${what}. ${effect.summary}`.trim();
+    return session.printRecord(change, `${sentence} Nothing was written.`, '');
+  }
   if (!(await session.confirm(`Rename label ${from} to ${to} on ${what}?`))) return session.say('Nothing was changed.');
-  const written = await client.changes.apply(organization, { devices, security_groups: groups });
-  return tell(session, written, `Renamed label ${from} to ${to} on ${what}.`);
+  const [written] = await writeChanges(session, change, changeOptions(options));
+  return written && tell(session, written, `Renamed label ${from} to ${to} on ${what}.`);
 }
 
-export async function undo(
-  session: Session,
-  change: string,
-  options: { readonly force?: boolean; readonly detach?: boolean },
-): Promise<void> {
+export interface UndoOptions {
+  readonly force?: boolean;
+  readonly detach?: boolean;
+  readonly skipTests?: boolean;
+}
+
+export async function undo(session: Session, change: string, options: UndoOptions): Promise<void> {
   const client = await session.client();
   const organization = await session.organization();
   const set = await client.changes.get(organization, change);
   const count = set.records.length;
   const what = `${count} ${count === 1 ? 'record' : 'records'} that ${set.username} changed at ${set.at}`;
   if (!(await session.confirm(`Undo the change of ${what}?`))) return session.say('Nothing was changed.');
-  const force = options.force === true ? { force: true } : {};
+  const { detach: _asked, ...given } = changeOptions(options);
   const written = await writeOrAsk(session, options.detach, (asked) =>
-    client.changes.revert(organization, change, { ...force, ...asked }),
+    client.changes.revert(organization, change, { ...given, ...asked }),
   );
+  session.noteWritten(written.revision);
   return tell(session, written, `Undid the change of ${what}.`);
 }

@@ -4,6 +4,7 @@ import type { Simulation, SimulationWarning } from '../../api/change/simulation.
 import { RingfenceError } from '../../client/error.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
+import { failureInWords } from '../../policy/policy-test/words.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 
@@ -37,7 +38,7 @@ export async function effectOf(session: Session, change: ChangeSetBody): Promise
   const client = await session.client();
   try {
     const simulation = await client.simulate(await session.organization(), change, { limit: mostTold, force: true });
-    const { affected, devices, warnings } = simulation;
+    const { affected, devices, warnings, tests } = simulation;
     const notInForce = notInForceNote(simulation);
     const more = affected - devices.length;
     return {
@@ -47,6 +48,11 @@ export async function effectOf(session: Session, change: ChangeSetBody): Promise
         ...(more > 0 ? [`${more} more devices are affected and not shown.`] : []),
         ...(notInForce === undefined ? [] : [`Note: ${notInForce}`]),
         ...warnings.map(({ code, detail }) => `Warning: ${detail}${remedies[code] ?? ''}`),
+        ...tests.flatMap((test) =>
+          test.failure === undefined
+            ? []
+            : [`Policy test ${test.name} would fail: ${failureInWords(test, test.failure)}`],
+        ),
       ].map(printable),
       simulation,
     };

@@ -13,7 +13,7 @@ export interface DetachOption {
   readonly detach?: true;
 }
 
-export const wouldOpen = (error: unknown): error is RingfenceError =>
+const wouldOpen = (error: unknown): error is RingfenceError =>
   error instanceof RingfenceError && error.code === 'would_open';
 
 const reason = 'these devices would have no group left, and the default group would apply to them';

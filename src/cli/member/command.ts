@@ -19,13 +19,14 @@ export function addMemberCommands(program: Command): void {
   );
   addCommand(
     member,
-    { usage: 'add <user>', summary: 'make a user a member', examples: ['ringfence member add ada'] },
+    { usage: 'add <user>', dryRun: true, summary: 'make a user a member', examples: ['ringfence member add ada'] },
     (run, session, { args: [text = ''] }) => run.add(session, text),
   );
   addCommand(
     member,
     {
       usage: 'role <user> <role>',
+      dryRun: true,
       summary: 'make a member an owner, or an owner a member',
       about: 'The role is owner or member. An organization always keeps at least one owner.',
       examples: ['ringfence member role ada owner'],
@@ -36,6 +37,7 @@ export function addMemberCommands(program: Command): void {
     member,
     {
       usage: 'remove <user>',
+      dryRun: true,
       policy: true,
       summary: 'remove a member, and delete the devices and groups of the member in the organization',
       about:

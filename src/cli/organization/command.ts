@@ -29,6 +29,7 @@ export function addOrganizationCommands(program: Command): void {
     org,
     {
       usage: 'create <name>',
+      dryRun: true,
       summary: 'create an organization, with its default group',
       options: [new Option('--description <text>', 'free text')],
       examples: ['ringfence org create acme', 'ringfence org create acme --description "Acme, all sites"'],
@@ -39,6 +40,7 @@ export function addOrganizationCommands(program: Command): void {
     org,
     {
       usage: 'edit <org>',
+      dryRun: true,
       summary: 'rename or describe an organization',
       options: [new Option('--name <name>', 'a new name'), new Option('--description <text>', 'free text')],
       examples: ['ringfence org edit acme --name "Acme Inc."'],
@@ -49,6 +51,7 @@ export function addOrganizationCommands(program: Command): void {
     org,
     {
       usage: 'delete <org>',
+      dryRun: true,
       summary: 'delete an organization with everything in it',
       destructive: true,
       examples: ['ringfence org delete acme'],

@@ -5,7 +5,7 @@ import type { ExplainOptions } from './explain-endpoints.ts';
 import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';
-import { commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
+import { commandsOf, detachOption, repeated, skipTestsOption } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
@@ -17,12 +17,16 @@ const addExplain = commandsOf(() => import('./explain.ts'));
 const fileFormat =
   'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
   '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for a personal group) and `devices` (each with ' +
-  '`device`, `groups` and `labels`; fields that you leave out do not change; `id` selects the device with this id, regardless of its name). Write rules as in `group allow`, or as API records. A file describes a whole ' +
+  '`device`, `groups` and `labels`; fields that you leave out do not change; `id` selects the device with this id, regardless of its name), and `tests` (each with ' +
+  '`name`, `from`, `to`, `protocol`, `port`, `expect` as `allow` or `refuse`, and `note`). Write rules as in `group allow`, or as API records. A file describes a whole ' +
   'group: a direction that you leave out has no rules. Applying the same file twice changes nothing the second time.';
 
 const fileOptions = (): readonly Option[] => [
   repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
-  new Option('--prune', 'delete groups that are missing from the files, for each owner that has groups in the files'),
+  new Option(
+    '--prune',
+    'delete groups that are missing from the files, for each owner that has groups in the files; and tests, if the files have tests',
+  ),
 ];
 
 export function addPolicyCommands(program: Command): void {
@@ -31,12 +35,13 @@ export function addPolicyCommands(program: Command): void {
     {
       usage: 'apply [files...]',
       policy: true,
-      summary: 'change groups and devices to match policy files',
-      about: `${fileFormat}\n\nThe command shows the changes and asks before it writes. In a script, it writes only with --yes. It makes changes that remove the last group of a device at the end, and asks before it makes them; in a script, they need --detach.`,
+      summary: 'change groups, devices and policy tests to match policy files',
+      about: `${fileFormat}\n\nThe command shows the changes and asks before it writes. In a script, it writes only with --yes. It writes everything as one change: all of it or nothing, and each device switches once. A change that leaves a device without groups is asked about; in a script, it needs --detach. More than 1,000 records are written as several changes, and the command says so.`,
       options: [
         ...fileOptions(),
         forceOption(),
         detachOption(),
+        skipTestsOption(),
         new Option('--accept-moved', 'apply even if names refer to different devices than before'),
       ],
       dryRun: true,
@@ -70,13 +75,20 @@ export function addPolicyCommands(program: Command): void {
     program,
     {
       usage: 'export',
-      summary: 'print groups and devices as a file that `apply` reads',
+      summary: 'print groups, devices and policy tests as a file that `apply` reads',
       about:
         'The file contains the id of each device, so that it always refers to this device, even after names change. ' +
         'To use the file in another organization, export with --names-only.',
-      options: [new Option('--names-only', 'write devices by name, without their ids')],
+      options: [
+        new Option('--names-only', 'write devices by name, without their ids'),
+        new Option(
+          '--snapshot',
+          'print all records as JSON, with addresses, for `ringfence test --snapshot`; `apply` does not read it',
+        ),
+      ],
       examples: [
         'ringfence export > backup.yaml',
+        'ringfence export --snapshot > fleet.json',
         'ringfence export -o json',
         'ringfence export --names-only > new.yaml',
       ],
@@ -113,9 +125,14 @@ export function addPolicyCommands(program: Command): void {
         new Option('--proto <protocol>', 'tcp, udp, icmp, or a protocol number').default('tcp'),
         new Option('--port <port>', 'destination port, for tcp and udp: a number, or a service like ssh'),
         new Option('--exit-code', 'exit with 1 if the connection is refused'),
+        new Option(
+          '--keep [name]',
+          'keep it this way: add a policy test that expects this answer for these two ends (owners only)',
+        ),
       ],
       examples: [
         'ringfence explain app-1 db-1 5432',
+        "ringfence explain app-1 db-1 5432 --keep 'app reaches db'",
         'ringfence explain --who db-1 5432',
         'ringfence explain --from app-1',
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',

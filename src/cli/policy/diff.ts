@@ -4,7 +4,7 @@ import { CliError, commandExitOf } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
 import type { Step } from './plan.ts';
 import { sayNotes } from '../lookup/effect.ts';
-import { effectOfSteps, planFiles, report, sayUnlisted, type FileOptions } from './plan-files.ts';
+import { effectOfPlan, planFiles, report, sayUnlisted, type FileOptions } from './plan-files.ts';
 
 export interface DiffOptions extends FileOptions {
   readonly detailedExitcode?: boolean;
@@ -34,8 +34,9 @@ export async function diff(session: Session, given: readonly string[], options: 
 }
 
 async function show(session: Session, given: readonly string[], options: FileOptions): Promise<readonly Step[]> {
-  const { steps, unlisted, doubts, moved } = await planFiles(session, given, options);
-  const effect = await effectOfSteps(session, steps);
+  const plan = await planFiles(session, given, options);
+  const { steps, unlisted, doubts, moved } = plan;
+  const effect = await effectOfPlan(session, plan);
   await report(session, steps, 'would', { effect });
   if (effect !== undefined) sayNotes(session, effect);
   sayUnlisted(session, unlisted);

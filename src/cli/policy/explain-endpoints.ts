@@ -13,6 +13,8 @@ export interface ExplainOptions {
   readonly port?: string;
   readonly who?: boolean;
   readonly exitCode?: boolean;
+  /** The name of the test, or true. */
+  readonly keep?: string | true;
 }
 
 export interface ExplainQuery {
@@ -38,6 +40,8 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   }
   const [from, to, port] = (['from', 'to', 'port'] as const).map((name) => given.get(name) ?? options[name]);
   if (options.who === true && options.from !== undefined) throw usageError('--who lists every source; remove --from');
+  if (options.keep !== undefined && (from === undefined || to === undefined))
+    throw usageError('--keep needs a source and a destination');
   const isReach = options.from !== undefined && options.who !== true && row.length === 0;
   if ((to === undefined && !isReach) || (from === undefined && options.who !== true)) {
     throw usageError('give the source and the destination: `ringfence explain app-1 db-1 5432`');

@@ -30,6 +30,8 @@ import {
   type ExplainOptions,
 } from './explain-endpoints.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
+import { keepTest } from '../lookup/keep-test.ts';
+import { testOf } from './keep-answer.ts';
 import { explainReach, type Admission } from './reach.ts';
 
 interface Side {
@@ -87,6 +89,10 @@ export async function explain(session: Session, row: readonly string[], options:
     ids: [passes ? 'allowed' : 'refused'],
     table: ({ paint }) => render({ from, to, asked, passes, sides, paint }),
   });
+  if (options.keep !== undefined) {
+    const answer = { from, to, transport, passes, name: options.keep, words: askedWords(asked) };
+    session.say(printable((await keepTest(session, testOf(answer))).sentence));
+  }
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
 }
 

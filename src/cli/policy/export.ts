@@ -1,22 +1,36 @@
-/** Owns the writing of a policy file from the server's state. */
+/** Owns the writing of a policy file from what the server has. */
+import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { allDevices, deviceWords } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { writeGroup } from '../group/text.ts';
 import { wordsFor } from '../../client/words/naming.ts';
 import type { Session } from '../session/session.ts';
-import { toYaml } from '../terminal/output.ts';
+import { toJson, toYaml } from '../terminal/output.ts';
+import { storedTests } from '../lookup/stored-tests.ts';
 import type { Scope } from './policy-file.ts';
+import { writeTest } from './written-test.ts';
 
 export interface ExportOptions {
   readonly namesOnly?: boolean;
+  readonly snapshot?: boolean;
 }
 
 /** What `apply` would read as what is there: the organization's groups and mine, and the devices that have any. */
-export async function exportPolicy(session: Session, { namesOnly }: ExportOptions): Promise<void> {
+export async function exportPolicy(session: Session, { namesOnly, snapshot }: ExportOptions): Promise<void> {
   const client = await session.client();
-  const [groups, devices, me] = await Promise.all([allGroups(session), allDevices(session), client.whoAmI()]);
+  const [groups, devices, me, { tests }] = await Promise.all([
+    allGroups(session),
+    allDevices(session),
+    client.whoAmI(),
+    storedTests(session),
+  ]);
+  if (snapshot === true) {
+    const security_groups = groups;
+    return printSnapshot(session, { user_id: me.id, security_groups, devices, policy_tests: tests });
+  }
   const mine = groups.filter(({ user_id }) => user_id === undefined || user_id === me.id);
   const names = countBy(mine, ({ group_name }) => group_name);
   const wordFor = deviceWords(devices);
@@ -38,9 +52,25 @@ export async function exportPolicy(session: Session, { namesOnly }: ExportOption
         },
       ];
     }),
+    ...(tests.length > 0 && { tests: tests.map((test) => writeTest(test, peerNames(devices))) }),
   };
   const text = await toYaml(policy);
   return session.print({ data: policy, ids: mine.map(({ id }) => id), table: () => text });
+}
+
+/** The records themselves, as `ringfence test --snapshot` reads them. */
+async function printSnapshot(
+  session: Session,
+  records: {
+    readonly user_id: string;
+    readonly security_groups: readonly SecurityGroup[];
+    readonly devices: readonly Device[];
+    readonly policy_tests: readonly PolicyTest[];
+  },
+): Promise<void> {
+  const at = new Date().toISOString();
+  const data = { snapshot: 1, at, organization_id: await session.organization(), ...records };
+  return session.print({ data, ids: records.devices.map(({ id }) => id), table: () => toJson(data, 2) });
 }
 
 /** An id only where the name alone would not do: so that a file can be applied to another organization. */

@@ -39,12 +39,24 @@ const deviceIds = ({ inbound_rules = [], outbound_rules = [] }: Rules): readonly
 function chosenBy(step: Step, devices: ReadonlyMap<string, Device>, named: ReadonlySet<string>): ChosenByName[] {
   if (step.kind === 'device') return step.byName === undefined ? [] : [{ where: step.byName, device: step.device }];
   if (step.action === 'delete') return [];
+  if (step.kind === 'test') return testedBy(step, devices, named);
   const known = new Set(step.action === 'update' ? deviceIds(step.group) : []);
   return [...new Set(deviceIds(step.body))].flatMap((id) => {
     const device = devices.get(id);
     return device === undefined || known.has(id) || !named.has(id) ? [] : [{ where: `group ${step.name}`, device }];
   });
 }
+
+/** A test that names another device than before keeps another promise than before. */
+const testedBy = (
+  { name, test: { from, to } }: Extract<Step, { readonly kind: 'test' }>,
+  devices: ReadonlyMap<string, Device>,
+  named: ReadonlySet<string>,
+): ChosenByName[] =>
+  [from, to].flatMap((end) => {
+    const device = 'device_id' in end && named.has(end.device_id) ? devices.get(end.device_id) : undefined;
+    return device === undefined ? [] : [{ where: `test ${name}`, device }];
+  });
 
 /** So many questions are with the server at a time. */
 const atOnce = 8;

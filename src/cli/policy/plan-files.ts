@@ -5,6 +5,7 @@ import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
+import { noTests, storedTests } from '../lookup/stored-tests.ts';
 import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
 import { sayHostBits } from '../group/host-bits.ts';
 import { namesFor } from '../group/peer-text.ts';
@@ -15,7 +16,8 @@ import { readInput } from '../terminal/input-file.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { movedNames, type MovedName } from './moved-names.ts';
-import { planPolicy, renderStep, type GroupReference, type Step } from './plan.ts';
+import { planPolicy, renderStep, type Step } from './plan.ts';
+import { plannedChange } from './planned-change.ts';
 import { readPolicy } from './policy-file.ts';
 
 export interface FileOptions {
@@ -25,8 +27,10 @@ export interface FileOptions {
 
 export interface FilePlan {
   readonly steps: readonly Step[];
-  /** Groups that only `--prune` would delete: no file names them. */
-  readonly unlisted: readonly string[];
+  /** The steps as one change. */
+  readonly change: ChangeSetBody;
+  /** What only `--prune` would delete: no file names it. */
+  readonly unlisted: readonly Step[];
   /** Labels that the files name and that no device has, also not by these files. */
   readonly doubts: readonly Doubt[];
   /** Names by which steps choose a device that is not the one which was called so before. */
@@ -59,20 +63,19 @@ export async function planFiles(
     session,
     desired.groups.flatMap(({ inbound, outbound }) => [...inbound, ...outbound]),
   );
-  if (desired.groups.length + desired.devices.length === 0)
-    throw usageError('the files contain no groups and no devices');
+  if (desired.groups.length + desired.devices.length === 0 && desired.tests === undefined)
+    throw usageError('the files contain no groups, no devices and no tests');
   const client = await session.client();
-  const [groups, devices, me] = await Promise.all([
+  const [groups, devices, me, stored] = await Promise.all([
     allGroups(session),
-    desired.devices.length > 0 || desired.groups.length > 0 ? allDevices(session) : [],
+    allDevices(session),
     client.whoAmI(),
+    desired.tests === undefined ? noTests : storedTests(session),
   ]);
-  const actual = { groups, devices, me: me.id };
+  const actual = { groups, devices, me: me.id, tests: stored.tests };
   const steps = planPolicy(desired, actual, { prune: prune === true });
   const unlisted =
-    prune === true
-      ? []
-      : planPolicy(desired, actual, { prune: true }).flatMap(({ action, name }) => (action === 'delete' ? [name] : []));
+    prune === true ? [] : planPolicy(desired, actual, { prune: true }).filter(({ action }) => action === 'delete');
   const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
   const doubts = unknownLabels(
     labelsIn(
@@ -84,16 +87,20 @@ export async function planFiles(
     ),
     labels,
   );
-  return { steps, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
+  const change = plannedChange(steps, actual, stored.revision);
+  return { steps, change, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
 }
 
 /** Says what `--prune` would do, where it was not given. */
-export function sayUnlisted(session: Session, names: readonly string[]): void {
-  if (names.length === 0) return;
-  const what = names.length === 1 ? '1 group is' : `${names.length} groups are`;
-  session.say(
-    `${what} not in these files and ${names.length === 1 ? 'stays' : 'stay'}: ${printable(names.join(', '))}. With --prune, apply deletes ${names.length === 1 ? 'it' : 'them'}.`,
-  );
+export function sayUnlisted(session: Session, unlisted: readonly Step[]): void {
+  for (const kind of ['group', 'test'] as const) {
+    const names = unlisted.flatMap((step) => (step.kind === kind ? [step.name] : []));
+    if (names.length === 0) continue;
+    const isOne = names.length === 1;
+    session.say(
+      `${names.length} ${isOne ? `${kind} is` : `${kind}s are`} not in these files and ${isOne ? 'stays' : 'stay'}: ${printable(names.join(', '))}. With --prune, apply deletes ${isOne ? 'it' : 'them'}.`,
+    );
+  }
 }
 
 /** Whether the steps were taken, or only planned. */
@@ -148,41 +155,6 @@ function summary(steps: readonly Step[], tense: ReportTense, effect: Effect | un
   return sentences.filter((sentence) => sentence !== '').join(' ');
 }
 
-type GroupEntry = NonNullable<ChangeSetBody['security_groups']>[number];
-
-/** The steps as one change, in the form that the server simulates. Groups that steps create get ids, so that devices can name them. */
-function plannedChange(steps: readonly Step[], me: string): ChangeSetBody {
-  const made = new Map<string, string>();
-  for (const step of steps) {
-    if (step.kind === 'group' && step.action === 'create') made.set(`${step.scope} ${step.name}`, crypto.randomUUID());
-  }
-  const idOf = (group: GroupReference): string =>
-    'id' in group ? group.id : (made.get(`${group.scope} ${group.name}`) ?? '');
-  return {
-    security_groups: steps.flatMap((step): readonly GroupEntry[] => {
-      if (step.kind !== 'group' || step.action === 'delete') return [];
-      if (step.action === 'update') return [{ ...step.body, id: step.group.id }];
-      const id = made.get(`${step.scope} ${step.name}`) ?? '';
-      return [{ ...step.body, id, ...(step.scope === 'me' && { user_id: me }) }];
-    }),
-    devices: steps.flatMap((step) =>
-      step.kind === 'device'
-        ? [
-            {
-              id: step.device.id,
-              ...(step.groups && { security_groups: step.groups.map(idOf) }),
-              ...(step.labels && { labels: [...step.labels] }),
-            },
-          ]
-        : [],
-    ),
-    delete: steps.flatMap((step) => (step.action === 'delete' ? [step.group.id] : [])),
-  };
-}
-
 /** What the steps do to devices; undefined where there are none. */
-export async function effectOfSteps(session: Session, steps: readonly Step[]): Promise<Effect | undefined> {
-  if (steps.length === 0) return undefined;
-  const { id } = await (await session.client()).whoAmI();
-  return effectOf(session, plannedChange(steps, id));
-}
+export const effectOfPlan = async (session: Session, { steps, change }: FilePlan): Promise<Effect | undefined> =>
+  steps.length === 0 ? undefined : effectOf(session, change);

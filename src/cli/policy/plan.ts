@@ -3,6 +3,7 @@ import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { isUuid } from '../../policy/ids.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { namesOfDevice, pickDevice } from '../lookup/device.ts';
 import { namesOfGroup, pickGroup } from '../lookup/group.ts';
 import { couldMean } from '../../client/words/naming.ts';
@@ -10,7 +11,9 @@ import { namedLine } from '../session/find-one.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { selectorsInWords } from '../group/text.ts';
+import { testSteps, type TestStep } from './plan-tests.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
+import type { Line } from '../../client/words/changes.ts';
 import { ruleChanges, ruleWords } from '../../client/words/rule.ts';
 import { printable } from '../../node/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
@@ -18,12 +21,11 @@ import type { Paint } from '../terminal/screen.ts';
 export interface CurrentPolicy {
   readonly groups: readonly SecurityGroup[];
   readonly devices: readonly Device[];
+  /** The stored policy tests; empty where the files have none. */
+  readonly tests: readonly PolicyTest[];
   /** The user who applies the policy. */
   readonly me: string;
 }
-
-/** What a step would change, one line each, each with its sign. */
-export type Line = readonly [sign: '+' | '-' | '~', text: string];
 
 /** A group that a device is to have: there already, or made by an earlier step. */
 export type GroupReference = { readonly id: string } | { readonly scope: Scope; readonly name: string };
@@ -33,6 +35,7 @@ interface Common {
   readonly lines: readonly Line[];
 }
 export type Step =
+  | TestStep
   | (Common & {
       readonly action: 'create';
       readonly kind: 'group';
@@ -89,7 +92,8 @@ export function planPolicy(
       faults.flatMap(({ message, details }) => [message, ...details]),
     );
   }
-  return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : [])];
+  const tests = testSteps(desired.tests, actual.tests, { prune, names });
+  return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : []), ...tests];
 }
 
 /** Entries that name one device by different words, so that each would undo the other. */

@@ -3,11 +3,13 @@ import type { GroupInput } from '../../policy/group.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { isObject, type JsonObject } from '../../policy/json.ts';
 import { parseLabel } from '../../policy/label.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { usageError } from '../terminal/exit.ts';
 import type { PeerNames } from '../group/peer-text.ts';
 import { problemLine, readWritten } from '../group/written-group.ts';
 import type { Input, InputDocument } from '../terminal/input-file.ts';
 import type { YamlPath } from '../terminal/read-yaml.ts';
+import { readWrittenTest } from './written-test.ts';
 
 /** Whose group it is: the default group, one of the organization, or one of the person who applies the file. */
 export type Scope = 'default' | 'organization' | 'me';
@@ -38,12 +40,19 @@ export interface DesiredDevice {
   readonly labels?: readonly string[];
 }
 
+export interface DesiredTest {
+  readonly where: string;
+  readonly test: PolicyTest;
+}
+
 export interface Desired {
   readonly groups: readonly DesiredGroup[];
   readonly devices: readonly DesiredDevice[];
+  /** Absent where no file has `tests`: then the stored ones stay, also with `--prune`. */
+  readonly tests?: readonly DesiredTest[];
 }
 
-const topFields = ['groups', 'devices'];
+const topFields = ['groups', 'devices', 'tests'];
 
 /** One entry of a file, and the function that reports its problems. */
 interface Entry {
@@ -57,6 +66,8 @@ export function readPolicy({ documents, faults }: Input, names: PeerNames): Desi
   const problems: string[] = [...faults];
   const groups: DesiredGroup[] = [];
   const devices: DesiredDevice[] = [];
+  const tests: DesiredTest[] = [];
+  let hasTests = false;
   const entryAt = ({ value, place }: InputDocument, path: YamlPath, entry: unknown = value): Entry => ({
     value: entry,
     where: place(path),
@@ -68,7 +79,7 @@ export function readPolicy({ documents, faults }: Input, names: PeerNames): Desi
   for (const document of documents) {
     const { value } = document;
     const whole = entryAt(document, []);
-    if (!isObject(value)) whole.report([], 'a policy is a mapping with `groups` and `devices`');
+    if (!isObject(value)) whole.report([], 'a policy is a mapping with `groups`, `devices` and `tests`');
     else if (isLoneGroup(value)) readGroupEntry(whole, groups, names);
     else {
       for (const name of Object.keys(value)) {
@@ -79,14 +90,18 @@ export function readPolicy({ documents, faults }: Input, names: PeerNames): Desi
         readGroupEntry(entryAt(document, path, entry), groups, names);
       for (const [path, entry] of entries(value, 'devices', whole))
         readDeviceEntry(entryAt(document, path, entry), devices);
+      hasTests ||= (value['tests'] ?? undefined) !== undefined;
+      for (const [path, entry] of entries(value, 'tests', whole))
+        readTestEntry(entryAt(document, path, entry), tests, names);
     }
   }
   problems.push(
     ...twice(groups, ({ scope, name, id }) => `${scope} group ${id ?? name}`),
     ...twice(devices, ({ id, device }) => `device ${id ?? device}`),
+    ...twice(tests, ({ test }) => `test ${test.name}`),
   );
   if (problems.length > 0) throw usageError('the policy is not valid:', problems);
-  return { groups, devices };
+  return { groups, devices, ...(hasTests && { tests }) };
 }
 
 /** A record as `group show -o yaml` prints it, or one group in the short form. */
@@ -150,6 +165,12 @@ function readDeviceEntry({ value, where, report }: Entry, devices: DesiredDevice
     ...(labels !== undefined && { labels: [...new Set(labels)].toSorted() }),
   });
   return undefined;
+}
+
+function readTestEntry({ value, where, report }: Entry, tests: DesiredTest[], names: PeerNames): void {
+  const { test, problems } = readWrittenTest(value, names);
+  for (const { path, detail } of problems) report(path, detail);
+  if (test !== undefined) tests.push({ where, test });
 }
 
 const isTexts = (value: unknown): value is readonly string[] | undefined =>

@@ -1,5 +1,7 @@
 /** Owns the running of a client command, from its options to its exit code. */
 import { commandExitOf, exitCodes } from '../terminal/exit.ts';
+import { printable } from '../../node/printable.ts';
+import { dryRunLines } from './dry-run.ts';
 import { Session, type GlobalValues } from './session.ts';
 import { Terminal } from '../terminal/terminal.ts';
 
@@ -29,6 +31,11 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
     await session.settled();
     // Pending work, such as a pipe that stays open, must not delay the exit.
     if (stop.signal.aborted) process.exit(exitCodes.interrupted);
+    const planned = values.dryRun === true ? dryRunLines(error) : undefined;
+    if (planned !== undefined) {
+      for (const line of planned) terminal.note(printable(line));
+      return;
+    }
     const { code, lines } = commandExitOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
     terminal.note(`${terminal.paintError('red', 'ringfence:')} ${first}`);

@@ -7,6 +7,7 @@ import type { Organization } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { nodeFetch } from '../../node/fetch.ts';
+import { refuseWrite } from './dry-run.ts';
 import { findOne } from './find-one.ts';
 import {
   isForPeople,
@@ -118,6 +119,7 @@ export class Session {
   }
 
   async confirm(question: string): Promise<boolean> {
+    if (this.values.dryRun === true) return true;
     const isMeant = await this.terminal.confirm(question, { yes: this.values.yes === true, signal: this.signal });
     if (!isMeant) this.leaveAsIs();
     return isMeant;
@@ -205,7 +207,7 @@ export class Session {
     const { name, profile } = await this.profile();
     const server = await this.server();
     const token = await this.#token(tokenFile, server, profile);
-    const hooks = { onWrite: this.noteWritten, signal: this.signal };
+    const hooks = { onWrite: this.noteWritten, signal: this.signal, isDryRun: this.values.dryRun === true };
     if (profile?.sign_in === undefined || token !== profile.token) return clientOf(server, token, hooks);
     const refresh = new TokenRefresh({ file: this.profilesFile, name, profile });
     this.#settled = () => refresh.settled();
@@ -285,15 +287,22 @@ export interface ClientHooks {
   readonly onWrite?: (revision: number) => void;
   /** Ends every request. */
   readonly signal: AbortSignal;
+  /** No request may write. */
+  readonly isDryRun?: boolean;
 }
 
-export const clientOf = (server: string, token: Credential, { renew, onWrite, signal }: ClientHooks): Client =>
+export const clientOf = (
+  server: string,
+  token: Credential,
+  { renew, onWrite, signal, isDryRun }: ClientHooks,
+): Client =>
   new Client({
     url: readServer(server),
     token,
     headers: { 'user-agent': `ringfence/${programVersion}` },
     signal,
     fetch: async (url, init) => {
+      if (isDryRun === true) refuseWrite(url, init);
       const answer = await fetchRenewed(url, init, renew);
       const tag = init.method === 'GET' || answer.status >= 300 ? null : answer.headers.get('etag');
       const revision = tag === null ? undefined : revisionOf(tag);

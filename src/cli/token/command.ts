@@ -21,6 +21,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'create [name]',
+      dryRun: true,
       summary: 'create a token; its secret is shown only once',
       options: [
         new Option('--user <name|id>', 'for another user (administrators only)'),
@@ -35,6 +36,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'rotate <token>',
+      dryRun: true,
       summary: 'replace the secret of a token; the old secret stops working immediately',
       destructive: true,
       examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
@@ -45,6 +47,7 @@ export function addTokenCommands(program: Command): void {
     token,
     {
       usage: 'delete <token>',
+      dryRun: true,
       summary: 'revoke a token and close its open streams',
       destructive: true,
       examples: ['ringfence token delete ci --yes'],

@@ -11,7 +11,7 @@ export function addUserCommands(program: Command): void {
   );
   addCommand(
     user,
-    { usage: 'create <username>', summary: 'create a user', examples: ['ringfence user create ada'] },
+    { usage: 'create <username>', dryRun: true, summary: 'create a user', examples: ['ringfence user create ada'] },
     (run, session, { args: [name = ''] }) => run.create(session, name),
   );
 
@@ -19,6 +19,7 @@ export function addUserCommands(program: Command): void {
     user,
     {
       usage: 'delete <user>',
+      dryRun: true,
       summary: 'delete a user, and its tokens, devices and groups in all organizations',
       policy: true,
       about:

@@ -27,6 +27,7 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'create <url>',
+      dryRun: true,
       summary: 'send alerts to a URL; the command shows the signing secret only once',
       about:
         'The operator of the server must allow the host (`ringfence server --webhook-hosts`). ' +
@@ -45,6 +46,7 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'edit <webhook>',
+      dryRun: true,
       summary: 'change a webhook, named by its id, its name or its URL',
       options: [new Option('--url <url>', 'a new URL'), ...fieldOptions()],
       examples: ['ringfence webhook edit pager --offline-after 3600'],
@@ -55,6 +57,7 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'test <webhook>',
+      dryRun: true,
       summary: 'send a test to a webhook',
       about: '`ringfence webhook deliveries` shows the result.',
       examples: ['ringfence webhook test pager'],
@@ -75,6 +78,7 @@ export function addWebhookCommands(program: Command): void {
     webhook,
     {
       usage: 'delete <webhook>',
+      dryRun: true,
       summary: 'delete a webhook and its pending deliveries',
       destructive: true,
       examples: ['ringfence webhook delete pager'],

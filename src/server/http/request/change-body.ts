@@ -82,6 +82,8 @@ export interface ChangeBody {
   readonly deletes: readonly DeleteEntry[];
   /** The tests that replace the stored ones; absent: those stay. */
   readonly policyTests?: readonly PolicyTest[];
+  /** The revision that the stored tests must have. */
+  readonly policyTestsRevision?: number;
 }
 
 export interface ReadChangesOptions {
@@ -117,7 +119,7 @@ export function shapeProblems(body: unknown): Found<RequestProblem> {
     const known = lists.find((list) => list === name);
     const value = field(body, name);
     // Tests are not records. The function that reads the body reports their problems.
-    if (name === 'policy_tests') continue;
+    if (name === 'policy_tests' || name === 'policy_tests_revision') continue;
     if (known === undefined) problems.add(at('', name), 'unknown_field', () => `${name} does not exist here.`);
     else if (!Array.isArray(value)) problems.add(at('', name), 'not_an_array', () => `${name} must be an array.`);
     else count += value.length;
@@ -246,6 +248,13 @@ class Reading {
     return tests;
   }
 
+  policyTestsRevision(body: JsonObject): number | undefined {
+    const revision = this.#revisionIn(body, 'policy_tests_revision', '');
+    if (revision !== undefined && field(body, 'policy_tests') === undefined)
+      this.#add('/policy_tests_revision', 'contradiction', 'policy_tests_revision needs policy_tests.');
+    return revision;
+  }
+
   #add(pointer: string, code: Code, detail: string): void {
     this.problems.add(pointer, code, () => detail);
   }
@@ -293,13 +302,17 @@ class Reading {
       if (said !== undefined && said !== now?.[name])
         this.#add(at(here, name), 'contradiction', `${name} is set by the server and cannot be changed.`);
     }
-    const revision = field(entry, 'revision');
+    const revision = this.#revisionIn(entry, 'revision', here);
+    if (revision === undefined || now !== undefined) return revision;
+    this.#add(at(here, 'revision'), 'contradiction', 'A group that does not exist has no revision.');
+    return undefined;
+  }
+
+  #revisionIn(entry: JsonObject, name: string, here: string): number | undefined {
+    const revision = field(entry, name);
     if (revision === undefined) return undefined;
-    if (typeof revision !== 'number' || !Number.isSafeInteger(revision) || revision < 0)
-      this.#add(at(here, 'revision'), 'not_an_integer', `revision must be a whole number, got ${show(revision)}.`);
-    else if (now === undefined)
-      this.#add(at(here, 'revision'), 'contradiction', 'A group that does not exist has no revision.');
-    else return revision;
+    if (typeof revision === 'number' && Number.isSafeInteger(revision) && revision >= 0) return revision;
+    this.#add(at(here, name), 'not_an_integer', `${name} must be a whole number, got ${show(revision)}.`);
     return undefined;
   }
 }
@@ -317,6 +330,11 @@ export function readChanges(
   const devices = listOf(body, 'devices').flatMap((entry, i) => reading.device(entry, `/devices/${i}`) ?? []);
   const deletes = listOf(body, 'delete').flatMap((id, i) => reading.deletion(id, `/delete/${i}`) ?? []);
   const policyTests = reading.policyTests(isObject(body) ? field(body, 'policy_tests') : undefined);
+  const policyTestsRevision = isObject(body) ? reading.policyTestsRevision(body) : undefined;
   const { problems, more } = reading.problems;
-  return { problems, more, changes: { groups, devices, deletes, ...(policyTests && { policyTests }) } };
+  const tests = {
+    ...(policyTests && { policyTests }),
+    ...(policyTestsRevision !== undefined && { policyTestsRevision }),
+  };
+  return { problems, more, changes: { groups, devices, deletes, ...tests } };
 }

@@ -71,7 +71,10 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
 
   /** Writes a set and remembers it, in the transaction that holds the organization's head. */
   async function write(locked: Locked, given: ChangeSetWrite, reverts?: ChangeSetId): Promise<AppliedChanges> {
-    const before = given.set.policyTests === undefined ? undefined : await testedIn(locked);
+    const { policyTests, policyTestsRevision } = given.set;
+    const before = policyTests === undefined ? undefined : await testedIn(locked);
+    if (before !== undefined && policyTestsRevision !== undefined && policyTestsRevision !== before.testsRevision)
+      refuse({ code: 'precondition_failed', revision: before.testsRevision });
     const records = await applyChangeSet(context, locked, given);
     const tests = before === undefined ? [] : await writeTests(locked, given, before);
     const applied = { ...records, changes: [...records.changes, ...tests] };

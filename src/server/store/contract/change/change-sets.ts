@@ -49,6 +49,8 @@ export interface NewChangeSet {
   readonly deletes: readonly Deletion[];
   /** The tests that replace the stored ones; absent: those stay. */
   readonly policyTests?: readonly PolicyTest[] | undefined;
+  /** The revision that the stored tests must have: `precondition_failed` otherwise. */
+  readonly policyTestsRevision?: number | undefined;
 }
 
 export interface ChangeSetOptions {

@@ -1,0 +1,49 @@
+/** Owns the stored policy tests: read with the revision that a write of them expects, and replaced without losing what others wrote. */
+import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { revisionOf } from '../../client/headers.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
+import type { Session } from '../session/session.ts';
+
+export interface StoredTests {
+  readonly tests: readonly PolicyTest[];
+  /** Of the list of tests; no revision of the organization. */
+  readonly revision: number | undefined;
+}
+
+export const noTests: StoredTests = { tests: [], revision: undefined };
+
+/** The tests as they are stored, without their states. */
+export async function storedTests(session: Session): Promise<StoredTests> {
+  const client = await session.client();
+  const params = { org_id: await session.organization() };
+  const { value, etag } = await client.request('listPolicyTests', { params });
+  return {
+    tests: value.map(({ state: _state, failure: _failure, ...test }) => test as PolicyTest),
+    revision: revisionOf(etag),
+  };
+}
+
+const attempts = 5;
+
+/** Replaces the tests with what `change` makes of them. Tests that somebody else wrote in the meantime are kept. */
+export async function replaceTests(
+  session: Session,
+  change: (tests: readonly PolicyTest[]) => PolicyTest[],
+  options: { readonly skip_tests?: boolean } = {},
+): Promise<readonly PolicyTestResult[]> {
+  const client = await session.client();
+  const organization = await session.organization();
+  for (let attempt = 1; ; attempt += 1) {
+    const { tests, revision } = await storedTests(session);
+    try {
+      return await client.policyTests.replace(organization, change(tests), {
+        ...options,
+        ...(revision !== undefined && { ifMatch: revision }),
+      });
+    } catch (error) {
+      const raced = error instanceof RingfenceError && error.code === 'precondition_failed';
+      if (!raced || attempt === attempts) throw error;
+    }
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Owns the writing of several records as one change: by `apply`, by commands about many devices, and by renames. All of them go through `writeChanges`,
+ * so that they split, ask and report alike.
+ */
+import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
+import { limits } from '../../api/limits.ts';
+import { changeParts } from '../../client/change-parts.ts';
+import type { Calls } from '../../client/calls.ts';
+import { printable } from '../../node/printable.ts';
+import type { Session } from '../session/session.ts';
+import { writeOrAsk } from './opening.ts';
+
+/** The query of `POST …/changes`. With `detach`, a device that is left without groups is no question. */
+export type ChangeOptions = Calls['applyChanges']['query'];
+
+/** Removes options that were not given. */
+export const changeOptions = ({
+  force,
+  detach,
+  skipTests,
+}: {
+  readonly force?: boolean;
+  readonly detach?: boolean;
+  readonly skipTests?: boolean;
+}): ChangeOptions => ({
+  ...(force === true && { force }),
+  ...(detach === true && { detach }),
+  ...(skipTests === true && { skip_tests: true }),
+});
+
+const countOf = ({ security_groups = [], devices = [], delete: gone = [] }: ChangeSetBody): number =>
+  security_groups.length + devices.length + gone.length;
+
+/**
+ * Writes the change in one transaction, and gives what was written. A change that is too large for that is written in several, and the person is told. Ctrl-C
+ * takes effect between two of these, never while one is written: its outcome would be unknown.
+ */
+export async function writeChanges(
+  session: Session,
+  change: ChangeSetBody,
+  { detach, ...options }: ChangeOptions = {},
+): Promise<readonly WrittenChangeSet[]> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const parts = changeParts(change);
+  if (parts.length > 1) {
+    const most = limits.changeSetRecords;
+    session.terminal.note(
+      `The change has ${countOf(change)} records, and one change may have ${most}: it is written as ${parts.length} changes, one after the other.`,
+    );
+  }
+  const whole = { signal: new AbortController().signal };
+  const written: WrittenChangeSet[] = [];
+  for (const part of parts) {
+    session.signal.throwIfAborted();
+    try {
+      const made = await writeOrAsk(session, detach, (asked) =>
+        client.changes.apply(organization, part, { ...options, ...asked, ...whole }),
+      );
+      session.noteWritten(made.revision);
+      written.push(made);
+    } catch (error) {
+      if (written.length > 0)
+        session.terminal.note(`${written.length} of ${parts.length} changes were made, and stay.`);
+      throw error;
+    }
+  }
+  for (const { warnings } of written) for (const { detail } of warnings) session.say(`Warning: ${printable(detail)}`);
+  return written;
+}
+
+/** How to undo what was written. */
+export function sayUndo(session: Session, written: readonly WrittenChangeSet[]): void {
+  const ids = written.map(({ change_id }) => change_id).toReversed();
+  if (ids.length > 0) session.say(`To undo it: ${ids.map((id) => `ringfence undo ${id}`).join(' && ')}`);
+}
