@@ -32,6 +32,7 @@ export function addTrialCommands(program: Command): void {
     trial,
     {
       usage: 'confirm <trial>',
+      dryRun: true,
       summary: 'keep the change',
       about:
         'If devices failed, reverted or went offline since the start, or if policy tests fail, the command shows them and asks; in a script, it then needs --yes.',
@@ -45,6 +46,7 @@ export function addTrialCommands(program: Command): void {
     trial,
     {
       usage: 'revert <trial>',
+      dryRun: true,
       summary: 'take the change back now',
       policy: true,
       examples: ['ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --wait'],
@@ -55,6 +57,7 @@ export function addTrialCommands(program: Command): void {
     trial,
     {
       usage: 'widen <trial>',
+      dryRun: true,
       summary: 'let more devices try the change; its end stays the same',
       policy: true,
       options: [
