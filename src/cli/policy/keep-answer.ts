@@ -17,8 +17,10 @@ function connectionOf(transport: Transport): Pick<PolicyTest, 'protocol' | 'port
     case 'icmp':
     case 'icmpv6':
       return { protocol: 'icmp' };
-    default:
+    case 'other':
       throw usageError('a policy test is about tcp, udp or icmp: --keep does not work with other protocols');
+    default:
+      return transport satisfies never;
   }
 }
 
