@@ -1,5 +1,5 @@
 /**
- * Owns the measure of a label change on its way to many kernels: from the API's answer to the last of them. Each device is a namespace with its own
+ * Owns the measure of a label change and of an isolation on their way to many kernels: from the API's answer to the last of them. Each device is a namespace with its own
  * nft and netlink session, and a source and an enforcer as the agent's; these run in one process for each processor, because as many processes as devices are more than a small machine has room for.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -136,17 +136,20 @@ export async function measureFleet(program: string): Promise<readonly Goal[]> {
         }),
       ),
     );
+    const { id: held } = await client.devices.create(organization, {
+      public_key: 'held',
+      hostname: 'app-2',
+      tunnel_ip: '100.65.0.2',
+    });
     // Node compiles while it runs, which on two cores takes as long as the work. So the first half is reported
     // separately from the second.
     const half = Math.ceil(rounds / 2);
     const all = new Phase('all', rounds);
     const phases = [all, new Phase('first half', half), new Phase('second half', rounds - half)];
-    for (let round = 0; round < rounds + warmUp; round += 1) {
-      const now = round < warmUp ? [] : phases.filter((_, i) => i === 0 || i === (round < warmUp + half ? 1 : 2));
+    const measureRound = async (now: readonly Phase[], change: () => Promise<{ readonly revision: number }>) => {
       for (const phase of now) phase.begin(processes);
-      const labels = round % 2 === 0 ? ['app'] : [];
       const from = sharedClock();
-      const { revision } = await client.devices.update(organization, mover.id, { labels });
+      const { revision } = await change();
       const answered = sharedClock();
       const times = await within(timeout, Promise.all(processes.map((each) => each.reach(revision))));
       const last = Math.max(...times.map((each) => each.last));
@@ -154,14 +157,39 @@ export async function measureFleet(program: string): Promise<readonly Goal[]> {
       for (const phase of now) phase.add({ first: first - answered, last: last - answered, whole: last - from });
       await sleep(pause);
       for (const phase of now) phase.end(processes);
+    };
+    const relabel = (round: number) => () =>
+      client.devices.update(organization, mover.id, { labels: round % 2 === 0 ? ['app'] : [] });
+    const isolate = (round: number) => () =>
+      round % 2 === 0
+        ? client.devices.isolate(organization, mover.id, { reason: 'bench' })
+        : client.devices.liftIsolation(organization, mover.id);
+    for (let round = 0; round < rounds + warmUp; round += 1) {
+      const now = round < warmUp ? [] : phases.filter((_, i) => i === 0 || i === (round < warmUp + half ? 1 : 2));
+      await measureRound(now, relabel(round));
     }
+    // The first isolation and the last release change rules. While another device is isolated, the next changes one set, as a label does.
+    const firsts = new Phase('first isolation and last release', half);
+    const beside = new Phase('isolation beside another', half);
+    const labels = new Phase('label change in between', half);
+    for (let round = 0; round < half + warmUp; round += 1)
+      await measureRound(round < warmUp ? [] : [firsts], isolate(round));
+    await client.devices.liftIsolation(organization, mover.id).catch(() => {});
+    await client.devices.isolate(organization, held, { reason: 'bench' });
+    for (let round = 0; round < half + warmUp; round += 1) {
+      await measureRound(round < warmUp ? [] : [beside], isolate(round));
+      await measureRound(round < warmUp ? [] : [labels], relabel(round));
+    }
+    phases.push(firsts, beside, labels);
     for (const each of processes) await each.verify();
     const names = [
       'API answered to the first kernel',
       `API answered to the last of ${kernels}`,
       `API asked to the last of ${kernels}`,
     ];
-    console.log(`\nA label change on its way to ${kernels} kernels; all devices in ${processes.length} processes:\n`);
+    console.log(
+      `\nA change on its way to ${kernels} kernels, a label's at first; all devices in ${processes.length} processes:\n`,
+    );
     console.log(
       table(
         ['', 'times', ...names.map((name) => `${name}: p50, p99`)],
@@ -175,8 +203,13 @@ export async function measureFleet(program: string): Promise<readonly Goal[]> {
         phases.map((phase) => phase.processorRow()),
       ),
     );
-    const measured = median(all.times.map(({ last }) => last));
-    return [{ what: `API answer to the last of ${kernels} kernels, p50`, goal: 15, measured, unit: 'ms' }];
+    const goal = (what: string, { times }: Phase): Goal => ({
+      what: `${what}: API answer to the last of ${kernels} kernels, p50`,
+      goal: 15,
+      measured: median(times.map(({ last }) => last)),
+      unit: 'ms',
+    });
+    return [goal('label change', all), goal('first isolation', firsts), goal('further isolation', beside)];
   } finally {
     await Promise.all(processes.map((each) => each.close()));
     await lab.close();

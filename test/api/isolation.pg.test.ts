@@ -99,6 +99,12 @@ test('an isolation whose time is over goes from the record, as a change of its o
   const read = (): Promise<Json> => place.member.api.expect(200, 'GET', pathOf(place, device));
   await eventually('the isolation is gone', async () => !('isolated' in (await read())));
   expect((await read()).revision).toBeGreaterThan(isolated.revision);
+  const [entry]: Json[] = await place.owner.api.expect(200, 'GET', `${place.base}/audit?subject_id=${device.id}`);
+  expect(entry).toMatchObject({
+    operation: 'liftIsolation',
+    credential: { kind: 'server' },
+    before: { isolated: { reason: 'r' } },
+  });
   expect((await place.member.api.expect(200, 'GET', pathOf(place, other))).isolated).toBeDefined();
 });
 

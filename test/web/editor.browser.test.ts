@@ -38,6 +38,7 @@ describe('making a group', () => {
     await page.keyboard.press('Enter');
     await question.getByRole('button', { name: 'Add the rule' }).click();
     await question.waitFor({ state: 'detached' });
+    await page.getByLabel('Description of inbound rule 1').fill('nightly import');
     await page.getByRole('button', { name: 'Add outbound rule' }).click();
     await page.getByLabel('Protocol of outbound rule 1').selectOption('ip');
     await page.getByLabel('Ports of outbound rule 1').fill('53');
@@ -45,7 +46,9 @@ describe('making a group', () => {
     await expectShown(page.getByRole('heading', { name: 'my servers' }));
     const [made] = await place.member.api.expect(200, 'GET', `/api/user/${place.org}/security_groups`);
     expect(made.user_id).toBe(place.member.id);
-    expect(made.inbound_rules).toEqual([{ ...tcp(5432), ip_ranges: ['10.0.0.0/8', 'fd00::1-fd00::ff'] }]);
+    expect(made.inbound_rules).toEqual([
+      { ...tcp(5432), ip_ranges: ['10.0.0.0/8', 'fd00::1-fd00::ff'], description: 'nightly import' },
+    ]);
     expect(made.outbound_rules.map((rule: Json) => rule.ip_protocol)).toEqual(['tcp', 'udp']);
   });
 

@@ -434,6 +434,41 @@ describe('devices', () => {
     expect(issued.labels).toEqual(['web']);
   });
 
+  test('an owner isolates a device with a reason, an end and what it still allows, and releases it; a member only reads it', async () => {
+    const place = await newPlace(stage.server);
+    const device = await addDevice(place, 'web-7');
+    const path = `/o/${place.org}/devices/${device.id}`;
+    const [owner, member] = [
+      await open({ token: place.owner.token, path }),
+      await open({ token: place.member.token, path }),
+    ];
+    await owner.getByRole('button', { name: 'Isolate', exact: true }).click();
+    const dialog = owner.getByRole('dialog', { name: 'Isolate web-7?' });
+    expect(await dialog.getByRole('button', { name: 'Isolate the device' }).isDisabled()).toBe(true);
+    await dialog.getByLabel('Reason').fill('odd logins');
+    await dialog.getByRole('combobox', { name: 'How long' }).click();
+    await owner.getByRole('option', { name: 'for 8 hours' }).click();
+    await dialog.getByLabel('Still allow devices with one of these labels').first().fill('forensics');
+    await owner.keyboard.press('Enter');
+    await dialog.getByRole('button', { name: 'Isolate the device' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    const { isolated } = await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`);
+    expect(isolated).toMatchObject({ reason: 'odd logins', allow: [{ labels: ['forensics'] }] });
+    const hours = (Date.parse(isolated.until) - Date.parse(isolated.since)) / 3_600_000;
+    expect(Math.round(hours)).toBe(8);
+    for (const page of [owner, member]) {
+      const banner = page.getByRole('region', { name: 'Isolation' });
+      await expectShown(banner.getByText('odd logins'));
+      await expectShown(banner.getByText('label:forensics'));
+    }
+    expect(await member.getByRole('button', { name: 'Release' }).count()).toBe(0);
+    await owner.getByRole('button', { name: 'Release' }).click();
+    await owner.getByRole('region', { name: 'Isolation' }).waitFor({ state: 'detached' });
+    expect(await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).not.toHaveProperty(
+      'isolated',
+    );
+  });
+
   test("a member sees another's device but is offered no change; the owner deletes it after a question", async () => {
     const place = await newPlace(stage.server);
     const device = await addDevice(place, 'not-yours');

@@ -1,5 +1,6 @@
 /** Owns the organization's changes as sentences: who did what to which group, device or member. */
 import type { AuditEntry } from '../../api/audit.ts';
+import { actorName } from '../../client/words/action.ts';
 import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';
@@ -46,7 +47,7 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
         [
           { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
           { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
-          { head: 'WHO', text: ({ entry }) => entry.username },
+          { head: 'WHO', text: ({ entry }) => actorName(entry) },
           { head: 'WHAT', text: ({ sentence }) => sentence },
           { ...idColumn<(typeof told)[number]>('ID', ({ entry }) => entry.subject_id ?? '', layout), wide: true },
           { head: 'WITH', text: ({ entry }) => entry.credential.kind.replace('_', ' '), wide: true },

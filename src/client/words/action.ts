@@ -33,7 +33,7 @@ const phrases: Readonly<Record<string, string>> = {
   widenTrial: 'widened trial',
   confirmTrial: 'confirmed trial',
   revertTrial: 'reverted trial',
-  expireTrial: 'did not confirm trial',
+  expireTrial: 'reverted unconfirmed trial',
   createWebhook: 'created webhook',
   updateWebhook: 'changed webhook',
   deleteWebhook: 'deleted webhook',
@@ -41,6 +41,10 @@ const phrases: Readonly<Record<string, string>> = {
   signIn: 'signed in',
   signOut: 'signed out',
 };
+
+/** Who acted: a user, or the server itself when a time was over. */
+export const actorName = ({ username, credential }: Pick<AuditEntry, 'username' | 'credential'>): string =>
+  credential.kind === 'server' ? 'the server' : username;
 
 /** `updateSomethingNew` becomes `update something new`: a newer server's operations are readable too. */
 const spelled = (operation: string): string => operation.replaceAll(/([a-z])([A-Z])/g, '$1 $2').toLowerCase();

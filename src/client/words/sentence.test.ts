@@ -94,6 +94,9 @@ test.each([
 
 test('what has no states is told by its name, or by the end of its id where it has none', () => {
   expect(wholeSentence(entry('addMember', { subject_id: id(9) }), names)).toBe('ada added member kim');
+  expect(wholeSentence(entry('liftIsolation', { subject_id: id(1), credential: { kind: 'server' } }), names)).toBe(
+    'the server lifted the isolation of device bastion',
+  );
   expect(wholeSentence(entry('revokeToken', { subject_id: id(3) }), names)).toBe('ada revoked token 00000003');
   expect(wholeSentence(entry('updateDevice', { subject_id: id(1), fields: ['local_ip'] }), names)).toBe(
     'ada changed device bastion: local ip',

@@ -5,7 +5,7 @@ import type { AuditEntry, AuditFields } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { actionText, changedFields } from './action.ts';
+import { actionText, actorName, changedFields } from './action.ts';
 import { peerWord, portWords, preposition, ruleChanges, splitDescribed, type DeviceNaming } from './rule.ts';
 import { shortId } from './short-id.ts';
 
@@ -319,4 +319,4 @@ export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
 
 /** Who did it, then what: `ada allowed tcp 22 from bastion in ssh`. */
 export const wholeSentence = (entry: AuditEntry, names: Names): string =>
-  `${entry.username} ${sentenceText(sentenceOf(entry, names))}`;
+  `${actorName(entry)} ${sentenceText(sentenceOf(entry, names))}`;

@@ -7,6 +7,7 @@ import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { actorName } from '../../client/words/action.ts';
 import { deviceChanges, fieldLines, groupChanges, type Line } from '../../client/words/changes.ts';
 import { sentenceOf, type Names, type Sentence } from '../../client/words/sentence.ts';
 import { shortId } from '../../client/words/short-id.ts';
@@ -117,7 +118,7 @@ export function Entry({
       </span>
       <div className="grow stack tight">
         <p className="deed-words">
-          <Words who={entry.username} sentence={sentence} subjectId={entry.subject_id} org={org} />
+          <Words who={actorName(entry)} sentence={sentence} subjectId={entry.subject_id} org={org} />
         </p>
         {open ? (
           <>
@@ -142,7 +143,7 @@ export function Entry({
         type="button"
         className="more"
         aria-expanded={open}
-        aria-label={`Details: ${entry.username} ${sentence.before} ${sentence.subject}`}
+        aria-label={`Details: ${actorName(entry)} ${sentence.before} ${sentence.subject}`}
         onClick={() => setOpen(!open)}
       >
         <span className="only-wide">Details</span> {open ? <UpIcon size={16} /> : <DownIcon size={16} />}

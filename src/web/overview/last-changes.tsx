@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
+import { actorName } from '../../client/words/action.ts';
 import { sentenceOf } from '../../client/words/sentence.ts';
 import { Words } from '../activity/entry.tsx';
 import { useSentenceNames } from '../activity/names.ts';
@@ -33,7 +34,7 @@ function Deeds({ org }: { readonly org: string }): ReactNode {
       {entries?.map((entry) => (
         <li key={entry.id}>
           <span className="grow words">
-            <Words who={entry.username} sentence={sentenceOf(entry, names)} subjectId={entry.subject_id} org={org} />
+            <Words who={actorName(entry)} sentence={sentenceOf(entry, names)} subjectId={entry.subject_id} org={org} />
           </span>
           <span className="small dimmed">
             <Ago at={entry.at} />

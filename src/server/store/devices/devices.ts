@@ -13,6 +13,7 @@ import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOpti
 import { refuse, StoreError } from '../contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
+import type { AuditNote } from '../contract/audit.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import {
@@ -201,6 +202,15 @@ export async function removeDevice(
 /** Why an isolation that has ended may not be lifted now. */
 const liftedMeanwhile: ReadonlySet<StoreError['code']> = new Set(['precondition_failed', 'not_found', 'not_a_member']);
 
+/** The audit note of an isolation whose time is over: the server acts, for an owner. */
+const liftNote = (user: Actor['user_id']): AuditNote => ({
+  operation: 'liftIsolation',
+  user_id: user,
+  credential: { kind: 'server' },
+  address: '',
+  request_id: '',
+});
+
 export function devicesIn(context: Context): Devices {
   const { reads, writer } = context;
   const read = reader(context);
@@ -290,7 +300,8 @@ export function devicesIn(context: Context): Devices {
 
     async liftEndedIsolations() {
       for (const { org_id, id, revision, owner } of await reads.run(sql.findEndedIsolations, [now(context)])) {
-        const by: Actor = { ...asServer, user_id: parseUserId(owner) };
+        const user_id = parseUserId(owner);
+        const by: Actor = { ...asServer, user_id, audit: liftNote(user_id) };
         try {
           await this.update(
             parseOrganizationId(org_id),
