@@ -63,7 +63,9 @@ export async function proveCutOff(program: string): Promise<readonly Goal[]> {
     // An enrolled device registers one address. What the others refuse is what the record names, so it names both.
     for (const device of lab.devices)
       await client.devices.update(organization, idOf(device), { addresses: [device.addresses.driver6] });
-    const { revision: labelled } = await client.devices.update(organization, idOf(forensics), { labels: ['forensics'] });
+    const { revision: labelled } = await client.devices.update(organization, idOf(forensics), {
+      labels: ['forensics'],
+    });
     await client.statuses.convergence(organization, { revision: labelled, wait: 120 });
     const before = await reached(isolated, [...others, forensics]);
 

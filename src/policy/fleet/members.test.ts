@@ -117,6 +117,17 @@ describe('the members of a peer', () => {
     );
   });
 
+  it('that are written out, as isolated devices are, are compared whole where they are few', () => {
+    const range = (first: bigint, last: bigint) => ({ first, last });
+    const [before, after] = [
+      { v4: [range(1n, 3n)], v6: [range(7n, 7n)] },
+      { v4: [range(2n, 4n)], v6: [] },
+    ];
+    const change = changeOfMembers(before, after);
+    expect([keys(change?.gained ?? []), keys(change?.lost ?? [])]).toEqual([['4 4'], ['4 1', '6 7']]);
+    expect(changeOfMembers(before, { v4: [range(0n, 5_000n)], v6: [] })).toBeUndefined();
+  });
+
   it('that nobody remembers together are not compared by what changed', () => {
     const [one, other] = [new Peer(1_000), new Peer(1_000)];
     expect(changeOfMembers(one.history.now, other.history.now)).toBeUndefined();

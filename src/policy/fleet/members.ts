@@ -182,6 +182,30 @@ function changeOnTheWay(from: State, to: State): MembersChange | undefined {
   };
 }
 
+/** Members that this file did not create, such as isolated devices, are compared address by address if they are this few. */
+const mostCompared = 1_024;
+
+/** Each address; nothing where there are too many. */
+function addressesOf(members: Members): ReadonlyMap<string, Address> | undefined {
+  const found = new Map<string, Address>();
+  for (const family of [4, 6] as const) {
+    for (const { first, last } of listOf(members, family)) {
+      if (last - first >= mostCompared - found.size) return undefined;
+      for (let value = first; value <= last; value += 1n) found.set(keyOf({ family, value }), { family, value });
+    }
+  }
+  return found;
+}
+
+function compareWritten(before: Members, after: Members): MembersChange | undefined {
+  const [old, now] = [addressesOf(before), addressesOf(after)];
+  if (old === undefined || now === undefined) return undefined;
+  return {
+    gained: [...now].flatMap(([key, address]) => (old.has(key) ? [] : address)),
+    lost: [...old].flatMap(([key, address]) => (now.has(key) ? [] : address)),
+  };
+}
+
 /**
  * What a peer, or the same peers together, gained and lost between two moments, at the cost of what changed. Nothing where that is not
  * remembered: then both are to be compared whole.
@@ -196,6 +220,8 @@ export function changeOfMembers(before: Members, after: Members): MembersChange 
     return back && { gained: back.lost, lost: back.gained };
   }
   const [old, now] = [unions.get(before), unions.get(after)];
+  if (from === undefined && to === undefined && old === undefined && now === undefined)
+    return compareWritten(before, after);
   if (old === undefined || now === undefined || old.length !== now.length) return undefined;
   const touched = new Map<string, Address>();
   for (const [i, part] of old.entries()) {
