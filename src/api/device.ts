@@ -6,6 +6,7 @@ import { Isolation } from './isolation.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
 import { Selector } from './group.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
+import { AgentSettings } from './organization.ts';
 import {
   Digest,
   givenId,
@@ -199,7 +200,7 @@ export type DeviceReport = Wire<typeof DeviceReport>;
 
 /** The answer to a report. */
 export const ReportedStatus = Type.Object(
-  { device_id: id<DeviceId>('The device.'), reported_at: Timestamp, status: DeviceReport },
+  { device_id: id<DeviceId>('The device.'), reported_at: Timestamp, status: DeviceReport, settings: AgentSettings },
   { ...strict, $id: 'ReportedStatus', title: 'ReportedStatus' },
 );
 export type ReportedStatus = Wire<typeof ReportedStatus>;

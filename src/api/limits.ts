@@ -8,6 +8,16 @@ export const mostPackets = 1_000_000_000_000;
 /** Groups that one report counts for at most: those that matched most. */
 export const mostCountedGroups = 128;
 
+/** Bounds of what agents report of the traffic. */
+export const flowLimits = {
+  /** Per direction, family and minute. */
+  tuplesPerMinute: 4_096,
+  /** Both directions and families of one minute. */
+  tuplesPerReport: 4 * 4_096,
+  /** Minutes that one report may be of. */
+  minutesPerReport: 60,
+} as const;
+
 export const limits = {
   name: defaultLimits.nameLength,
   /** Characters of the reason for which a device is isolated. */

@@ -34,7 +34,7 @@ export interface Row {
   readonly body?: TObject | TArray;
   /** An absent body is the same as `{}`. */
   readonly bodyOptional?: true;
-  /** A body that holds rules may be large; every other is small. */
+  /** A body that holds rules or sums of traffic may be large; every other is small. */
   readonly bodySize?: 'rules';
   /** The handler reads the body by rules that know more than the schema; else the schema decides before the handler runs. */
   readonly bodyReader?: 'handler';

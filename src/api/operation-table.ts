@@ -3,6 +3,7 @@ import { AuditEntry } from './audit.ts';
 import { changeRows } from './change/operations.ts';
 import { simulationRows } from './change/simulation.ts';
 import { deviceRows } from './device-operations.ts';
+import { flowRows } from './flows/operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
 import {
@@ -187,6 +188,7 @@ export const rows = {
   },
 
   ...deviceRows,
+  ...flowRows,
 
   createSecurityGroup: {
     effect: 'write',

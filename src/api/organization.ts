@@ -3,6 +3,31 @@ import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { givenId, id, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
 
+/** What agents record of the traffic, from nothing to the first packet of every connection (reference 4.17). */
+const observeModes = ['off', 'counters', 'refused', 'all'] as const;
+/** What a sender gets whose packet no rule admits. */
+const refusalModes = ['drop', 'reject'] as const;
+
+const settings = {
+  observe: Type.Enum([...observeModes], {
+    description:
+      'What agents record. `off`: nothing. `counters`: packets per group. `refused`: also the far address, protocol and port of first packets that no rule admitted. ' +
+      '`all`: also of admitted ones. Never payload.',
+  }),
+  refuse_with: Type.Enum([...refusalModes], {
+    description:
+      '`drop`: refused packets are dropped without an answer. `reject`: the sender gets a TCP reset or ICMP administratively prohibited, rate-limited. ' +
+      'Does not change what is refused.',
+  }),
+};
+
+/** Settings of the organization that agents follow. They do not change any verdict, and no digest covers them. */
+export const AgentSettings = Type.Object(settings, { ...strict, $id: 'AgentSettings', title: 'AgentSettings' });
+export type AgentSettings = Wire<typeof AgentSettings>;
+
+/** What holds until an owner changes it, and at an agent whose server sends no settings. */
+export const defaultAgentSettings: AgentSettings = { observe: 'counters', refuse_with: 'drop' };
+
 export const Organization = Type.Object(
   {
     id: id<OrganizationId>('The organization.'),
@@ -12,6 +37,7 @@ export const Organization = Type.Object(
     security_groups: Type.Array(id<GroupId>('A security group.'), {
       description: "Ids of the organization's own groups, the default group first.",
     }),
+    ...settings,
     revision: Type.Integer({ ...Revision, description: "The organization's head: its newest revision." }),
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -27,7 +53,12 @@ export const AddOrganization = Type.Object(
 export type AddOrganization = Wire<typeof AddOrganization>;
 
 export const UpdateOrganization = Type.Object(
-  { name: Type.Optional(Name('Name of the organization.')), description: Type.Optional(Text('Free text.')) },
+  {
+    name: Type.Optional(Name('Name of the organization.')),
+    description: Type.Optional(Text('Free text.')),
+    observe: Type.Optional(settings.observe),
+    refuse_with: Type.Optional(settings.refuse_with),
+  },
   { ...strict, $id: 'UpdateOrganization', title: 'UpdateOrganization' },
 );
 export type UpdateOrganization = Wire<typeof UpdateOrganization>;

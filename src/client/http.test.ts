@@ -14,6 +14,14 @@ import { device, deviceId, group, groupId, organization as org } from './records
 const id = deviceId(7);
 const sg = groupId(7);
 
+const flowReport = {
+  since: '2026-11-18T08:00:00Z',
+  until: '2026-11-18T08:01:00Z',
+  observed: 'refused',
+  tuples: [],
+  not_recorded: 0,
+} as const;
+
 /** Every operation by the method that sends it: the compiler asks for a row when an operation is added. */
 const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<unknown>, sent: object] } = {
   whoAmI: [(c) => c.whoAmI(), {}],
@@ -64,6 +72,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.statuses.report(org, id, { state: 'applied', revision: 3 }),
     { org_id: org, device_id: id, body: { state: 'applied', revision: 3 } },
   ],
+  reportFlows: [(c) => c.statuses.reportFlows(org, id, flowReport), { org_id: org, device_id: id, body: flowReport }],
   listDeviceStatuses: [(c) => c.statuses.list(org), { org_id: org }],
   readConvergence: [
     (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),

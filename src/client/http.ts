@@ -214,6 +214,7 @@ export class Client {
   /** What agents say about themselves, and what follows from it. */
   readonly statuses = {
     report: this.#send('reportDeviceStatus'),
+    reportFlows: this.#send('reportFlows'),
     ...this.#pages('listDeviceStatuses'),
     convergence: this.#call('readConvergence'),
     explain: this.#call('explainConnection'),

@@ -157,6 +157,8 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         deletionRetentionMs: config.keepDeletions * day,
         auditRetentionMs: config.keepAudit * day,
         historyRetentionMs: config.keepHistory * day,
+        flowRetentionMs: config.keepFlows * day,
+        flowsPerOrganization: config.maxFlows,
         ...connectionsOf(around.processes ?? 1),
         workerPeers: around.workerPeers,
         onWarning: (message, cause) => log.warn({ err: cause }, message),
@@ -238,6 +240,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('audit entries were', store.audit.forget());
       forget('sessions were', store.sessions.forget());
       forget('presence was', store.presence.forget());
+      forget('observed traffic was', store.flows.forget());
     }, compactEveryMs).unref();
     cleanup.push(() => clearInterval(compacting));
     // One line for each outage of the database.

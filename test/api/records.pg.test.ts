@@ -128,7 +128,8 @@ describe('devices', () => {
     const itself = stage.server.nobody.as(device.device_token);
     const status = { state: 'applied', revision: device.revision, agent_version: '1' };
     const report = await itself.expect(200, 'PUT', `${stage.place.base}/devices/${device.id}/status`, status);
-    expect(report).toEqual({ device_id: device.id, reported_at: time, status });
+    const settings = { observe: 'counters', refuse_with: 'drop' };
+    expect(report).toEqual({ device_id: device.id, reported_at: time, status, settings });
     const all = await stage.place.owner.api.expect(200, 'GET', `${stage.place.base}/device_statuses`);
     const listed = all.find((one: { device_id: string }) => one.device_id === device.id);
     expect(listed).toMatchObject({
@@ -168,6 +169,8 @@ describe('organizations', () => {
       name: 'new',
       description: 'of mine',
       owner_id: owner.id,
+      observe: 'counters',
+      refuse_with: 'drop',
       security_groups: [uuid],
       revision: expect.any(Number),
       created_at: time,

@@ -6,6 +6,7 @@ import type { Api } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { flowReport } from './write-scenarios.ts';
 import { judged, promised, readByPost, roles, type Cell, type Role } from './rights-table.ts';
 
 /** What a person may sign requests with. */
@@ -202,6 +203,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   listDeviceHistory: aDevice(),
   listDeviceNamesakes: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
+  reportFlows: aDevice({ body: flowReport }),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
   simulateChanges: () => ({ body: { security_groups: [] } }),

@@ -72,6 +72,13 @@ const onDevice =
     params: { device_id: await newId(holderOf(stage).api, `${stage.base}/devices`, { public_key: unique() }) },
     ...rest,
   });
+export const flowReport = {
+  since: '2026-11-18T08:00:00Z',
+  until: '2026-11-18T08:01:00Z',
+  observed: 'all',
+  tuples: [],
+  not_recorded: 0,
+};
 const policyTest = () => ({
   name: unique(),
   from: { labels: ['nobody'] },
@@ -129,6 +136,7 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
     return { params: { device_id } };
   },
   reportDeviceStatus: onDevice({ body: { state: 'applied' } }),
+  reportFlows: onDevice({ body: flowReport }),
   createEnrollmentKey: () => ({ body: { name: unique() } }),
   revokeEnrollmentKey: async (stage) => ({
     params: { key_id: await newId(holderOf(stage).api, `${stage.base}/enrollment_keys`, {}) },

@@ -87,6 +87,7 @@ describe('reference 4.7', () => {
     const silent = operationIds.filter((id) => operations[id].effect !== 'write');
     expect(silent.filter((id) => operations[id].method !== 'GET')).toEqual([
       'reportDeviceStatus',
+      'reportFlows',
       'simulateChanges',
       'watchEvents',
     ]);

@@ -54,6 +54,12 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'devices, the groups that they hold, the keys that admit them, their presence and their receipts',
   },
+  'server/store/flows': {
+    may: ['server/scheduling', 'server/store/write', 'server/store/postgres', 'server/store/contract', 'policy'],
+    npm: [],
+    node: true,
+    why: 'the traffic that devices observed: blocks of sums, outside of the log and its order',
+  },
   'server/store/groups': {
     may: [
       'server/store/devices',
@@ -139,6 +145,7 @@ export const storeRooms: Rooms = {
       'server/store/policy-tests',
       'server/store/groups',
       'server/store/devices',
+      'server/store/flows',
       'server/store/log',
       'server/store/write',
       'server/store/schema',

@@ -23,8 +23,7 @@ async function judgeOn(
   requests: ProbeRequest[],
 ): Promise<Judged[]> {
   const policy = policyOf(scenario);
-  const { observe, refuseWith } = scenario;
-  const options = { ...optionsFor(scenario.neighbourDiscovery, scenario.few), observe, refuseWith };
+  const options = optionsFor(scenario.neighbourDiscovery, scenario.few);
   await install(lab, policy, { ...options, named: isByNames(scenario) });
   const verdicts = await lab.probe(requests);
   return requests.map(({ packet, shape }, i) => ({

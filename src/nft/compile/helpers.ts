@@ -22,11 +22,7 @@ export type HelperPurpose =
   | 'to'
   | 'tree'
   | 'ports'
-  | 'bundle'
-  | 'record'
-  | 'admit'
-  | 'refuse'
-  | 'answer';
+  | 'bundle';
 
 /** 128 bits: no two contents ever meet by chance. */
 const digestDigits = 32;

@@ -113,7 +113,11 @@ export interface Services {
   /** For answers that are held back. */
   readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;
-  readonly receipts: { reported(org: OrganizationId): void };
+  readonly receipts: {
+    reported(org: OrganizationId): void;
+    /** Asks all devices of the organization to report once they reflect the revision. */
+    ask(org: OrganizationId, revision: number): void;
+  };
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

@@ -13,6 +13,7 @@ import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { changeHandlers } from './handlers/changes.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
+import { flowHandlers } from './handlers/flows.ts';
 import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
@@ -39,6 +40,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...organizationHandlers,
   ...deviceHandlers,
   ...convergenceHandlers,
+  ...flowHandlers,
   ...explainHandlers,
   ...overviewHandlers,
   ...groupHandlers,

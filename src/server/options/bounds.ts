@@ -109,4 +109,18 @@ export const boundOptions = {
     fallback: '365',
     read: between(1, 36_500),
   },
+  keepFlows: {
+    flags: '--keep-flows <days>',
+    env: 'RINGFENCE_KEEP_FLOWS',
+    help: 'how long the server keeps observed traffic',
+    fallback: '14',
+    read: between(1, 36_500),
+  },
+  maxFlows: {
+    flags: '--max-flows <sums>',
+    env: 'RINGFENCE_MAX_FLOWS',
+    help: 'maximum sums of observed traffic per organization; the oldest are removed first',
+    fallback: '10000000',
+    read: between(1_000, 1_000_000_000),
+  },
 } as const satisfies Readonly<Record<string, ServerOption>>;

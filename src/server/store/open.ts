@@ -6,6 +6,7 @@ import { PipelinedConnections, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
+import { flowsIn } from './flows/flows.ts';
 import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
@@ -119,6 +120,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     presence: presenceIn(context),
     receipts: receiptsIn(context),
     samples: fleetSamplesIn(context),
+    flows: flowsIn(context, {
+      keepMs: options.flowRetentionMs ?? 14 * day,
+      most: options.flowsPerOrganization ?? 10_000_000,
+    }),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     policyTests: policyTestsIn(context, testedStates),

@@ -65,6 +65,7 @@ const table: { readonly [Id in OperationId]: string } = {
   listDeviceHistory:         'yes     yes     -       -       no      no      hidden  hidden ',
   listDeviceNamesakes:       'yes     yes     -       yes     no      no      hidden  hidden ',
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
+  reportFlows:               'no      no      -       no      itself  no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
   readConvergence:           'yes     yes     -       -       yes     no      hidden  hidden ',
   explainConnection:         'yes     yes     -       -       yes     no      hidden  hidden ',

@@ -1,6 +1,7 @@
 /** Owns the operations about enforcement (reference 4.10): what agents report, and whether the policy is in force. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts';
+import { defaultAgentSettings } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
@@ -15,10 +16,11 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
   const { org_id, device_id } = call.params;
   // Packets are the fleet's, not the device's state: they are added up and not kept with it.
   const { packets, ...status } = call.body;
+  const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   await store.receipts.report(org_id, device_id, status, call.by);
   receipts.reported(org_id);
   sampler.see(org_id, packets);
-  return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body });
+  return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body, settings });
 };
 
 /** Packet counts are for owners and for the device's own user (reference 2.11). */

@@ -31,11 +31,15 @@ const list: Handler<'listOrganizations'> = async (call, { store }) => {
 const readOne: Handler<'readOrganization'> = async (call, { store }) =>
   answer(await store.organizations.get(call.params.org_id));
 
-const update: Handler<'updateOrganization'> = async (call, { store }) => {
+const update: Handler<'updateOrganization'> = async (call, { store, receipts }) => {
   const { org_id } = call.params;
   const now = call.ifMatch === undefined ? undefined : await store.organizations.get(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
-  return answer(await store.organizations.update(org_id, call.by, call.body, expected));
+  const updated = await store.organizations.update(org_id, call.by, call.body, expected);
+  const { observe, refuse_with } = call.body;
+  // The answer to a report carries the settings, so agents learn them at once.
+  if (observe !== undefined || refuse_with !== undefined) receipts.ask(org_id, updated.revision);
+  return answer(updated);
 };
 
 const remove: Handler<'deleteOrganization'> = async (call, { store }) => {

@@ -1,7 +1,7 @@
 /** Owns the reading of request bodies: only where an operation has one, only JSON, and only up to the operation's size limit. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { limits } from '../../../api/limits.ts';
+import { flowLimits, limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { ServerConfig } from '../../options/config.ts';
@@ -19,8 +19,11 @@ export interface BodyLimits {
   readonly json: JsonBounds;
 }
 
+/** Fields of a tuple of observed traffic. */
+const tupleFields = 6;
+
 /**
- * Allows twice the rules and peers that a group may have, so that a group with too many gets a validation error with a
+ * Allows twice the rules and peers that a group may have, and twice the tuples of a report, so that a body with too many gets a validation error with a
  * message. A peer counts as a range.
  */
 export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
@@ -30,10 +33,14 @@ export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
     plain: maxPlainBody,
     json: {
       depth: limits.jsonDepth,
-      containers: 8 * maxRules + 4 * maxRanges + 1_000,
-      fields: 20 * maxRules + 2 * maxRanges + 1_000,
+      containers: Math.max(8 * maxRules + 4 * maxRanges, 2 * flowLimits.tuplesPerReport) + 1_000,
+      fields: Math.max(20 * maxRules + 2 * maxRanges, 2 * tupleFields * flowLimits.tuplesPerReport) + 1_000,
       // A peer may have as many labels as a selector.
-      values: 20 * maxRules + 2 * (2 + limits.selectorLabels) * maxRanges + 1_000,
+      values:
+        Math.max(
+          20 * maxRules + 2 * (2 + limits.selectorLabels) * maxRanges,
+          2 * tupleFields * flowLimits.tuplesPerReport,
+        ) + 1_000,
       // A character has up to 4 bytes.
       beyondAscii: Math.max(2 * 4 * (maxName + maxDescription), maxPlainBody),
     },

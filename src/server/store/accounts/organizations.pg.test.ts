@@ -22,6 +22,8 @@ test('an organization is made whole: record, owner as member, default group, rev
     name: 'Ünïcode',
     description: 'd',
     owner_id: owner.user_id,
+    observe: 'counters',
+    refuse_with: 'drop',
     security_groups: [expect.any(String)],
     revision: 1,
     created_at: expect.stringMatching(/Z$/),

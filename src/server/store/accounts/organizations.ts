@@ -7,6 +7,7 @@ import {
   type OrganizationId,
   type UserId,
 } from '../../../policy/ids.ts';
+import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
 import { changeOf } from '../write/audit-entry.ts';
@@ -21,19 +22,23 @@ import type { OrganizationRecord } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Organizations } from '../contract/organizations.ts';
 
+type AgentSettings = Pick<OrganizationRecord, 'observe' | 'refuse_with'>;
+
 interface OrganizationRow {
   readonly id: string;
   readonly name: string;
   readonly description: string;
   readonly owner_id: string;
   readonly security_groups: string[];
+  readonly observe: AgentSettings['observe'];
+  readonly refuse_with: AgentSettings['refuse_with'];
   readonly revision: number;
   readonly created_at: string;
   readonly updated_at: string;
 }
 
 const select = `
-  SELECT o.id, o.name, o.description, o.owner_id, o.created_at, o.updated_at, h.revision,
+  SELECT o.id, o.name, o.description, o.owner_id, o.observe, o.refuse_with, o.created_at, o.updated_at, h.revision,
     ARRAY(SELECT g.id FROM security_groups g WHERE g.org_id = o.id AND g.user_id IS NULL ORDER BY g.is_default DESC, g.id) AS security_groups
   FROM organizations o JOIN heads h ON h.org_id = o.id`;
 
@@ -63,12 +68,19 @@ const insertOrganization = statement<{ id: string }>(
    SELECT id FROM new`,
 );
 
-/** In a transaction. Values: id, name, description (null: stays), now. No row: nothing would change. */
+const readSettings = statement<AgentSettings & { readonly id: string }>(
+  'read_agent_settings',
+  'SELECT id, observe, refuse_with FROM organizations WHERE id = ANY ($1::uuid[])',
+);
+
+/** In a transaction. Values: id, name, description, observe, refuse_with (null: stays), now. No row: nothing would change. */
 const updateOrganization = statement<{ revision: number }>(
   'update_organization',
   `WITH changed AS (
-     UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description), updated_at = $4
-     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description)) <> (name, description)
+     UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description),
+       observe = coalesce($4, observe), refuse_with = coalesce($5, refuse_with), updated_at = $6
+     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description), coalesce($4, observe), coalesce($5, refuse_with))
+       <> (name, description, observe, refuse_with)
      RETURNING id AS org_id, id, '{"id":"' || id || '"' AS body, ${headVersion}),
    ${takeRevision('changed')}
    ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })} RETURNING revision`,
@@ -93,6 +105,8 @@ const record = (row: OrganizationRow): OrganizationRecord => ({
   description: row.description,
   owner_id: parseUserId(row.owner_id),
   security_groups: row.security_groups.map((id) => parseGroupId(id)),
+  observe: row.observe,
+  refuse_with: row.refuse_with,
   revision: row.revision,
   created_at: row.created_at,
   updated_at: row.updated_at,
@@ -125,6 +139,13 @@ function checkHead({ head }: Locked, expected: number | undefined): void {
 
 export function organizationsIn(context: Context): Organizations {
   const { reads, hints } = context;
+  const settings = new Coalescer<OrganizationId, AgentSettings | undefined>({
+    read: async (orgs) => {
+      const rows = await reads.run(readSettings, [[...orgs]]);
+      const known = new Map(rows.map(({ id, ...values }) => [id, values]));
+      return orgs.map((org) => known.get(org));
+    },
+  });
   return {
     async create(owner, organization, by) {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
@@ -149,6 +170,8 @@ export function organizationsIn(context: Context): Organizations {
       return get(reads, org);
     },
 
+    settings: (org) => settings.immediate.get(org),
+
     async update(org, by, patch, options = {}) {
       const { after: updated } = await inOrganization(
         context,
@@ -157,7 +180,8 @@ export function organizationsIn(context: Context): Organizations {
         async (locked) => {
           checkHead(locked, options.if_match);
           const before = await get(locked.tx, org);
-          const values = [org, patch.name ?? null, patch.description ?? null, now(context)];
+          const { name = null, description = null, observe = null, refuse_with = null } = patch;
+          const values = [org, name, description, observe, refuse_with, now(context)];
           await locked.tx.run(updateOrganization, values);
           return { before, after: await get(locked.tx, org) };
         },

@@ -9,6 +9,7 @@ import type {
   TrialId,
   UserId,
 } from '../../../policy/ids.ts';
+import type { AgentSettings } from '../../../api/organization.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import type { GuardrailKind, ListBefore, Selector, StoredRule, Trial } from '../../../policy/rule.ts';
 
@@ -119,6 +120,8 @@ export interface OrganizationRecord {
   readonly owner_id: UserId;
   /** The organization's own groups, the default first. */
   readonly security_groups: readonly GroupId[];
+  readonly observe: AgentSettings['observe'];
+  readonly refuse_with: AgentSettings['refuse_with'];
   /** The organization's head. */
   readonly revision: number;
   readonly created_at: Timestamp;

@@ -25,6 +25,7 @@ import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
 import type { FleetSamples } from './fleet-samples.ts';
+import type { Flows } from './flows/flows.ts';
 import type { Groups } from './groups.ts';
 import type { History } from './history.ts';
 import type { Members } from './members.ts';
@@ -52,6 +53,7 @@ export interface Store {
   readonly presence: Presence;
   readonly receipts: Receipts;
   readonly samples: FleetSamples;
+  readonly flows: Flows;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly broadcast: Broadcast;
@@ -100,6 +102,9 @@ export interface StoreOptions {
   readonly auditRetentionMs?: number | undefined;
   /** How long states that no longer stand are kept; a year by default. */
   readonly historyRetentionMs?: number | undefined;
+  /** How long observed traffic is kept, 14 days by default; and how many sums of an organization, 10,000,000 by default. */
+  readonly flowRetentionMs?: number | undefined;
+  readonly flowsPerOrganization?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
   /** Connections for reading (2), for writes (16) and for transactions of several steps (4), each opened when needed; one more carries hints. */

@@ -266,4 +266,47 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX trials_list ON trials (org_id, id);
     `,
   },
+  {
+    version: 33,
+    title: 'what agents record, how refusals answer, and the traffic that they observed',
+    sql: `
+      ALTER TABLE organizations
+        ADD COLUMN observe text NOT NULL DEFAULT 'counters' CHECK (observe IN ('off', 'counters', 'refused', 'all')),
+        ADD COLUMN refuse_with text NOT NULL DEFAULT 'drop' CHECK (refuse_with IN ('drop', 'reject'));
+
+      -- Some hundred sums in a row, because a row for each would cost most of the time. No reference to the device: its traffic may outlive it.
+      CREATE TABLE flows (
+        id bigint GENERATED ALWAYS AS IDENTITY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        device_id uuid NOT NULL,
+        since timestamptz NOT NULL,
+        until timestamptz NOT NULL,
+        part integer NOT NULL,
+        observed_all boolean NOT NULL,
+        -- Added up from the reports of an hour.
+        is_hourly boolean NOT NULL,
+        sums integer NOT NULL,
+        -- A Bloom filter over the sums.
+        filter bit(2048) NOT NULL,
+        block bytea NOT NULL,
+        UNIQUE (device_id, until, part)
+      );
+      CREATE INDEX flows_list ON flows (org_id, until, id) INCLUDE (sums);
+      CREATE INDEX flows_time ON flows USING brin (until);
+      CREATE INDEX flows_to_add_up ON flows (until) WHERE NOT is_hourly;
+
+      CREATE TABLE flow_coverage (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        device_id uuid NOT NULL,
+        day date NOT NULL,
+        last_since timestamptz NOT NULL,
+        through timestamptz NOT NULL,
+        refused_seconds integer NOT NULL,
+        all_seconds integer NOT NULL,
+        not_recorded bigint NOT NULL,
+        PRIMARY KEY (device_id, day)
+      ) WITH (fillfactor = 80);
+      CREATE INDEX flow_coverage_organization ON flow_coverage (org_id, day);
+    `,
+  },
 ];

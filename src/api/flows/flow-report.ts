@@ -1,0 +1,94 @@
+/** Owns the wire form of what an agent reports of the traffic: sums per direction, verdict, far address, protocol and port (reference 4.17). */
+import { Type } from 'typebox';
+import type { DeviceId } from '../../policy/ids.ts';
+import { flowLimits, mostPackets } from '../limits.ts';
+import { AgentSettings } from '../organization.ts';
+import { id, strict, Timestamp, type Wire } from '../scalar.ts';
+
+const flowDirections = ['in', 'out'] as const;
+const flowVerdicts = ['refused', 'admitted'] as const;
+
+const FlowDirection = Type.Enum([...flowDirections], {
+  description: 'From the view of the device: `in` is traffic to it, `out` is traffic from it.',
+});
+const FlowVerdict = Type.Enum([...flowVerdicts], { description: 'What the kernel of the device did with it.' });
+const FlowProtocol = Type.String({
+  maxLength: 8,
+  description: '`tcp`, `udp`, `icmp`, `icmpv6`, or the number of another IP protocol.',
+});
+const FlowPort = Type.Integer({
+  minimum: 0,
+  maximum: 65_535,
+  description: 'Destination port, of `tcp` and `udp` only.',
+});
+const FlowPackets = Type.Integer({
+  minimum: 1,
+  maximum: mostPackets,
+  description: 'First packets of connections, as the kernel counted them.',
+});
+
+export const FlowTuple = Type.Object(
+  {
+    direction: FlowDirection,
+    verdict: FlowVerdict,
+    far: Type.String({ maxLength: 45, description: 'Address of the far end, IPv4 or IPv6.' }),
+    protocol: FlowProtocol,
+    port: Type.Optional(FlowPort),
+    packets: FlowPackets,
+  },
+  { ...strict, $id: 'FlowTuple', title: 'FlowTuple' },
+);
+export type FlowTuple = Wire<typeof FlowTuple>;
+
+export const FlowReport = Type.Object(
+  {
+    since: { ...Timestamp, description: 'Start of the time that the sums are of, by the clock of the device.' },
+    until: {
+      ...Timestamp,
+      description:
+        'End of that time. A report with the `until` of an earlier one of the same device counts once, so a retry is safe.',
+    },
+    observed: Type.Enum(['refused', 'all'], { description: 'What was recorded in that time.' }),
+    tuples: Type.Array(FlowTuple, {
+      maxItems: flowLimits.tuplesPerReport,
+      description: 'At most 4,096 per direction, family and minute.',
+    }),
+    not_recorded: Type.Integer({
+      minimum: 0,
+      maximum: mostPackets,
+      description: 'Packets that were counted but not recorded, because there were more tuples than allowed.',
+    }),
+  },
+  {
+    ...strict,
+    $id: 'FlowReport',
+    title: 'FlowReport',
+    examples: [
+      {
+        since: '2026-11-18T08:00:00Z',
+        until: '2026-11-18T08:01:00Z',
+        observed: 'refused',
+        tuples: [
+          { direction: 'in', verdict: 'refused', far: '100.64.0.7', protocol: 'tcp', port: 5432, packets: 3 },
+          { direction: 'in', verdict: 'refused', far: 'fd00::7', protocol: 'icmpv6', packets: 1 },
+        ],
+        not_recorded: 0,
+      },
+    ],
+  },
+);
+export type FlowReport = Wire<typeof FlowReport>;
+
+/** The answer to a report of flows. */
+export const ReceivedFlows = Type.Object(
+  {
+    device_id: id<DeviceId>('The device.'),
+    received: Type.Integer({
+      minimum: 0,
+      description: 'Tuples that the organization observes. The server stores these and no others.',
+    }),
+    settings: AgentSettings,
+  },
+  { ...strict, $id: 'ReceivedFlows', title: 'ReceivedFlows' },
+);
+export type ReceivedFlows = Wire<typeof ReceivedFlows>;

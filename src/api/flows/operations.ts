@@ -1,0 +1,16 @@
+/** Owns the rows of the table of operations that are about observed traffic. */
+import type { Row } from '../operation-row.ts';
+import { FlowReport, ReceivedFlows } from './flow-report.ts';
+
+export const flowRows = {
+  reportFlows: {
+    effect: 'report',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Report the traffic that a device observed, as its agent',
+    coalesced: true,
+    body: FlowReport,
+    bodySize: 'rules',
+    answer: ReceivedFlows,
+  },
+} as const satisfies Readonly<Record<string, Row>>;

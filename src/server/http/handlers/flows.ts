@@ -1,0 +1,99 @@
+/** Owns the operations about observed traffic (reference 4.17): what agents report, and what people read of it. */
+import type { RequestProblem } from '../../../api/codes.ts';
+import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
+import { flowLimits } from '../../../api/limits.ts';
+import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
+import { parseAddress } from '../../../policy/address.ts';
+import { protocolNumber } from '../../../policy/flow/protocol.ts';
+import type { FlowBatch, FlowSum } from '../../store/contract/flows/flows.ts';
+import { record, type Handler } from '../call.ts';
+import { invalid } from '../errors.ts';
+
+const minute = 60_000;
+
+/** So many problems are named; a report of an agent has none. */
+const mostProblems = 20;
+
+function readTuple(tuple: FlowTuple, pointer: string, problems: RequestProblem[]): FlowSum | undefined {
+  const { direction, verdict, packets, port } = tuple;
+  const far = parseAddress(tuple.far);
+  const protocol = protocolNumber(tuple.protocol);
+  if ('fault' in far) {
+    problems.push({ pointer: `${pointer}/far`, code: far.fault, detail: `"${tuple.far}" ${far.reason}.` });
+    return undefined;
+  }
+  if (protocol === undefined) {
+    const detail = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
+    problems.push({ pointer: `${pointer}/protocol`, code: 'unknown_protocol', detail });
+    return undefined;
+  }
+  const hasPort = protocol === 6 || protocol === 17;
+  if (hasPort !== (port !== undefined)) {
+    const detail = hasPort ? 'tcp and udp have a port.' : 'Only tcp and udp have a port.';
+    problems.push({ pointer: `${pointer}/port`, code: hasPort ? 'missing_field' : 'contradiction', detail });
+    return undefined;
+  }
+  return { direction, verdict, family: far.family, far: far.value, protocol, port: port ?? 0, packets };
+}
+
+/** Problems of the report as a whole: its time, and how much it holds for that time. */
+function boundProblems({ since, until }: FlowReport, sums: readonly FlowSum[]): readonly RequestProblem[] {
+  const length = Date.parse(until) - Date.parse(since);
+  if (length < 0 || length > flowLimits.minutesPerReport * minute) {
+    const detail = `The time from since to until is at most ${flowLimits.minutesPerReport} minutes.`;
+    return [{ pointer: '/until', code: 'out_of_range', detail }];
+  }
+  const most = flowLimits.tuplesPerMinute * Math.max(1, Math.ceil(length / minute));
+  const counts = new Map<string, number>();
+  for (const { direction, family } of sums) {
+    const name = `${direction} IPv${family}`;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts].flatMap(([name, count]): RequestProblem[] => {
+    const detail = `There are ${count} tuples (${name}) and may be ${most}: ${flowLimits.tuplesPerMinute} per direction, family and minute.`;
+    return count > most ? [{ pointer: '/tuples', code: 'too_many_items', detail }] : [];
+  });
+}
+
+/** What the organization observes, and nothing else, whatever an agent sends. */
+function observedOf(sums: readonly FlowSum[], { observe }: AgentSettings): readonly FlowSum[] {
+  if (observe === 'all') return sums;
+  return observe === 'refused' ? sums.filter(({ verdict }) => verdict === 'refused') : [];
+}
+
+/** A device whose clock is ahead reports about now. */
+function timesOf({ since, until }: FlowReport, now: number): Pick<FlowBatch, 'since' | 'until'> {
+  const ahead = Math.max(0, Date.parse(until) - now);
+  const text = (time: string): string => new Date(Date.parse(time) - ahead).toISOString();
+  return { since: text(since), until: text(until) };
+}
+
+const report: Handler<'reportFlows'> = async (call, { store, clock }) => {
+  const { org_id, device_id } = call.params;
+  const problems: RequestProblem[] = [];
+  const sums: FlowSum[] = [];
+  for (const [index, tuple] of call.body.tuples.entries()) {
+    const sum = readTuple(tuple, `/tuples/${index}`, problems);
+    if (sum !== undefined) sums.push(sum);
+    if (problems.length === mostProblems) break;
+  }
+  problems.push(...boundProblems(call.body, sums));
+  if (problems.length > 0) throw invalid(problems);
+  const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
+  const observed = observedOf(sums, settings);
+  if (settings.observe === 'refused' || settings.observe === 'all') {
+    const { not_recorded } = call.body;
+    const isAll = settings.observe === 'all' && call.body.observed === 'all';
+    const batch: FlowBatch = {
+      ...timesOf(call.body, clock()),
+      observed: isAll ? 'all' : 'refused',
+      sums: observed,
+      not_recorded,
+    };
+    await store.flows.report(org_id, device_id, batch, call.by);
+  }
+  const answer: ReceivedFlows = { device_id, received: observed.length, settings };
+  return record(answer);
+};
+
+export const flowHandlers = { reportFlows: report } as const;

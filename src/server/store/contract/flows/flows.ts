@@ -1,0 +1,85 @@
+/** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (decision 0086). */
+import type { FamilyRange } from '../../../../policy/address.ts';
+import type { DeviceId, OrganizationId } from '../../../../policy/ids.ts';
+import type { Family } from '../../../../policy/rule.ts';
+import type { Authority } from '../actor.ts';
+import type { Timestamp } from '../records.ts';
+
+export interface FlowSum {
+  readonly direction: 'in' | 'out';
+  readonly verdict: 'refused' | 'admitted';
+  readonly family: Family;
+  readonly far: bigint;
+  /** Number of the IP protocol. */
+  readonly protocol: number;
+  /** Destination port; 0 where the protocol has none. */
+  readonly port: number;
+  readonly packets: number;
+}
+
+export interface FlowBatch {
+  readonly since: Timestamp;
+  readonly until: Timestamp;
+  readonly observed: 'refused' | 'all';
+  readonly sums: readonly FlowSum[];
+  readonly not_recorded: number;
+}
+
+/** A sum with the device that reported it and the time that it is of. */
+export interface StoredFlow extends FlowSum {
+  readonly device_id: DeviceId;
+  readonly since: Timestamp;
+  readonly until: Timestamp;
+}
+
+/** What a reader asks for. Everything that is absent matches anything. */
+export interface FlowFilter {
+  readonly direction?: FlowSum['direction'] | undefined;
+  readonly verdict?: FlowSum['verdict'] | undefined;
+  readonly protocol?: number | undefined;
+  readonly port?: number | undefined;
+  /** The far end is in one of these. */
+  readonly far?: readonly FamilyRange[] | undefined;
+}
+
+export interface FlowQuery extends FlowFilter {
+  /** Of these devices only; absent: of all devices of the organization, deleted ones too. */
+  readonly devices?: readonly DeviceId[] | undefined;
+  /** Sums of times that end after this. */
+  readonly since?: Timestamp | undefined;
+  /** Sums of times that begin before this. */
+  readonly until?: Timestamp | undefined;
+  /** Where the page before ended, as its `next` said. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
+export interface FlowPage {
+  /** The newest first. */
+  readonly flows: readonly StoredFlow[];
+  /** There may be more, from here on. A page may be short, even empty, and still have a next one: a request looks at a bounded number of sums. */
+  readonly next?: string;
+}
+
+/** For how long, and with what loss, the traffic of a device was observed. */
+export interface FlowCoverage {
+  readonly device_id: DeviceId;
+  /** `YYYY-MM-DD`, in UTC. */
+  readonly day: string;
+  readonly refused_seconds: number;
+  readonly all_seconds: number;
+  readonly not_recorded: number;
+}
+
+export interface Flows {
+  /**
+   * Keeps what a device observed; no revision, no event. Reports that come together are one write. The right is checked in the statement that writes. A
+   * report with the `until` of an earlier one of the device is kept once.
+   */
+  report(org: OrganizationId, id: DeviceId, batch: FlowBatch, by: Authority): Promise<void>;
+  page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
+  /** The days since this time on which devices reported. */
+  coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
+  /** Removes what is too old, and the oldest of organizations that have too much; adds up what is older than two hours by the hour. */
+  forget(): Promise<void>;
+}

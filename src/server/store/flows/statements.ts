@@ -1,0 +1,127 @@
+/** Owns the SQL of observed traffic: blocks of sums by time, and how long each device was observed on each day. */
+import { statement } from '../postgres/sql.ts';
+import { reportRefusals } from '../write/right.ts';
+import { filterBits } from './sum-block.ts';
+
+/** Reports with the rights that they come by, as rows `n`. Values: organizations, devices, since, until, observed all, not recorded, sums, roles, tokens, sessions, users. */
+const reports = `(SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::bigint[], $7::integer[],
+  $8::integer[], $9::bytea[], $10::uuid[], $11::uuid[])
+  WITH ORDINALITY AS r (org_id, id, since, until, observed_all, not_recorded, sums, may, token, session, actor, place)) AS n`;
+
+const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
+/** Seconds that a report adds to what was observed before: none that an earlier report has told of. */
+const newSeconds = `greatest(0, extract(epoch FROM excluded.through - greatest(excluded.last_since, c.through)))::integer`;
+
+/**
+ * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter and bytes. Gives the devices whose report was taken.
+ */
+export const insertFlows = statement<{ id: string }>(
+  'insert_flows',
+  `WITH allowed AS (
+     SELECT n.* FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE
+     WHERE NOT ${isRefused}),
+   kept AS (
+     INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+     SELECT a.org_id, a.id, a.since, a.until, b.part, a.observed_all, false, b.sums, b.filter::bit(${filterBits}), b.block
+     FROM allowed a JOIN unnest($12::integer[], $13::integer[], $14::integer[], $15::text[], $16::bytea[]) AS b (place, part, sums, filter, block) ON b.place = a.place
+     ON CONFLICT (device_id, until, part) DO NOTHING),
+   covered AS (
+     INSERT INTO flow_coverage AS c (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded)
+     SELECT a.org_id, a.id, (a.until AT TIME ZONE 'UTC')::date, a.since, a.until,
+       CASE WHEN a.observed_all THEN 0 ELSE extract(epoch FROM a.until - a.since)::integer END,
+       CASE WHEN a.observed_all THEN extract(epoch FROM a.until - a.since)::integer ELSE 0 END, a.not_recorded
+     FROM allowed a ORDER BY a.id
+     ON CONFLICT (device_id, day) DO UPDATE SET
+       refused_seconds = least(86400, c.refused_seconds + CASE WHEN excluded.all_seconds > 0 THEN 0 ELSE ${newSeconds} END),
+       all_seconds = least(86400, c.all_seconds + CASE WHEN excluded.all_seconds > 0 THEN ${newSeconds} ELSE 0 END),
+       not_recorded = CASE WHEN excluded.through > c.through THEN least(c.not_recorded, 1e15::bigint) + excluded.not_recorded ELSE c.not_recorded END,
+       last_since = excluded.last_since, through = greatest(c.through, excluded.through))
+   SELECT id FROM allowed`,
+);
+
+/** Why reports were not taken. Values: those of `reports`. */
+export const findFlowRefusals = statement<{ id: string; refusal: 'credential_ended' | 'forbidden' | null }>(
+  'find_flow_refusals',
+  `SELECT n.id, CASE ${reportRefusals} END AS refusal FROM ${reports}`,
+);
+
+export interface BlockRow {
+  readonly id: string;
+  readonly device_id: string;
+  readonly since: string;
+  readonly until: string;
+  readonly block: Buffer;
+}
+
+const holdsWanted = `($5::bit varying[] IS NULL OR EXISTS (SELECT 1 FROM unnest($5::bit varying[]) AS w (bits) WHERE f.filter & w.bits = w.bits))`;
+/** Values: organization, since, until (of the query), until and id of the last block (this one included), wanted bits, limit, devices. */
+const blocks = (devices: string): string =>
+  `SELECT f.id::text AS id, f.device_id, f.since, f.until, f.block FROM flows f
+   WHERE f.org_id = $1 AND f.until > $2 AND f.since < $3 AND (f.until, f.id) <= ($4::timestamptz, $6::text::bigint) AND ${holdsWanted} ${devices}
+   ORDER BY f.until DESC, f.id DESC LIMIT $7`;
+
+export const blocksOfOrganization = statement<BlockRow>('flow_blocks_of_organization', blocks(''));
+export const blocksOfDevice = statement<BlockRow>('flow_blocks_of_device', blocks('AND f.device_id = $8::uuid'));
+export const blocksOfDevices = statement<BlockRow>(
+  'flow_blocks_of_devices',
+  blocks('AND f.device_id = ANY ($8::uuid[])'),
+);
+
+export interface CoverageRow {
+  readonly device_id: string;
+  readonly day: string;
+  readonly refused_seconds: number;
+  readonly all_seconds: number;
+  readonly not_recorded: number;
+}
+
+/** Values: organization, since, devices (null: all). */
+export const readCoverage = statement<CoverageRow>(
+  'read_flow_coverage',
+  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds, all_seconds, not_recorded FROM flow_coverage
+   WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND ($3::uuid[] IS NULL OR device_id = ANY ($3::uuid[])) ORDER BY day, device_id`,
+);
+
+/** Values: the oldest time that is kept. */
+export const removeOld = statement<never>('remove_old_flows', 'DELETE FROM flows WHERE until < $1');
+export const removeOldCoverage = statement<never>(
+  'remove_old_flow_coverage',
+  `DELETE FROM flow_coverage WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date`,
+);
+
+/** Values: sums that an organization may have. */
+export const findFull = statement<{ org_id: string }>(
+  'find_full_flows',
+  'SELECT org_id FROM flows GROUP BY org_id HAVING sum(sums) > $1::bigint',
+);
+/** Values: organization, sums that it may have. */
+export const removeOldest = statement<never>(
+  'remove_oldest_flows',
+  `DELETE FROM flows WHERE id IN (
+     SELECT id FROM (SELECT id, sum(sums) OVER (ORDER BY until DESC, id DESC) AS newer FROM flows WHERE org_id = $1) AS f WHERE newer > $2::bigint)`,
+);
+
+export interface HourRow {
+  readonly org_id: string;
+  readonly device_id: string;
+  readonly hour: string;
+}
+/** Values: time before which sums are added up by the hour, limit. */
+export const findHours = statement<HourRow>(
+  'find_flow_hours',
+  `SELECT org_id, device_id, date_trunc('hour', until, 'UTC') AS hour FROM flows WHERE NOT is_hourly AND until < $1
+   GROUP BY 1, 2, 3 ORDER BY 3 LIMIT $2`,
+);
+/** In a transaction. Values: device, hour. */
+export const takeHour = statement<{ since: string; until: string; observed_all: boolean; block: Buffer }>(
+  'take_flow_hour',
+  `DELETE FROM flows WHERE device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND NOT is_hourly
+   RETURNING since, until, observed_all, block`,
+);
+/** In a transaction. Values: organization, device, since, until, observed all, part, sums, filter, bytes. */
+export const insertHour = statement<never>(
+  'insert_flow_hour',
+  `INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+   VALUES ($1, $2, $3, $4, $6, $5, true, $7, $8::text::bit(${filterBits}), $9)
+   ON CONFLICT (device_id, until, part) DO NOTHING`,
+);

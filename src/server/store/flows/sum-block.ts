@@ -1,0 +1,175 @@
+/** Owns the stored form of sums: some hundred of them in one block of bytes, and a filter that tells which blocks cannot hold what a reader looks for. */
+import type { FlowFilter, FlowSum } from '../contract/flows/flows.ts';
+
+/** Sums of one block. More would fill the filter, so that it would rule out nothing. */
+export const sumsPerBlock = 256;
+
+const outbound = 1;
+const admitted = 2;
+const isVersion6 = 4;
+const headBytes = 4;
+const packetBytes = 6;
+
+const farBytes = (flags: number): number => ((flags & isVersion6) === 0 ? 4 : 16);
+const flagsOf = ({ direction, verdict, family }: FlowSum): number =>
+  (direction === 'out' ? outbound : 0) | (verdict === 'admitted' ? admitted : 0) | (family === 6 ? isVersion6 : 0);
+
+const low = 0xffff_ffff_ffff_ffffn;
+
+export function writeBlock(sums: readonly FlowSum[]): Buffer {
+  const size = sums.reduce((bytes, { family }) => bytes + headBytes + (family === 6 ? 16 : 4) + packetBytes, 0);
+  const block = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const sum of sums) {
+    block[at] = flagsOf(sum);
+    block[at + 1] = sum.protocol;
+    block.writeUInt16BE(sum.port, at + 2);
+    at += headBytes;
+    if (sum.family === 4) {
+      at = block.writeUInt32BE(Number(sum.far), at);
+    } else {
+      at = block.writeBigUInt64BE(sum.far >> 64n, at);
+      at = block.writeBigUInt64BE(sum.far & low, at);
+    }
+    at = block.writeUIntBE(sum.packets, at, packetBytes);
+  }
+  return block;
+}
+
+type Wanted = (block: Buffer, at: number, flags: number) => boolean;
+
+/** Judges a sum by its bytes: nearly all that are looked at are not wanted. */
+function judgeOf({ direction, verdict, protocol, port, far }: FlowFilter): Wanted {
+  const mask = (direction === undefined ? 0 : outbound) | (verdict === undefined ? 0 : admitted);
+  const flags = (direction === 'out' ? outbound : 0) | (verdict === 'admitted' ? admitted : 0);
+  return (block, at, given) => {
+    if ((given & mask) !== flags) return false;
+    if (protocol !== undefined && block[at + 1] !== protocol) return false;
+    if (port !== undefined && (block.readUInt16BE(at + 2) !== port || !hasPort(block[at + 1] ?? 0))) return false;
+    if (far === undefined) return true;
+    const family = (given & isVersion6) === 0 ? 4 : 6;
+    const address = farAt(block, at, given);
+    return far.some((range) => range.family === family && range.first <= address && address <= range.last);
+  };
+}
+
+const farAt = (block: Buffer, at: number, flags: number): bigint =>
+  (flags & isVersion6) === 0
+    ? BigInt(block.readUInt32BE(at + headBytes))
+    : (block.readBigUInt64BE(at + headBytes) << 64n) | block.readBigUInt64BE(at + headBytes + 8);
+
+/** TCP and UDP. */
+const hasPort = (protocol: number): boolean => protocol === 6 || protocol === 17;
+
+/** The sums of a block that the filter lets through, each with its place in the block. */
+export function* readBlock(
+  block: Buffer,
+  filter: FlowFilter = {},
+): Generator<{ readonly place: number; readonly sum: FlowSum }, void, undefined> {
+  const isWanted = judgeOf(filter);
+  for (let at = 0, place = 0; at < block.length; place += 1) {
+    const flags = block[at] ?? 0;
+    const packetsAt = at + headBytes + farBytes(flags);
+    if (isWanted(block, at, flags)) {
+      const sum: FlowSum = {
+        direction: (flags & outbound) === 0 ? 'in' : 'out',
+        verdict: (flags & admitted) === 0 ? 'refused' : 'admitted',
+        family: (flags & isVersion6) === 0 ? 4 : 6,
+        far: farAt(block, at, flags),
+        protocol: block[at + 1] ?? 0,
+        port: block.readUInt16BE(at + 2),
+        packets: block.readUIntBE(packetsAt, packetBytes),
+      };
+      yield { place, sum };
+    }
+    at = packetsAt + packetBytes;
+  }
+}
+
+/** Bits of a Bloom filter. */
+export const filterBits = 2_048;
+
+/** FNV-1a. It need not resist anybody: a collision costs one look into a block. */
+function hash(text: string, seed: number): number {
+  let value = (0x811c_9dc5 ^ seed) >>> 0;
+  for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x0100_0193) >>> 0;
+  value = Math.imul(value ^ (value >>> 16), 0x85eb_ca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2_ae35);
+  return ((value ^ (value >>> 16)) >>> 0) % filterBits;
+}
+
+class BlockFilter {
+  readonly #bits = Buffer.alloc(filterBits / 8);
+
+  add(key: string): void {
+    for (const seed of [0, 0x9e37_79b9]) {
+      const bit = hash(key, seed);
+      this.#bits[bit >> 3] = (this.#bits[bit >> 3] ?? 0) | (0x80 >> (bit & 7));
+    }
+  }
+
+  /** As PostgreSQL reads a `bit` in hexadecimal. */
+  get text(): string {
+    return `x${this.#bits.toString('hex')}`;
+  }
+}
+
+const farKey = (family: number, far: bigint): string => `f${family}/${far}`;
+const stateKey = (direction: string, verdict: string): string => `s${direction}/${verdict}`;
+const protocolKey = (protocol: number): string => `p${protocol}`;
+const portKey = (port: number): string => `o${port}`;
+
+/** What a block holds, so that a look for something else need not open it. */
+export function blockFilter(sums: readonly FlowSum[]): string {
+  const keys = new Set<string>();
+  for (const { direction, verdict, family, far, protocol, port } of sums) {
+    keys.add(farKey(family, far));
+    keys.add(stateKey(direction, verdict));
+    keys.add(stateKey(direction, ''));
+    keys.add(stateKey('', verdict));
+    keys.add(protocolKey(protocol));
+    if (hasPort(protocol)) keys.add(portKey(port));
+  }
+  const filter = new BlockFilter();
+  for (const key of keys) filter.add(key);
+  return filter.text;
+}
+
+/** The bits that a block must have to hold anything wanted; undefined: any block may. One text for each far end that is asked for. */
+export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilter): readonly string[] | undefined {
+  const common = [
+    ...(direction === undefined && verdict === undefined ? [] : [stateKey(direction ?? '', verdict ?? '')]),
+    ...(protocol === undefined ? [] : [protocolKey(protocol)]),
+    ...(port === undefined ? [] : [portKey(port)]),
+  ];
+  const single = far?.every(({ first, last }) => first === last) === true ? far : undefined;
+  if (common.length === 0 && single === undefined) return undefined;
+  const textOf = (keys: readonly string[]): string => {
+    const filter = new BlockFilter();
+    for (const key of keys) filter.add(key);
+    return filter.text;
+  };
+  return single === undefined
+    ? [textOf(common)]
+    : single.map(({ family, first }) => textOf([...common, farKey(family, first)]));
+}
+
+const nameOf = ({ family, far, protocol, port, ...sum }: FlowSum): string =>
+  `${flagsOf({ ...sum, family, far, protocol, port })} ${far} ${protocol} ${port}`;
+
+/** The same traffic as one sum, in one order whoever adds it up. */
+export function addUp(sums: Iterable<FlowSum>): readonly FlowSum[] {
+  const added = new Map<string, FlowSum>();
+  for (const sum of sums) {
+    const name = nameOf(sum);
+    const before = added.get(name);
+    added.set(name, before === undefined ? sum : { ...sum, packets: before.packets + sum.packets });
+  }
+  return [...added.values()];
+}
+
+export function inBlocks(sums: readonly FlowSum[]): readonly (readonly FlowSum[])[] {
+  const blocks: (readonly FlowSum[])[] = [];
+  for (let from = 0; from < sums.length; from += sumsPerBlock) blocks.push(sums.slice(from, from + sumsPerBlock));
+  return blocks;
+}

@@ -1,0 +1,174 @@
+/** Proves what agents report of the traffic and who may read it, over HTTP and against a real database (reference 4.17). */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Api, Json } from '../lib/http.ts';
+import {
+  newPlace,
+  startPostgres,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
+
+let postgres: TestPostgres;
+let server: TestServer;
+beforeAll(async () => {
+  postgres = await startPostgres();
+  server = await startTestServer(postgres);
+});
+afterAll(async () => {
+  await server.close();
+  await postgres.stop();
+});
+
+interface Agent {
+  readonly id: string;
+  readonly path: string;
+  readonly api: Api;
+  readonly token: string;
+}
+
+async function newAgent({ base }: Place, user: Api, body: object): Promise<Agent> {
+  const { id, device_token } = await user.expect(201, 'POST', `${base}/devices`, body);
+  return { id, path: `${base}/devices/${id}/flows`, api: server.nobody.as(device_token), token: device_token };
+}
+
+let serial = 0;
+const key = (): string => `flows-${(serial += 1)}`;
+
+const minuteAgo = (minutes: number): string => new Date(Date.now() - minutes * 60_000).toISOString();
+const reportOf = (tuples: readonly object[], more: object = {}): object => ({
+  since: minuteAgo(1),
+  until: minuteAgo(0),
+  observed: 'all',
+  tuples,
+  not_recorded: 0,
+  ...more,
+});
+const refusedTuple = {
+  direction: 'in',
+  verdict: 'refused',
+  far: '100.64.0.7',
+  protocol: 'tcp',
+  port: 5432,
+  packets: 3,
+} as const;
+const admittedTuple = { ...refusedTuple, verdict: 'admitted', direction: 'out', port: 443, packets: 1 } as const;
+
+test('owners set what agents record and how refusals answer, the audit has it, and every agent is told with its next report', async () => {
+  const place = await newPlace(server);
+  const { owner, member, base } = place;
+  expect(await owner.api.expect(200, 'GET', base)).toMatchObject({ observe: 'counters', refuse_with: 'drop' });
+  await member.api.expect(403, 'PATCH', base, { observe: 'all' });
+  for (const bad of [{ observe: 'some' }, { refuse_with: 'tarpit' }, { observe: null }]) {
+    await owner.api.expect(422, 'PATCH', base, bad);
+  }
+  const agent = await newAgent(place, member.api, { public_key: key() });
+  const status = (): Promise<Json> =>
+    agent.api.expect(200, 'PUT', `${base}/devices/${agent.id}/status`, { state: 'starting' });
+  expect((await status()).settings).toEqual({ observe: 'counters', refuse_with: 'drop' });
+  const { revision } = await owner.api.expect(200, 'GET', base);
+  const changed = await owner.api.expect(200, 'PATCH', base, { observe: 'refused', refuse_with: 'reject' });
+  expect(changed).toMatchObject({ observe: 'refused', refuse_with: 'reject', revision: revision + 1 });
+  expect((await status()).settings).toEqual({ observe: 'refused', refuse_with: 'reject' });
+  // The same again is no change.
+  expect((await owner.api.expect(200, 'PATCH', base, { observe: 'refused' })).revision).toBe(revision + 1);
+  const entries: Json[] = await owner.api.expect(200, 'GET', `${base}/audit`);
+  expect(entries.find(({ after }) => after?.observe !== undefined)).toMatchObject({
+    operation: 'updateOrganization',
+    user_id: owner.id,
+    before: { observe: 'counters', refuse_with: 'drop' },
+    after: { observe: 'refused', refuse_with: 'reject' },
+  });
+});
+
+test('a change of the settings asks every agent on its stream to report, and the answer has them', async () => {
+  const place = await newPlace(server);
+  const agent = await newAgent(place, place.owner.api, { public_key: key() });
+  const ended = new AbortController();
+  const response = await fetch(`${server.url}${place.base}/events`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${agent.token}`,
+      'content-type': 'application/json',
+      prefer: 'report-lines',
+    },
+    body: JSON.stringify([{ kind: 'device', view: 'identity' }]),
+    signal: ended.signal,
+  });
+  const { revision } = await place.owner.api.expect(200, 'PATCH', place.base, { observe: 'all' });
+  let text = '';
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    if (text.includes('"report"')) break;
+  }
+  ended.abort();
+  expect(text).toContain(`{"type":"report","revision":${revision}}`);
+});
+
+test('an agent reports only for itself, and the server keeps only what the organization observes', async () => {
+  const place = await newPlace(server);
+  const { owner, member, base } = place;
+  const [agent, other] = [
+    await newAgent(place, member.api, { public_key: key() }),
+    await newAgent(place, owner.api, { public_key: key() }),
+  ];
+  const tuples = [refusedTuple, admittedTuple];
+  const send = (more: object = {}): Promise<Json> => agent.api.expect(200, 'POST', agent.path, reportOf(tuples, more));
+  expect(await send()).toEqual({
+    device_id: agent.id,
+    received: 0,
+    settings: { observe: 'counters', refuse_with: 'drop' },
+  });
+  await owner.api.expect(200, 'PATCH', base, { observe: 'refused' });
+  expect((await send()).received).toBe(1);
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  expect((await send()).received).toBe(2);
+  await agent.api.expect(403, 'POST', other.path, reportOf(tuples));
+  for (const person of [owner, member]) await person.api.expect(403, 'POST', agent.path, reportOf(tuples));
+  await owner.api.expect(200, 'DELETE', `${base}/devices/${agent.id}`);
+  await agent.api.expect(401, 'POST', agent.path, reportOf(tuples));
+});
+
+test('what cannot be is refused with its place, and a report holds no more than its time allows', async () => {
+  const place = await newPlace(server);
+  await place.owner.api.expect(200, 'PATCH', place.base, { observe: 'all' });
+  const agent = await newAgent(place, place.owner.api, { public_key: key() });
+  const rows: readonly (readonly [object, string])[] = [
+    [reportOf([{ ...refusedTuple, far: 'db-1' }]), '/tuples/0/far'],
+    [reportOf([refusedTuple, { ...refusedTuple, far: '10.0.0.0/8' }]), '/tuples/1/far'],
+    [reportOf([{ ...refusedTuple, port: undefined }]), '/tuples/0/port'],
+    [reportOf([{ ...refusedTuple, protocol: 'icmp' }]), '/tuples/0/port'],
+    [reportOf([{ ...refusedTuple, port: 65_536 }]), '/tuples/0/port'],
+    [reportOf([{ ...refusedTuple, protocol: '256' }]), '/tuples/0/protocol'],
+    [reportOf([{ ...refusedTuple, packets: 0 }]), '/tuples/0/packets'],
+    [reportOf([{ ...refusedTuple, payload: 'x' }]), '/tuples/0/payload'],
+    [reportOf([], { since: minuteAgo(0), until: minuteAgo(1) }), '/until'],
+    [reportOf([], { since: minuteAgo(62) }), '/until'],
+    [reportOf([], { observed: 'counters' }), '/observed'],
+  ];
+  for (const [body, pointer] of rows) {
+    const { errors } = await agent.api.expect(422, 'POST', agent.path, body);
+    expect(errors[0].pointer).toBe(pointer);
+  }
+  const far = (index: number): string => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
+  const fill = (count: number) => Array.from({ length: count }, (_, index) => ({ ...refusedTuple, far: far(index) }));
+  const { errors } = await agent.api.expect(422, 'POST', agent.path, reportOf(fill(4_097)));
+  expect(errors).toMatchObject([{ pointer: '/tuples', code: 'too_many_items' }]);
+  const times = { since: minuteAgo(2), until: minuteAgo(0) };
+  expect(await agent.api.expect(200, 'POST', agent.path, reportOf(fill(4_097), times))).toMatchObject({
+    received: 4_097,
+  });
+  const all = [4, 6].flatMap((family) =>
+    ['in', 'out'].flatMap((direction) =>
+      Array.from({ length: 4_096 }, (_, index) => ({
+        ...refusedTuple,
+        direction,
+        far: family === 4 ? far(index) : `fd00::${index.toString(16)}`,
+      })),
+    ),
+  );
+  const full = reportOf(all, { since: minuteAgo(3), until: minuteAgo(2) });
+  expect((await agent.api.expect(200, 'POST', agent.path, full)).received).toBe(16_384);
+  await agent.api.expect(422, 'POST', agent.path, reportOf([...all, refusedTuple]));
+});
