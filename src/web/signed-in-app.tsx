@@ -7,15 +7,18 @@ import { RouterProvider } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
 import { RingfenceError } from '../client/error.ts';
 import { SignInAgain } from './pages/sign-in-again.tsx';
+import { onDemand } from './state/load-ahead.ts';
 import { router } from './state/router.tsx';
 
-const Toasts = lazy(async () => ({ default: (await import('./components/toasts.tsx')).Toasts }));
+const Toasts = lazy(onDemand(async () => ({ default: (await import('./components/toasts.tsx')).Toasts })));
 
 const newQueries = (): QueryClient =>
   new QueryClient({
     defaultOptions: {
       queries: {
         staleTime: 5_000,
+        // The frame notices when the server answers again; the browser only knows its own network.
+        networkMode: 'always',
         retry: (failures, error) => failures < 2 && error instanceof RingfenceError && error.retryable,
       },
     },

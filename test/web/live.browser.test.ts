@@ -82,6 +82,55 @@ test('a page that loses its stream says so, and shows what it missed when the st
   }
 });
 
+/** Every page that the menu leads to, and one that only links lead to. */
+const unvisited = [
+  ['Devices', 'Devices'],
+  ['Groups', 'Groups'],
+  ['Reachability', 'Reachability'],
+  ['Activity', 'Activity'],
+  ['Enrollment keys', 'Enrollment keys'],
+  ['Organization', 'Northwind'],
+] as const;
+
+test('while the server is down, pages that nobody visited open too, the frame names the time, and lists load by themselves after it', async () => {
+  const wire = await wireTo(stage.server.url);
+  try {
+    await open(
+      '/overview',
+      async (page) => {
+        await expectShown(page.getByText('Live', { exact: true }));
+        const files = `performance.getEntriesByType('resource').map(({ name }) => name).join()`;
+        for (const file of ['tokens', 'reach', 'keys', 'members', 'command-palette', 'new-group']) {
+          await expect.poll(() => page.evaluate(files)).toContain(`/${file}-`);
+        }
+        wire.cut();
+        await expectShown(page.getByText(/Disconnected since \d\d:\d\d\./));
+        const menu = page.getByRole('navigation', { name: 'Pages' });
+        for (const [link, heading] of unvisited) {
+          await menu.getByRole('link', { name: link, exact: true }).click();
+          await expectShown(page.getByRole('heading', { level: 1, name: heading }));
+        }
+        // The word is whole: nothing of it is outside its box or the window.
+        const dot = 'const dot = document.querySelector(".dot-lost"); const box = dot.getBoundingClientRect();';
+        const isWhole = `(() => { ${dot} return dot.scrollWidth <= dot.clientWidth && box.right <= document.querySelector(".topbar").getBoundingClientRect().right - 8; })()`;
+        for (const width of [1280, 390, 360]) {
+          await page.setViewportSize({ width, height: 800 });
+          expect([width, await page.evaluate(isWhole)]).toEqual([width, true]);
+        }
+        await page.setViewportSize({ width: 1280, height: 800 });
+        await menu.getByRole('link', { name: 'Enrollment keys', exact: true }).click();
+        await expectShown(page.getByText('Waiting for the server'));
+        wire.mend();
+        await expectShown(page.getByRole('region', { name: 'Enrollment keys' }).getByText('next rack'));
+        await page.getByText('Disconnected').first().waitFor({ state: 'detached' });
+      },
+      wire.url,
+    );
+  } finally {
+    await wire.close();
+  }
+});
+
 test('a device and a group tell whether a change is in force, from what agents report', async () => {
   // A server that begins to follow an organization later takes the digest alone as proof: here it follows before the device exists.
   await fleet.owner.api.expect(200, 'GET', `${fleet.base}/device_statuses`);

@@ -30,8 +30,19 @@ export function Empty({
   );
 }
 
+/** Whether the request got no answer. The frame then asks again as soon as the server answers. */
+const isUnreachable = (error: unknown): boolean => error instanceof RingfenceError && error.status === undefined;
+
 export function Failed({ error, retry }: { readonly error: unknown; readonly retry?: () => void }): ReactNode {
   const id = error instanceof RingfenceError ? error.requestId : undefined;
+  if (isUnreachable(error)) {
+    return (
+      <div className="empty" role="status">
+        <h2>Waiting for the server</h2>
+        <p>This appears by itself as soon as the server answers.</p>
+      </div>
+    );
+  }
   return (
     <div className="empty" role="alert">
       <h1>Something went wrong</h1>

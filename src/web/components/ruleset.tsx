@@ -1,7 +1,10 @@
-/** Owns the nftables text on a page. The compiler is loaded when a user opens it. */
+/** Owns the nftables text on a page. The compiler loads on demand. */
 import { useEffect, useState, type ReactNode } from 'react';
 import type { DeviceReport } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
+import { onDemand } from '../state/load-ahead.ts';
+
+const loadCompiler = onDemand(() => import('../model/ruleset.ts'));
 
 export function Compiled({
   policy,
@@ -14,7 +17,7 @@ export function Compiled({
   const [text, setText] = useState<string>();
   useEffect(() => {
     let current = true;
-    void import('../model/ruleset.ts').then(({ compilePolicy }) => {
+    void loadCompiler().then(({ compilePolicy }) => {
       if (current) setText(compilePolicy(policy, report));
     });
     return () => {

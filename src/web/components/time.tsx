@@ -34,6 +34,16 @@ export function ago(then: number, now: number): string {
   return '';
 }
 
+const twoDigits = (number: number): string => String(number).padStart(2, '0');
+
+/** A time of day, with the date unless it is today: `14:05`, `2026-11-18 14:05`. */
+export function clockTime(then: number, now: number): string {
+  const at = new Date(then);
+  const time = `${twoDigits(at.getHours())}:${twoDigits(at.getMinutes())}`;
+  if (at.toDateString() === new Date(now).toDateString()) return time;
+  return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())} ${time}`;
+}
+
 const showExact = ({ currentTarget }: PointerEvent<HTMLTimeElement>): void => {
   currentTarget.title = new Date(currentTarget.dateTime).toLocaleString();
 };

@@ -1,33 +1,49 @@
-/** Owns the indicator that the page is live, and above all that it is not. */
+/** Owns the indicator that the page is live, and above all that it is not, since when, and what follows its return. */
 import { Button } from '@mantine/core';
-import { useEffect, useState, type ReactNode } from 'react';
-import type { ConnectionState } from '../../client/state.ts';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { WarnIcon } from '../components/icons.tsx';
+import { clockTime } from '../components/time.tsx';
+import type { Snapshot } from '../state/live.ts';
 import { useLive, useSnapshot } from '../state/organization.ts';
 
 /** A stream that is resumed at once is no news; only a gap that a person would notice is. */
 const showAfter = 1_500;
 
-function useLost(connection: ConnectionState, synced: boolean): boolean {
-  const [lost, setLost] = useState(false);
-  const gone = synced ? connection.phase !== 'live' : connection.failures > 0 || connection.phase === 'waiting';
+const isGone = ({ connection, synced }: Snapshot): boolean =>
+  synced ? connection.phase !== 'live' : connection.failures > 0 || connection.phase === 'waiting';
+
+/** Since when the stream is lost, in milliseconds since the epoch; undefined while it is not. */
+function useLostSince(gone: boolean): number | undefined {
+  const [since, setSince] = useState<number>();
   useEffect(() => {
     if (!gone) {
-      setLost(false);
+      setSince(undefined);
       return undefined;
     }
-    const timer = setTimeout(() => setLost(true), showAfter);
+    const began = Date.now();
+    const timer = setTimeout(() => setSince(began), showAfter);
     return () => clearTimeout(timer);
   }, [gone]);
-  return lost;
+  return since;
+}
+
+/** What the stream does not bring is asked again after a gap: it may have failed, or have changed meanwhile. */
+function useFreshAfter(gone: boolean): void {
+  const queries = useQueryClient();
+  const wasGone = useRef(false);
+  useEffect(() => {
+    if (wasGone.current && !gone) void queries.invalidateQueries();
+    wasGone.current = gone;
+  }, [queries, gone]);
 }
 
 export function ConnectionDot(): ReactNode {
-  const { connection, synced } = useSnapshot();
-  const lost = useLost(connection, synced);
-  const word = lost ? 'Disconnected' : synced ? 'Live' : 'Connecting';
+  const snapshot = useSnapshot();
+  const lost = useLostSince(isGone(snapshot)) !== undefined;
+  const word = lost ? 'Disconnected' : snapshot.synced ? 'Live' : 'Connecting';
   return (
-    <span className={`dot ${lost ? 'dot-lost' : synced ? 'dot-live' : 'dot-wait'}`} role="status">
+    <span className={`dot ${lost ? 'dot-lost' : snapshot.synced ? 'dot-live' : 'dot-wait'}`} role="status">
       {word}
     </span>
   );
@@ -35,15 +51,18 @@ export function ConnectionDot(): ReactNode {
 
 export function DisconnectedBanner(): ReactNode {
   const live = useLive();
-  const { connection, synced, failure } = useSnapshot();
-  const lost = useLost(connection, synced);
-  if (!lost || failure !== undefined) return null;
+  const snapshot = useSnapshot();
+  const gone = isGone(snapshot);
+  const since = useLostSince(gone);
+  useFreshAfter(gone);
+  if (since === undefined || snapshot.failure !== undefined) return null;
   return (
     <div className="banner" role="alert">
       <WarnIcon />
       <span className="grow">
-        <strong>Disconnected.</strong> {synced ? 'What you see may be out of date.' : 'The server does not answer.'}{' '}
-        Trying again by itself.
+        <strong>Disconnected since {clockTime(since, Date.now())}.</strong>{' '}
+        {snapshot.synced ? 'What you see may be out of date.' : 'The server does not answer.'} The page reconnects by
+        itself.
       </span>
       <Button size="compact-sm" variant="default" onClick={() => live.retryNow()}>
         Try now

@@ -16,6 +16,7 @@ import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
+import { loadAhead, onDemand } from '../state/load-ahead.ts';
 import { LiveContext, useSnapshot } from '../state/organization.ts';
 import { refusalQuestion } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
@@ -25,9 +26,11 @@ import { SchemeToggle } from './color-scheme.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
 
-const CommandPalette = lazy(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette }));
+const CommandPalette = lazy(
+  onDemand(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette })),
+);
 
-const RefusalDialog = lazy(async () => ({ default: (await import('./refusal-dialog.tsx')).RefusalDialog }));
+const RefusalDialog = lazy(onDemand(async () => ({ default: (await import('./refusal-dialog.tsx')).RefusalDialog })));
 
 /** Over every page, because each of them may write what the server refuses at first. */
 function Refusal(): ReactNode {
@@ -111,6 +114,9 @@ function Content(): ReactNode {
   const { synced, loaded, failure } = useSnapshot();
   // The page comes in slices after the listing, not in one go with it.
   const isReady = useDeferredValue(synced) && synced;
+  useEffect(() => {
+    if (isReady) loadAhead();
+  }, [isReady]);
   const { expired } = useSession();
   const out = failure?.code === 'unauthenticated';
   useEffect(() => {

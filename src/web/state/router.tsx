@@ -1,4 +1,4 @@
-/** Owns the URLs of the pages; each page is loaded when it is first opened. */
+/** Owns the URLs of the pages. A page loads when it is first opened, or before that while the browser is idle. */
 import {
   createRootRoute,
   createRoute,
@@ -7,6 +7,7 @@ import {
   Outlet,
   redirect,
 } from '@tanstack/react-router';
+import { onDemand } from './load-ahead.ts';
 import { Landing } from '../pages/landing.tsx';
 import { OrganizationFrame } from '../shell/layout.tsx';
 import { parseDeviceSearch } from '../model/device-search.ts';
@@ -30,30 +31,45 @@ const inside = () => organization;
 const overview = createRoute({
   getParentRoute: inside,
   path: '/overview',
-  component: lazyRouteComponent(() => import('../pages/overview.tsx'), 'OverviewPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/overview.tsx')),
+    'OverviewPage',
+  ),
 });
 const devices = createRoute({
   getParentRoute: inside,
   path: '/devices',
   validateSearch: parseDeviceSearch,
-  component: lazyRouteComponent(() => import('../pages/devices.tsx'), 'DevicesPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/devices.tsx')),
+    'DevicesPage',
+  ),
 });
 const device = createRoute({
   getParentRoute: inside,
   path: '/devices/$device',
-  component: lazyRouteComponent(() => import('../pages/device.tsx'), 'DevicePage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/device.tsx')),
+    'DevicePage',
+  ),
 });
 const groups = createRoute({
   getParentRoute: inside,
   path: '/groups',
-  component: lazyRouteComponent(() => import('../pages/groups.tsx'), 'GroupsPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/groups.tsx')),
+    'GroupsPage',
+  ),
 });
 const newGroup = createRoute({
   getParentRoute: inside,
   path: '/groups/new',
   validateSearch: (search: Record<string, unknown>): { from?: string } =>
     typeof search['from'] === 'string' ? { from: search['from'] } : {},
-  component: lazyRouteComponent(() => import('../pages/new-group.tsx'), 'NewGroupPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/new-group.tsx')),
+    'NewGroupPage',
+  ),
 });
 const group = createRoute({
   getParentRoute: inside,
@@ -61,7 +77,10 @@ const group = createRoute({
   // A rule to begin with, drafted elsewhere: `model/allow-draft.ts`.
   validateSearch: (search: Record<string, unknown>): { allow?: string } =>
     typeof search['allow'] === 'string' ? { allow: search['allow'] } : {},
-  component: lazyRouteComponent(() => import('../pages/group.tsx'), 'GroupPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/group.tsx')),
+    'GroupPage',
+  ),
 });
 const reach = createRoute({
   getParentRoute: inside,
@@ -71,7 +90,10 @@ const reach = createRoute({
     ...(typeof search['to'] === 'string' ? { to: search['to'] } : {}),
     ...(typeof search['port'] === 'string' ? { port: search['port'] } : {}),
   }),
-  component: lazyRouteComponent(() => import('../pages/reach.tsx'), 'ReachPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/reach.tsx')),
+    'ReachPage',
+  ),
 });
 const tests = createRoute({
   getParentRoute: inside,
@@ -81,7 +103,10 @@ const tests = createRoute({
 const activity = createRoute({
   getParentRoute: inside,
   path: '/activity',
-  component: lazyRouteComponent(() => import('../pages/activity.tsx'), 'ActivityPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/activity.tsx')),
+    'ActivityPage',
+  ),
 });
 /** Where links of before still lead. */
 const formerActivity = (['/events', '/audit'] as const).map((path) =>
@@ -97,18 +122,27 @@ const formerActivity = (['/events', '/audit'] as const).map((path) =>
 const members = createRoute({
   getParentRoute: inside,
   path: '/members',
-  component: lazyRouteComponent(() => import('../pages/members.tsx'), 'MembersPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/members.tsx')),
+    'MembersPage',
+  ),
 });
 
 const keys = createRoute({
   getParentRoute: inside,
   path: '/keys',
-  component: lazyRouteComponent(() => import('../pages/keys.tsx'), 'KeysPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/keys.tsx')),
+    'KeysPage',
+  ),
 });
 const tokens = createRoute({
   getParentRoute: inside,
   path: '/tokens',
-  component: lazyRouteComponent(() => import('../pages/tokens.tsx'), 'TokensPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/tokens.tsx')),
+    'TokensPage',
+  ),
 });
 
 export const router = createRouter({

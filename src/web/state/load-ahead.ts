@@ -1,0 +1,26 @@
+/**
+ * Owns the files of the pages that load on demand. All of them load while the browser is idle, so every page and dialog
+ * also opens while the server is down.
+ */
+type Load = () => Promise<unknown>;
+
+const waiting: Load[] = [];
+
+/** Registers a dynamic import, so that `loadAhead` finds it. */
+export function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
+  waiting.push(load);
+  return load;
+}
+
+const whenIdle = (act: () => void): void => {
+  // Safari has no idle callbacks.
+  if (typeof requestIdleCallback === 'function') requestIdleCallback(act, { timeout: 2_000 });
+  else setTimeout(act, 200);
+};
+
+/** Loads one file after the other, each in an idle moment. A file that fails loads when somebody asks for it. */
+export function loadAhead(): void {
+  const load = waiting.shift();
+  if (load === undefined) return;
+  whenIdle(() => void load().then(loadAhead, loadAhead));
+}
