@@ -1,18 +1,14 @@
-/** Owns the view of rules: a table for each direction, and what it means when there are none. */
+/** Owns the view of rules as sentences, one list for each direction, and what happens to the rest. */
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { Direction, StoredRule } from '../../policy/rule.ts';
+import type { Direction, Peer, SecurityRule } from '../../policy/rule.ts';
 import { Expiry } from '../components/expiry.tsx';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
-import { chipsOf } from '../model/far-end.ts';
-import { portsText, protocolName, serviceName } from '../model/rule-text.ts';
-import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
-import { Tag } from '../components/tag.tsx';
-
-export interface ShownRule {
-  readonly rule: StoredRule;
-  /** Where it comes from, when several groups are shown as one. */
-  readonly group?: string;
-}
+import { Tag, type Tone } from '../components/tag.tsx';
+import type { AccessRow, DeviceAccess, RuleVerdict } from '../model/device-access.ts';
+import { plural, whatText } from '../model/rule-text.ts';
+import { useAddressOwners, useDeviceNames, usePeerCounts } from '../state/fleet.ts';
+import { useLive, useSnapshot } from '../state/organization.ts';
 
 /** What a direction without rules does (reference 1.2 (9) and (10)). */
 export const meaningOfNone: { readonly [D in Direction]: string } = {
@@ -24,84 +20,149 @@ export const meaningOfSome: { readonly [D in Direction]: string } = {
   outbound: 'The device may open only what is listed. Answers to admitted connections always go out.',
 };
 
-export function DirectionTitle({ direction }: { readonly direction: Direction }): ReactNode {
+export function DirectionTitle({
+  direction,
+  title = direction === 'inbound' ? 'Inbound' : 'Outbound',
+}: {
+  readonly direction: Direction;
+  readonly title?: string;
+}): ReactNode {
   return (
     <h2 className="row">
       {direction === 'inbound' ? <InboundIcon /> : <OutboundIcon />}
-      {direction === 'inbound' ? 'Inbound' : 'Outbound'}
+      {title}
     </h2>
   );
 }
 
-function FarEnd({ rule }: { readonly rule: StoredRule }): ReactNode {
+const verdicts: { readonly [V in RuleVerdict]: readonly [word: string, tone: Tone] } = {
+  refuse: ['Refuse', 'bad'],
+  require: ['Always allow', 'accent'],
+  allow: ['Allow', 'good'],
+};
+
+/** What a peer means now: `app · 12 devices`, or the name of a device. */
+function PeerChip({ peer }: { readonly peer: Peer }): ReactNode {
   const names = useDeviceNames();
-  const owners = useAddressOwners();
-  const chips = chipsOf(rule, names);
-  if (chips.length === 0) return <span className="dimmed">any address</span>;
-  const shown = chips.slice(0, 12);
+  const { deviceById } = useSnapshot();
+  const { id: org } = useLive();
+  const countOf = usePeerCounts();
+  if (!('device_id' in peer)) {
+    const name = 'all_devices' in peer ? 'all devices' : peer.labels.join(' + ');
+    return <Tag>{`${name} · ${plural(countOf(peer), 'device')}`}</Tag>;
+  }
+  if (!deviceById.has(peer.device_id)) return <Tag tone="warn">a device that is gone</Tag>;
   return (
-    <span className="tags">
-      {shown.map((chip) => (
-        <span key={chip} className="tag tag-plain mono">
-          {chip} {owners.has(chip) ? <span className="dimmed">{owners.get(chip)}</span> : null}
+    <Link className="tag tag-plain" to="/o/$org/devices/$device" params={{ org, device: peer.device_id }}>
+      {names.nameOf(peer.device_id)}
+    </Link>
+  );
+}
+
+const shownChips = 12;
+
+function FarEnd({ rule }: { readonly rule: SecurityRule }): ReactNode {
+  const owners = useAddressOwners();
+  const { peers = [], ip_ranges = [] } = rule;
+  const count = peers.length + ip_ranges.length;
+  if (count === 0) return <span>any address</span>;
+  const ranges = ip_ranges.slice(0, Math.max(0, shownChips - peers.length));
+  return (
+    <span className="tags sentence-chips">
+      {peers.slice(0, shownChips).map((peer) => (
+        <PeerChip key={JSON.stringify(peer)} peer={peer} />
+      ))}
+      {ranges.map((range) => (
+        <span key={range} className="tag tag-plain mono">
+          {range} {owners.has(range) ? <span className="dimmed">{owners.get(range)}</span> : null}
         </span>
       ))}
-      {(rule.peers ?? []).some((peer) => 'device_id' in peer && names.isGone(peer.device_id)) ? (
-        <Tag tone="warn">names a device that is gone</Tag>
-      ) : null}
-      {chips.length > shown.length ? <Tag>and {chips.length - shown.length} more</Tag> : null}
+      {count > shownChips ? <Tag>and {count - shownChips} more</Tag> : null}
     </span>
   );
 }
 
-export function RuleTable({
+function Sentence({
+  row: { verdict, rule, group },
   direction,
-  rules,
+}: {
+  readonly row: AccessRow;
+  readonly direction: Direction;
+}): ReactNode {
+  const { groupById } = useSnapshot();
+  const { id: org } = useLive();
+  const [word, tone] = verdicts[verdict];
+  return (
+    <li>
+      <Tag tone={tone}>{word}</Tag>
+      <div>
+        <div className="sentence-words">
+          <span>
+            <strong>{whatText(rule)}</strong> {direction === 'inbound' ? 'from' : 'to'}
+          </span>
+          <FarEnd rule={rule} />
+          {rule.expires_at === undefined ? null : <Expiry at={rule.expires_at} />}
+        </div>
+        {rule.description === undefined ? null : <p className="small rule-description">{rule.description}</p>}
+      </div>
+      {group === undefined ? null : groupById.has(group.id) ? (
+        <Link
+          className="link small clip sentence-group"
+          to="/o/$org/groups/$group"
+          params={{ org, group: group.id }}
+          title={group.name}
+        >
+          {group.name}
+        </Link>
+      ) : (
+        <span className="small dimmed clip sentence-group">{group.name}</span>
+      )}
+    </li>
+  );
+}
+
+const restWords: { readonly [D in Direction]: Readonly<Record<DeviceAccess['rest'], string>> } = {
+  inbound: {
+    refuse: 'Everything else is refused. Answers to connections that the device opened come in.',
+    allow: 'Everything else may come in.',
+  },
+  outbound: {
+    refuse: 'Everything else is refused. Answers to connections that were admitted go out.',
+    allow: 'Everything else may go out.',
+  },
+};
+
+export function RuleSentences({
+  direction,
+  access: { rows, rest },
+  title,
 }: {
   readonly direction: Direction;
-  readonly rules: readonly ShownRule[];
+  readonly access: Pick<DeviceAccess, 'rows'> & Partial<DeviceAccess>;
+  /** Instead of the name of the direction. */
+  readonly title?: ReactNode;
 }): ReactNode {
-  const withGroup = rules.some(({ group }) => group !== undefined);
   return (
     <section className="card" aria-label={`${direction} rules`}>
-      <div className="card-head">
-        <DirectionTitle direction={direction} />
-        <span className="small dimmed">{rules.length === 0 ? meaningOfNone[direction] : meaningOfSome[direction]}</span>
-      </div>
-      {rules.length === 0 ? null : (
-        <div className="table-scroll">
-          <table className="table">
-            <thead>
-              <tr>
-                <th scope="col">Protocol</th>
-                <th scope="col">Ports</th>
-                <th scope="col">{direction === 'inbound' ? 'From' : 'To'}</th>
-                {withGroup ? <th scope="col">Group</th> : null}
-              </tr>
-            </thead>
-            <tbody>
-              {rules.map(({ rule, group }, index) => (
-                // oxlint-disable-next-line react/no-array-index-key -- the same rule may stand there twice
-                <tr key={index}>
-                  <td>{protocolName(rule.ip_protocol)}</td>
-                  <td>
-                    <span className="mono">{portsText(rule) || 'any'}</span>{' '}
-                    <span className="dimmed small">{serviceName(rule) ?? ''}</span>
-                  </td>
-                  <td>
-                    <FarEnd rule={rule} />
-                    {rule.expires_at === undefined ? null : <Expiry at={rule.expires_at} />}
-                    {rule.description === undefined ? null : (
-                      <p className="small rule-description">{rule.description}</p>
-                    )}
-                  </td>
-                  {withGroup ? <td className="small dimmed">{group}</td> : null}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <div className="card-head">{title ?? <DirectionTitle direction={direction} />}</div>
+      <ul className="sentences">
+        {rows.map((row, index) => (
+          // oxlint-disable-next-line react/no-array-index-key -- the same rule may appear twice
+          <Sentence key={index} row={row} direction={direction} />
+        ))}
+        {rest === undefined ? null : (
+          <li className="dimmed">
+            {rows.length === 0
+              ? rest === 'allow'
+                ? 'No rules: everything may go out.'
+                : direction === 'inbound'
+                  ? 'No rules: nothing may come in, except answers to connections that the device opened.'
+                  : 'Nothing may go out.'
+              : restWords[direction][rest]}
+          </li>
+        )}
+        {rest === undefined && rows.length === 0 ? <li className="dimmed">No {direction} rules.</li> : null}
+      </ul>
     </section>
   );
 }

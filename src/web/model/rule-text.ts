@@ -35,14 +35,21 @@ export function serviceName(rule: SecurityRule): string | undefined {
 const rangesText = (rule: SecurityRule, names: DeviceNames = noNames): string =>
   chipsOf(rule, names).join(', ') || 'any address';
 
-/** One line, as in a list of changes; `now` decides what has expired. */
-export function ruleText(rule: StoredRule, names: DeviceNames = noNames, now: number = Date.now()): string {
+const trafficText = (rule: SecurityRule): string => {
   const ports = portsText(rule);
   const service = serviceName(rule);
-  const what = `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
+  return `${protocolName(rule.ip_protocol)}${ports === '' ? '' : ` ${ports}`}${service === undefined ? '' : ` (${service})`}`;
+};
+
+/** The traffic that a rule is about: `TCP 5432 (PostgreSQL)`, or `Everything`. */
+export const whatText = (rule: SecurityRule): string =>
+  rule.ip_protocol === 'ip' && portsText(rule) === '' ? 'Everything' : trafficText(rule);
+
+/** One line, as in a list of changes; `now` decides what has expired. */
+export function ruleText(rule: StoredRule, names: DeviceNames = noNames, now: number = Date.now()): string {
   const end = rule.expires_at === undefined ? '' : `, ${expiryWords(rule.expires_at, now)}`;
   const description = rule.description === undefined ? '' : ` – ${rule.description}`;
-  return `${what}, ${rangesText(rule, names)}${end}${description}`;
+  return `${trafficText(rule)}, ${rangesText(rule, names)}${end}${description}`;
 }
 
 export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>

@@ -1,4 +1,4 @@
-/** Owns the page of one device: which groups apply to it, the resulting rules, and what is known of it. */
+/** Owns the page of one device: which groups apply to it, its effective access, its history, and what is known of it. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
@@ -14,7 +14,10 @@ import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
 import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
-import { RuleTable } from '../group/rules.tsx';
+import { DeviceHistory } from '../device/device-history.tsx';
+import { RenameButton } from '../device/rename.tsx';
+import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
+import { deviceAccess } from '../model/device-access.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -26,28 +29,19 @@ import { useSession } from '../state/session.ts';
 
 function About({ device }: { readonly device: Device }): ReactNode {
   const nameOf = useNames();
+  const mono = (text: string): ReactNode => <span className="mono">{text}</span>;
+  const known = (name: string, text: string): readonly Fact[] => (text === '' ? [] : [[name, mono(text)]]);
   const facts: readonly Fact[] = [
     ['User', nameOf(device.user_id)],
-    ['Tunnel address', device.tunnel_ip === '' ? '–' : <span className="mono">{device.tunnel_ip}</span>],
-    [
-      'Other addresses',
-      (device.addresses ?? []).length === 0 ? '–' : <span className="mono">{(device.addresses ?? []).join(', ')}</span>,
-    ],
-    ['Local address', device.local_ip === '' ? '–' : <span className="mono">{device.local_ip}</span>],
-    ['Seen from outside', device.reflexive_ip4 === '' ? '–' : <span className="mono">{device.reflexive_ip4}</span>],
-    [
-      'Networks behind it',
-      device.child_prefix === null || device.child_prefix.length === 0 ? 'none' : device.child_prefix.join(', '),
-    ],
-    ['Relay', device.relay ? 'yes' : 'no'],
+    ...known('Tunnel address', device.tunnel_ip),
+    ...known('Other addresses', (device.addresses ?? []).join(', ')),
+    ...known('Local address', device.local_ip),
+    ...known('Seen from outside', device.reflexive_ip4),
+    ...known('Networks behind it', (device.child_prefix ?? []).join(', ')),
+    ...(device.relay ? [['Relay', 'yes'] as const] : []),
     ['Changed', <Ago key="changed" at={device.updated_at} />],
     ['Revision', device.revision],
-    [
-      'Id',
-      <span key="id" className="mono">
-        {device.id}
-      </span>,
-    ],
+    ['Id', mono(device.id)],
   ];
   return (
     <section className="card" aria-label="About this device">
@@ -59,6 +53,40 @@ function About({ device }: { readonly device: Device }): ReactNode {
       </div>
     </section>
   );
+}
+
+const accessTitles = { inbound: 'What may reach it', outbound: 'What it may reach' } as const;
+
+/** What packets meet: refusals and guardrails first, then the rules of the groups, then the rest. */
+function Access({
+  policy,
+  device,
+  org,
+}: {
+  readonly policy: EffectivePolicy;
+  readonly device: Device;
+  readonly org: string;
+}): ReactNode {
+  return (['inbound', 'outbound'] as const).map((direction) => (
+    <RuleSentences
+      key={direction}
+      direction={direction}
+      access={deviceAccess(policy, direction)}
+      title={
+        <>
+          <DirectionTitle direction={direction} title={accessTitles[direction]} />
+          <Link
+            className="link small"
+            to="/o/$org/reach"
+            params={{ org }}
+            search={direction === 'inbound' ? { to: device.id } : { from: device.id }}
+          >
+            {direction === 'inbound' ? 'Which devices can connect to it?' : 'Which devices can it connect to?'}
+          </Link>
+        </>
+      }
+    />
+  ));
 }
 
 /** The exact ruleset that the agent loads, for users who want to verify it. */
@@ -119,7 +147,6 @@ export function DevicePage(): ReactNode {
     );
   }
   const name = deviceName(device);
-  const several = !('missing' in policy) && policy.groups.length > 1;
   const remove = (): void =>
     setConfirmation({
       title: `Delete ${name}?`,
@@ -147,6 +174,7 @@ export function DevicePage(): ReactNode {
           <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
         </div>
         <div className="row">
+          <RenameButton device={device} />
           <IsolateButton device={device} />
           {rights.editDevice(device) ? (
             <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
@@ -165,15 +193,7 @@ export function DevicePage(): ReactNode {
             </p>
           ) : (
             <>
-              {(['inbound', 'outbound'] as const).map((direction) => (
-                <RuleTable
-                  key={direction}
-                  direction={direction}
-                  rules={policy.groups.flatMap((group) =>
-                    group[direction].map((rule) => ({ rule, ...(several ? { group: group.name } : {}) })),
-                  )}
-                />
-              ))}
+              <Access policy={policy} device={device} org={org} />
               <Loaded policy={policy} device={device} />
             </>
           )}
@@ -184,6 +204,7 @@ export function DevicePage(): ReactNode {
           <About device={device} />
         </div>
       </div>
+      <DeviceHistory device={device} />
     </div>
   );
 }

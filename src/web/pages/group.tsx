@@ -11,7 +11,8 @@ import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor } from '../group/group-editor.tsx';
-import { RuleTable } from '../group/rules.tsx';
+import { RuleSentences } from '../group/rules.tsx';
+import { groupAccess } from '../model/device-access.ts';
 import { Timeline } from '../group/timeline.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
@@ -33,10 +34,10 @@ function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
             : 'Only the member who owns this group changes it.'}
       </p>
       {(['inbound', 'outbound'] as const).map((direction) => (
-        <RuleTable
+        <RuleSentences
           key={direction}
           direction={direction}
-          rules={(group[`${direction}_rules`] ?? []).map((rule) => ({ rule }))}
+          access={groupAccess(group[`${direction}_rules`] ?? [], direction, group.guardrail)}
         />
       ))}
     </div>

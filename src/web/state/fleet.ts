@@ -5,6 +5,8 @@ import { printAddress } from '../../policy/address.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { deviceNames, type DeviceNames } from '../model/far-end.ts';
+import { matches, peerKey } from '../../policy/fleet/selector.ts';
+import type { Selector } from '../../policy/rule.ts';
 import { deviceName } from './live.ts';
 import { useSnapshot } from './organization.ts';
 
@@ -47,4 +49,20 @@ export function useFleet(): Fleet {
 export function useAddressOwners(): ReadonlyMap<string, string> {
   const { devices } = useSnapshot();
   return useMemo(() => ownersOf(devices), [devices]);
+}
+
+/** How many devices each selector means, counted once for a state of the fleet. */
+const countsOf = remembered((devices) => {
+  const known = new Map<string, number>();
+  return (selector: Selector): number => {
+    const key = peerKey(selector);
+    const count = known.get(key) ?? devices.filter(({ labels = [] }) => matches(selector, labels)).length;
+    known.set(key, count);
+    return count;
+  };
+});
+
+export function usePeerCounts(): (selector: Selector) => number {
+  const { devices } = useSnapshot();
+  return countsOf(devices);
 }
