@@ -42,7 +42,7 @@ function Refusal(): ReactNode {
   );
 }
 
-const TrialBanner = lazy(async () => ({ default: (await import('../trial/trial-banner.tsx')).TrialBanner }));
+const TrialBanner = lazy(onDemand(async () => ({ default: (await import('../trial/trial-banner.tsx')).TrialBanner })));
 
 /** Over every page, because a trial ends by itself wherever one is. Its code comes with the first trial. */
 function Trials(): ReactNode {

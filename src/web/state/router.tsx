@@ -98,7 +98,10 @@ const reach = createRoute({
 const tests = createRoute({
   getParentRoute: inside,
   path: '/tests',
-  component: lazyRouteComponent(() => import('../pages/tests.tsx'), 'TestsPage'),
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/tests.tsx')),
+    'TestsPage',
+  ),
 });
 const activity = createRoute({
   getParentRoute: inside,
