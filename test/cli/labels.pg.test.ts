@@ -204,3 +204,22 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
   expect(await people.owner.run(['label', 'rename', 'Cache', 'x', '--yes'])).toMatchObject({ code: 2 });
   expect(await people.member.run(['label', 'rename', 'cache', 'x', '--yes'])).toMatchObject({ code: 4 });
 });
+
+it('labels and groups of many devices are one change: all of it or nothing, and undone as one', async () => {
+  for (const name of ['web-1', 'web-2', 'web-3']) await device(name, '--label', 'web');
+  const added = await people.owner.run(['device', 'label', 'add', 'web-*', 'blue']);
+  expect(added).toMatchObject({ code: 0 });
+  const audit = await people.place.owner.api.expect(200, 'GET', `${people.place.base}/audit?limit=4`);
+  expect(new Set(audit.map(({ change_id }: { change_id?: string }) => change_id)).size).toBe(1);
+  const [, change = ''] = /ringfence undo (\S+)/.exec(added.stderr) ?? [];
+  await done(people.owner.run(['undo', change, '--yes']));
+  const labels = async (): Promise<unknown> =>
+    (await json(people.owner.run(['device', 'list', '-o', 'json']))).map((one: { labels: unknown }) => one.labels);
+  expect(await labels()).toEqual([['web'], ['web'], ['web']]);
+  // A device of somebody else stops all of it.
+  await done(people.member.run(['device', 'create', 'web-own', '--public-key', 'own', '-q']));
+  await done(people.owner.run(['group', 'create', 'front', '-q']));
+  expect(await people.member.run(['device', 'groups', 'add', 'web-*', 'front'])).toMatchObject({ code: 4 });
+  const lists = await json(people.owner.run(['device', 'list', '-o', 'json']));
+  expect(lists.flatMap((one: { security_groups?: string[] }) => one.security_groups ?? [])).toEqual([]);
+});

@@ -2,12 +2,12 @@
  * Owns one change to several devices: one after the other, with a line for each, and a summary of what was done before
  * a failure.
  */
-import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import type { Device } from '../../api/device.ts';
+import { RingfenceError } from '../../client/error.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
-import { changeSafely } from '../session/retry.ts';
+import { sayUndo, writeChanges, type ChangeOptions } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
@@ -59,7 +59,8 @@ export interface DeviceList {
   /** Entries as they are stored, from words. */
   readonly read: (words: readonly string[]) => Promise<readonly string[]>;
   readonly isSorted: boolean;
-  readonly line: Work['line'];
+  /** What a person reads of a device after the change. */
+  readonly line: (device: Device) => string;
 }
 
 /** Adds entries to a list of every device that is named, takes some out, or sets it. */
@@ -73,34 +74,76 @@ export async function changeList(
   }: { readonly args: readonly string[]; readonly filter: LabelFilter; readonly detach?: boolean },
   { field, what, read, isSorted, line }: DeviceList,
 ): Promise<void> {
-  const client = await session.client();
   const { picked, words } = await readTarget(session, args, filter);
   requireWords(way, words, what);
   const named = await read(words);
-  const isDry = session.values.dryRun === true;
-  const change = (device: Device): Promise<Device | undefined> =>
-    changeSafely(
-      device,
-      () => client.devices.get(device.organization_id, device.id),
-      async (newest) => {
-        const { organization_id, id, revision, hostname, [field]: now = [] } = newest;
-        // The person chose it by a name that it had then.
-        if (hostname !== device.hostname) {
-          const names = `${printable(deviceName(device))} is called ${printable(deviceName(newest))} now`;
-          throw new CliError('conflict', `device ${id} was renamed in the meantime: ${names}; it was not changed`);
-        }
-        const list = listAfter(way, now, named);
-        const after = isSorted ? list.toSorted() : list;
-        if (after.join() === now.join()) return undefined;
-        if (isDry) return { ...newest, [field]: after };
-        return writeOrAsk(session, detach, (asked) =>
-          client.devices.update(organization_id, id, { [field]: after }, { ifMatch: revision, ...asked }),
-        );
-      },
+  const listOf = ({ [field]: now = [] }: Device): readonly string[] => {
+    const list = listAfter(way, now, named);
+    return isSorted ? list.toSorted() : list;
+  };
+  const isDone = (device: Device): boolean => listOf(device).join() === (device[field] ?? []).join();
+  const change = (devices: readonly Device[]): ChangeSetBody => ({
+    devices: devices
+      .filter((device) => !isDone(device))
+      .map((device) => ({ id: device.id, revision: device.revision, [field]: listOf(device) })),
+  });
+  if (session.values.dryRun === true) {
+    await printDevices(
+      session,
+      picked,
+      picked.devices.map((device) => ({ ...device, [field]: listOf(device) })),
+      line,
     );
-  const made = await changeEach(session, picked, { change, line });
-  if (isDry)
-    await sayEffect(session, { devices: made.map((device) => ({ id: device.id, [field]: device[field] ?? [] })) });
+    return sayEffect(session, change(picked.devices));
+  }
+  const written = await changeDevices(session, picked.devices, change, detach === true ? { detach } : {});
+  if (written.length === 0) session.say('Nothing to change: already up to date.');
+  const after = new Map(written.flatMap(({ devices }) => devices.map((device) => [device.id, device])));
+  await printDevices(
+    session,
+    picked,
+    picked.devices.map((device) => after.get(device.id) ?? device),
+    line,
+  );
+  return picked.isMany ? sayUndo(session, written) : undefined;
+}
+
+const attempts = 10;
+
+/** Writes what `change` makes of the devices, as one change. What somebody else wrote to a device in the meantime is kept. */
+async function changeDevices(
+  session: Session,
+  chosen: readonly Device[],
+  change: (devices: readonly Device[]) => ChangeSetBody,
+  options: ChangeOptions,
+): Promise<readonly WrittenChangeSet[]> {
+  let devices = chosen;
+  for (let attempt = 1; ; attempt += 1) {
+    const body = change(devices);
+    if ((body.devices ?? []).length === 0) return [];
+    try {
+      return await writeChanges(session, body, options);
+    } catch (error) {
+      const raced = error instanceof RingfenceError && error.code === 'precondition_failed';
+      if (!raced || attempt === attempts) throw error;
+      devices = await readAgain(session, chosen);
+    }
+  }
+}
+
+/** The devices as they are now. The person chose them by the names that they had then. */
+async function readAgain(session: Session, chosen: readonly Device[]): Promise<readonly Device[]> {
+  const now = new Map((await allDevices(session)).map((device) => [device.id, device]));
+  return chosen.map((device) => {
+    const newest = now.get(device.id);
+    if (newest === undefined)
+      throw new CliError('conflict', `device ${device.id} was deleted in the meantime; nothing was changed`);
+    if (newest.hostname !== device.hostname) {
+      const names = `${printable(deviceName(device))} is called ${printable(deviceName(newest))} now`;
+      throw new CliError('conflict', `device ${device.id} was renamed in the meantime: ${names}; nothing was changed`);
+    }
+    return newest;
+  });
 }
 
 /** What the change would do, after what it would write. */
@@ -111,41 +154,15 @@ export async function sayEffect(session: Session, change: ChangeSetBody): Promis
   session.say(`${effect.summary} Nothing was written.`.trim());
 }
 
-export interface Work {
-  /** Undefined: it is so already. */
-  readonly change: (device: Device) => Promise<Device | undefined>;
-  /** What a person reads of a device after the change. */
-  readonly line: (device: Device) => string;
-}
-
-export async function changeEach(
+/** Prints the devices, each with a line for a person. */
+export const printDevices = (
   session: Session,
-  { devices, isMany }: Devices,
-  { change, line }: Work,
-): Promise<readonly Device[]> {
-  const after: Device[] = [];
-  let changed = 0;
-  try {
-    for (const device of devices) {
-      session.signal.throwIfAborted();
-      const made = await change(device);
-      if (made !== undefined) changed += 1;
-      after.push(made ?? device);
-    }
-  } catch (error) {
-    if (isMany) {
-      const stuck = devices[after.length];
-      const where = stuck === undefined ? '' : `, until ${printable(deviceName(stuck))}`;
-      session.terminal.note(`${changed} of ${devices.length} devices were changed${where}.`);
-    }
-    throw error;
-  }
-  if (changed === 0) session.say('Nothing to change: already up to date.');
-  const [first] = after;
-  await session.print({
-    data: isMany ? after : first,
-    ids: after.map(({ id }) => id),
-    table: () => after.map((device) => `${printable(line(device))}\n`).join(''),
+  { isMany }: Devices,
+  devices: readonly Device[],
+  line: (device: Device) => string,
+): Promise<void> =>
+  session.print({
+    data: isMany ? devices : devices[0],
+    ids: devices.map(({ id }) => id),
+    table: () => devices.map((device) => `${printable(line(device))}\n`).join(''),
   });
-  return after;
-}

@@ -166,7 +166,16 @@ export function addDeviceCommands(program: Command): void {
   const changeGroups = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
     addGroupsCommand<LabelFilter>(
       groups,
-      { usage, summary, about: manyDevices, options: [labelFilter()], examples, policy: true, dryRun: true },
+      {
+        usage,
+        summary,
+        about: manyDevices,
+        options: [labelFilter()],
+        examples,
+        policy: true,
+        trial: true,
+        dryRun: true,
+      },
       (run, session, { args, options }) => run.changeGroups(session, way, args, options),
     );
   changeGroups(

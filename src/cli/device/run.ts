@@ -10,9 +10,10 @@ import { idColumn, type Fields } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
+import { writeChanges } from '../lookup/write-changes.ts';
 import { groupIds } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
-import { changeEach, sayEffect, type LabelFilter } from './change-each.ts';
+import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../node/printable.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
@@ -206,7 +207,6 @@ export async function edit(session: Session, text: string, options: EditOptions)
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
-  const client = await session.client();
   const { devices, isMany } = pickDevices(await allDevices(session), text);
   const names = devices.map(deviceName).join(', ');
   if (session.values.dryRun === true) {
@@ -215,15 +215,13 @@ export async function remove(session: Session, text: string): Promise<void> {
   }
   const question = isMany ? `Delete ${devices.length} devices: ${names}?` : `Delete device ${names}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  await changeEach(
+  await writeChanges(session, { delete: devices.map(({ id }) => id) });
+  return printDevices(
     session,
     { devices, isMany },
-    {
-      change: ({ organization_id, id }) => client.devices.delete(organization_id, id),
-      line: (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
-    },
+    devices,
+    (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
   );
-  return undefined;
 }
 
 const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>

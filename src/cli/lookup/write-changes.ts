@@ -55,9 +55,10 @@ export async function writeChanges(
     session.signal.throwIfAborted();
     try {
       const made = await writeOrAsk(session, detach, (asked) =>
-        client.changes.apply(organization, part, { ...options, ...asked, ...whole }),
+        client.changes.apply(organization, part, { ...options, ...session.trial, ...asked, ...whole }),
       );
       session.noteWritten(made.revision);
+      session.noteTrial(...made.security_groups, ...made.devices);
       written.push(made);
     } catch (error) {
       if (written.length > 0)

@@ -35,6 +35,7 @@ export function addPolicyCommands(program: Command): void {
     {
       usage: 'apply [files...]',
       policy: true,
+      trial: true,
       summary: 'change groups, devices and policy tests to match policy files',
       about: `${fileFormat}\n\nThe command shows the changes and asks before it writes. In a script, it writes only with --yes. It writes everything as one change: all of it or nothing, and each device switches once. A change that leaves a device without groups is asked about; in a script, it needs --detach. More than 1,000 records are written as several changes, and the command says so.`,
       options: [

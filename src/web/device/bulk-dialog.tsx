@@ -3,6 +3,7 @@ import { Button, Modal, Progress, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { sleep, systemClock } from '../../client/clock.ts';
+import { RingfenceError } from '../../client/error.ts';
 import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { patchFor, runBulk, type BulkAction, type Outcome } from '../model/bulk.ts';
@@ -173,6 +174,13 @@ function Report({
   );
 }
 
+/** Whether the refusal is about devices that the dialog has shown, and about no others. */
+const isShown = (error: unknown, shown: ReadonlySet<string>): boolean =>
+  error instanceof RingfenceError &&
+  error.code === 'would_open' &&
+  error.devices.every((id) => shown.has(id)) &&
+  error.devices.length + error.moreDevices <= shown.size;
+
 /** How far it is; undefined while it has not begun. */
 interface Run {
   readonly total: number;
@@ -237,10 +245,15 @@ export function BulkDialog({
         show(false);
       },
       writes: {
-        get: (id) => client.devices.get(org, id),
-        update: (id, patch, ifMatch) =>
-          client.devices.update(org, id, patch, { ifMatch, ...(shown.has(id) && { detach: true }) }),
-        delete: (id) => client.devices.delete(org, id),
+        read: () => client.devices.list(org),
+        apply: async (change) => {
+          try {
+            return await client.changes.apply(org, change);
+          } catch (error) {
+            if (!isShown(error, shown)) throw error;
+            return client.changes.apply(org, change, { detach: true });
+          }
+        },
       },
     }).then(() => {
       if (outcomes.some(({ result }) => result === 'failed' || result === 'stopped')) return show(true);

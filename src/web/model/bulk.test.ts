@@ -1,9 +1,11 @@
 /** Proves that one change to many devices touches each as wished, and that a failure in the middle loses nothing. */
 import { describe, expect, it } from 'vitest';
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Device } from '../../api/device.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { device, groupId } from '../../client/records.fixture.ts';
-import { patchFor, runBulk, type BulkAction, type DeviceWrites, type Outcome } from './bulk.ts';
+import { parseGroupId } from '../../policy/ids.ts';
+import { patchFor, runBulk, type BulkAction, type BulkWrites, type Outcome } from './bulk.ts';
 
 const add: BulkAction = { kind: 'add-group', group: groupId(9) };
 
@@ -27,36 +29,33 @@ describe('what is written', () => {
   });
 });
 
-/** A server that keeps devices and fails on purpose: each id has the failures of its next requests. */
-function server(devices: readonly Device[], failures: Readonly<Record<string, readonly RingfenceError[]>> = {}) {
+/** A server that keeps devices and fails as it is told: its next requests meet these failures. */
+function server(devices: readonly Device[], failures: readonly RingfenceError[] = []) {
   const kept = new Map(devices.map((one) => [one.id as string, one]));
-  const left = new Map(Object.entries(failures).map(([id, errors]) => [id, [...errors]]));
-  const meet = (id: string): Device => {
-    const error = left.get(id)?.shift();
-    if (error !== undefined) throw error;
-    const found = kept.get(id);
-    if (found === undefined) throw new RingfenceError({ code: 'not_found', message: 'gone', status: 404 });
-    return found;
-  };
-  const writes: DeviceWrites = {
-    get: (id) => Promise.resolve(kept.get(id) ?? device(0, 0)),
-    update: async (id, patch, revision) => {
-      const now = meet(id);
-      if (now.revision !== revision)
-        throw new RingfenceError({ code: 'precondition_failed', message: 'changed', status: 412 });
-      kept.set(id, { ...now, ...patch, revision: revision + 1 });
-      return Promise.resolve();
-    },
-    delete: async (id) => {
-      meet(id);
-      kept.delete(id);
+  const left = [...failures];
+  const sets: ChangeSetBody[] = [];
+  const writes: BulkWrites = {
+    read: () => Promise.resolve([...kept.values()]),
+    apply: (change) => {
+      const error = left.shift();
+      if (error !== undefined) return Promise.reject(error);
+      for (const { id, revision } of change.devices ?? [])
+        if (kept.get(id)?.revision !== revision)
+          return Promise.reject(new RingfenceError({ code: 'precondition_failed', message: 'changed', status: 412 }));
+      sets.push(change);
+      for (const { id, revision = 0, security_groups = [] } of change.devices ?? []) {
+        const now = kept.get(id);
+        const list = security_groups.map(parseGroupId);
+        if (now !== undefined) kept.set(id, { ...now, security_groups: list, revision: revision + 1 });
+      }
+      for (const id of change.delete ?? []) kept.delete(id);
       return Promise.resolve();
     },
   };
-  return { kept, writes };
+  return { kept, writes, sets };
 }
 
-async function run(action: BulkAction, devices: readonly Device[], writes: DeviceWrites, signal?: AbortSignal) {
+async function run(action: BulkAction, devices: readonly Device[], writes: BulkWrites, signal?: AbortSignal) {
   const outcomes: Outcome[] = [];
   const pauses: number[] = [];
   await runBulk({
@@ -80,23 +79,34 @@ const refused = new RingfenceError({ code: 'forbidden', message: 'not yours', st
 describe('carrying it out', () => {
   const three = [1, 2, 3].map((number) => device(number, 1));
   const idOf = (number: number): string => device(number, 1).id;
+  const all = (result: string) => ({ 'host-1': result, 'host-2': result, 'host-3': result });
 
-  it('goes on past a device that refuses, and tells which and why', async () => {
-    const { kept, writes } = server(three, { [idOf(2)]: [refused] });
-    const { results, outcomes } = await run(add, three, writes);
-    expect(results).toEqual({ 'host-1': 'done', 'host-2': 'failed', 'host-3': 'done' });
-    expect(outcomes.find(({ result }) => result === 'failed')?.error).toBe(refused);
-    expect([...kept.values()].map(({ security_groups }) => security_groups)).toEqual([
-      [groupId(9)],
+  it('writes one change set, or nothing: a refusal changes no device, and its reason is told', async () => {
+    const good = server(three);
+    expect((await run(add, three, good.writes)).results).toEqual(all('done'));
+    expect(good.sets).toHaveLength(1);
+    const bad = server(three, [refused]);
+    const { results, outcomes } = await run(add, three, bad.writes);
+    expect(results).toEqual(all('failed'));
+    expect(outcomes[0]?.error).toBe(refused);
+    expect([...bad.kept.values()].map(({ security_groups }) => security_groups)).toEqual([
       undefined,
-      [groupId(9)],
+      undefined,
+      undefined,
     ]);
   });
 
+  it('writes only devices that are not as wished', async () => {
+    const some = [device(1, 1, { security_groups: [groupId(9)] }), device(2, 1)];
+    const { writes, sets } = server(some);
+    expect((await run(add, some, writes)).results).toEqual({ 'host-1': 'unchanged', 'host-2': 'done' });
+    expect(sets.map(({ devices = [] }) => devices.map(({ id }) => id))).toEqual([[idOf(2)]]);
+  });
+
   it('waits as long as a busy server asks, and then goes on', async () => {
-    const { writes } = server(three, { [idOf(1)]: [busy, busy] });
+    const { writes } = server(three, [busy, busy]);
     const { results, pauses } = await run(add, three, writes);
-    expect(results).toEqual({ 'host-1': 'done', 'host-2': 'done', 'host-3': 'done' });
+    expect(results).toEqual(all('done'));
     expect(pauses).toEqual([700, 700]);
   });
 
@@ -109,19 +119,25 @@ describe('carrying it out', () => {
 
   it('counts a deletion whose answer was lost as done', async () => {
     const lost = new RingfenceError({ code: 'unreachable', message: 'no answer' });
-    const { kept, writes } = server(three, { [idOf(3)]: [lost] });
-    kept.delete(idOf(3));
+    const { kept, writes } = server(three, [lost]);
+    kept.clear();
     const { results } = await run({ kind: 'delete' }, three, writes);
-    expect(results).toEqual({ 'host-1': 'done', 'host-2': 'done', 'host-3': 'done' });
-    expect(kept.size).toBe(0);
+    expect(results).toEqual(all('done'));
   });
 
-  it('begins no further device once it is stopped', async () => {
+  it('writes more devices than a change set holds in several, and begins no further one once it is stopped', async () => {
+    const many = Array.from({ length: 1_500 }, (_, number) => device(number, 1));
+    const { writes, sets } = server(many);
     const stopping = new AbortController();
-    stopping.abort();
-    const { kept, writes } = server(three);
-    const { results } = await run({ kind: 'delete' }, three, writes, stopping.signal);
-    expect(results).toEqual({ 'host-1': 'stopped', 'host-2': 'stopped', 'host-3': 'stopped' });
-    expect(kept.size).toBe(3);
+    const stopped: BulkWrites = {
+      ...writes,
+      apply: async (change) => {
+        await writes.apply(change);
+        stopping.abort();
+      },
+    };
+    const { outcomes } = await run(add, many, stopped, stopping.signal);
+    expect(sets.map(({ devices = [] }) => devices.length)).toEqual([1_000]);
+    expect(outcomes.filter(({ result }) => result === 'stopped')).toHaveLength(500);
   });
 });

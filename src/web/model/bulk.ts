@@ -1,5 +1,7 @@
-/** Owns one change to many devices: its effect on each, and a run in which a failure in the middle loses nothing. */
+/** Owns one change to many devices: what it means for each, and writing it as one change set, all of it or nothing. */
+import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Device } from '../../api/device.ts';
+import { limits } from '../../api/limits.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { GroupId } from '../../policy/ids.ts';
 
@@ -8,7 +10,7 @@ export type BulkAction =
   | { readonly kind: 'add-labels' | 'remove-labels'; readonly labels: readonly string[] }
   | { readonly kind: 'delete' };
 
-export type DevicePatch = { readonly security_groups: GroupId[] } | { readonly labels: string[] };
+type DevicePatch = { readonly security_groups: GroupId[] } | { readonly labels: string[] };
 
 /** What has to be written to the device; undefined where it is as wished already. */
 export function patchFor(action: Exclude<BulkAction, { kind: 'delete' }>, device: Device): DevicePatch | undefined {
@@ -33,33 +35,22 @@ export function patchFor(action: Exclude<BulkAction, { kind: 'delete' }>, device
   }
 }
 
-export interface DeviceWrites {
-  get(id: string): Promise<Device>;
-  update(id: string, patch: DevicePatch, revision: number): Promise<unknown>;
-  delete(id: string): Promise<unknown>;
+/** How a change of devices is written. */
+export interface BulkWrites {
+  /** All devices as they are now. */
+  read(): Promise<readonly Device[]>;
+  /** All of it or nothing. */
+  apply(change: ChangeSetBody): Promise<unknown>;
 }
 
-/** Others may change the same device meanwhile: what they wrote is read, and the change made to that. */
-const mostConflicts = 5;
-
-async function changeOne(action: BulkAction, device: Device, writes: DeviceWrites): Promise<'done' | 'unchanged'> {
-  if (action.kind === 'delete') {
-    await writes.delete(device.id);
-    return 'done';
-  }
-  let current = device;
-  for (let conflicts = 0; ; conflicts += 1) {
-    const patch = patchFor(action, current);
-    if (patch === undefined) return 'unchanged';
-    try {
-      await writes.update(current.id, patch, current.revision);
-      return 'done';
-    } catch (error) {
-      const isConflict = error instanceof RingfenceError && error.code === 'precondition_failed';
-      if (!isConflict || conflicts >= mostConflicts) throw error;
-      current = await writes.get(device.id);
-    }
-  }
+/** The change of these devices as one change set; undefined where all are as wished already. */
+function changeOf(action: BulkAction, devices: readonly Device[]): ChangeSetBody | undefined {
+  if (action.kind === 'delete') return devices.length === 0 ? undefined : { delete: devices.map(({ id }) => id) };
+  const changed = devices.flatMap((device) => {
+    const patch = patchFor(action, device);
+    return patch === undefined ? [] : [{ id: device.id, revision: device.revision, ...patch }];
+  });
+  return changed.length === 0 ? undefined : { devices: changed };
 }
 
 export interface Outcome {
@@ -71,39 +62,51 @@ export interface Outcome {
 export interface BulkRun {
   readonly action: BulkAction;
   readonly devices: readonly Device[];
-  readonly writes: DeviceWrites;
+  readonly writes: BulkWrites;
   readonly pause: (milliseconds: number) => Promise<void>;
   readonly onOutcome: (outcome: Outcome) => void;
-  /** No further device is begun once it is aborted. */
+  /** No further change set is begun once it is aborted. */
   readonly signal: AbortSignal;
 }
 
-/** Devices at the same time: enough to be quick, few enough to leave the server to others. */
-const sideBySide = 4;
-/** An overloaded server is asked again so often, after waits that grow. */
+/** An overloaded server is asked again so often, after waits that grow; and so often a change is made to what others wrote meanwhile. */
 const mostRetries = 6;
 const firstWait = 500;
 
-/** Tries every device, independent of the others, and reports the outcome of each. Never rejects. */
-export async function runBulk({ action, devices, writes, pause, onOutcome, signal }: BulkRun): Promise<void> {
-  const one = async (device: Device): Promise<Outcome> => {
-    for (let tries = 0; ; tries += 1) {
-      if (signal.aborted) return { device, result: 'stopped' };
-      try {
-        return { device, result: await changeOne(action, device, writes) };
-      } catch (error) {
-        // What did not reach the server may have: a second deletion finds nothing, and nothing is what was wished.
-        if (action.kind === 'delete' && tries > 0 && error instanceof RingfenceError && error.code === 'not_found')
-          return { device, result: 'done' };
-        const isPassing = error instanceof RingfenceError && error.retryable && tries < mostRetries;
-        if (!isPassing) return { device, result: 'failed', error };
-        await pause(error.retryAfter ?? firstWait * 2 ** tries);
-      }
+/** Writes one change set and tells whom it changed. What others wrote to a device meanwhile is read, and the change made to that. */
+async function changeTogether(
+  devices: readonly Device[],
+  { action, writes, pause }: Pick<BulkRun, 'action' | 'writes' | 'pause'>,
+): Promise<readonly Outcome[]> {
+  let current = devices;
+  for (let tries = 0; ; tries += 1) {
+    const change = changeOf(action, current);
+    const changed = new Set<string>(change?.delete ?? change?.devices?.map(({ id }) => id));
+    // A device that is gone: nobody but a deletion wishes that.
+    const isDone = ({ id }: Device): boolean => changed.has(id) || action.kind === 'delete';
+    try {
+      if (change !== undefined) await writes.apply(change);
+      return devices.map((device) => ({ device, result: isDone(device) ? 'done' : 'unchanged' }));
+    } catch (error) {
+      const isConflict = error instanceof RingfenceError && error.code === 'precondition_failed';
+      const isPassing = error instanceof RingfenceError && error.retryable;
+      if (tries >= mostRetries || !(isConflict || isPassing))
+        return devices.map((device) => ({ device, result: 'failed', error }));
+      if (isPassing) await pause(error.retryAfter ?? firstWait * 2 ** tries);
+      // The answer may have been lost after the write: what is as wished by now is not written again.
+      const now = new Map((await writes.read().catch(() => current)).map((device) => [device.id, device]));
+      current = devices.flatMap(({ id }) => now.get(id) ?? []);
     }
-  };
-  const waiting = [...devices].toReversed();
-  const work = async (): Promise<void> => {
-    for (let device = waiting.pop(); device !== undefined; device = waiting.pop()) onOutcome(await one(device));
-  };
-  await Promise.all(Array.from({ length: Math.min(sideBySide, devices.length) }, work));
+  }
+}
+
+/** Changes the devices in one change set; more than one may hold in several, each of which is written as a whole. Never fails. */
+export async function runBulk({ devices, onOutcome, signal, ...run }: BulkRun): Promise<void> {
+  for (let start = 0; start < devices.length; start += limits.changeSetRecords) {
+    const part = devices.slice(start, start + limits.changeSetRecords);
+    const outcomes = signal.aborted
+      ? part.map((device): Outcome => ({ device, result: 'stopped' }))
+      : await changeTogether(part, run);
+    for (const outcome of outcomes) onOutcome(outcome);
+  }
 }
