@@ -352,7 +352,9 @@ test('a change that leaves devices with the default group names them and asks, o
   await page.getByRole('menuitem', { name: 'Remove labels…' }).click();
   await page.getByRole('combobox', { name: 'Label', exact: true }).click();
   await page.getByRole('option', { name: 'db' }).click();
-  await expectShown(page.getByText('applies to 2 devices afterwards: one, two.'));
+  await expectShown(
+    page.getByText('one, two are left without a group of their own: the default group will admit everything there.'),
+  );
   await page.getByRole('button', { name: 'Remove from 2 devices' }).click();
   await expectShown(page.getByText('The labels are removed from 2 devices.'));
   expect(await onDefault()).toBe(true);

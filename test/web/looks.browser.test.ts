@@ -23,6 +23,8 @@ interface Place {
   readonly signedOut?: true;
   /** What to do before looking. */
   readonly act?: (page: Page) => Promise<void>;
+  /** What to take back afterwards. */
+  readonly undo?: () => Promise<unknown>;
 }
 
 const places: readonly Place[] = [
@@ -188,6 +190,90 @@ const places: readonly Place[] = [
       await page.getByRole('button', { name: 'Restore it' }).waitFor();
     },
   },
+  {
+    name: 'labels',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[1]}`,
+    heading: 'web-1',
+    act: async (page) => {
+      await fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.database}`, {
+        applies_to: [{ labels: ['prod'] }],
+      });
+      await page.getByLabel('What is this device?').first().press('Backspace');
+      await page.getByText('web-1 leaves group databases').waitFor();
+      await page.getByText(/web-1 no longer accepts tcp 5432/).waitFor();
+    },
+    undo: () =>
+      fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${fleet.groups.database}`, {
+        applies_to: [],
+      }),
+  },
+  {
+    name: 'trials',
+    path: ({ org }) => `/o/${org}/overview`,
+    heading: 'Overview',
+    act: async (page) => {
+      const start = (group: string, port: number, query: string): Promise<unknown> =>
+        fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/security_groups/${group}?${query}`, {
+          inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+        });
+      await start(fleet.groups.web, 8443, 'confirm_within=600&scope=label:prod');
+      await start(fleet.groups.operations, 9101, 'confirm_within=3600');
+      const trial = page
+        .getByRole('region', { name: 'Trials' })
+        .getByRole('listitem')
+        .filter({ hasText: 'web servers' });
+      await trial.getByRole('button', { name: 'Details' }).click();
+      await trial.getByText('in tcp 8443 from any').waitFor();
+    },
+    undo: async () => {
+      const trials = await fleet.owner.api.expect(200, 'GET', `${fleet.base}/trials`);
+      for (const { id } of trials) await fleet.owner.api.expect(200, 'POST', `${fleet.base}/trials/${id}/revert`);
+    },
+  },
+  {
+    name: 'try',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`,
+    heading: 'web servers',
+    act: async (page) => {
+      await page.getByLabel('Ports of inbound rule 1').fill('8443');
+      await page.getByRole('button', { name: 'Try it first' }).click();
+      await page.getByText('Devices with a label').click();
+      await page.getByRole('dialog').getByLabel('Labels').first().waitFor();
+    },
+  },
+  {
+    name: 'tests',
+    path: ({ org }) => `/o/${org}/tests`,
+    heading: 'Policy tests',
+    act: async (page) => {
+      const rule = { protocol: 'tcp', port: 5432 };
+      const db = { labels: ['db'] };
+      await fleet.owner.api.expect(200, 'PUT', `${fleet.base}/policy_tests?skip_tests=true`, [
+        { name: 'web reaches the databases', from: { labels: ['app'] }, to: db, ...rule, expect: 'allow' },
+        { name: 'ci reaches the databases', from: { labels: ['ci'] }, to: db, ...rule, expect: 'allow' },
+        {
+          name: 'build may read',
+          from: { device_id: fleet.devices[5] },
+          to: db,
+          ...rule,
+          expect: 'allow',
+          note: 'Nightly dumps.',
+        },
+      ]);
+      await page.getByRole('button', { name: 'Run again' }).click();
+      await page.getByText(/^build .* must be allowed\. No inbound rule/).waitFor();
+    },
+  },
+  {
+    name: 'refused',
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    heading: 'databases',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Remove inbound rule 1' }).click();
+      await page.getByRole('button', { name: 'Save', exact: true }).click();
+      await page.getByRole('button', { name: 'Save anyway' }).waitFor();
+    },
+  },
   { name: 'empty', path: ({ empty }) => `/o/${empty}/devices`, heading: 'No devices yet' },
   { name: 'empty-groups', path: ({ empty }) => `/o/${empty}/groups`, heading: 'Only the default group so far' },
   { name: 'members', path: ({ org }) => `/o/${org}/members`, heading: 'Northwind' },
@@ -252,4 +338,5 @@ test.each(places)('$name is free of violations in both colour schemes and fits e
     await expect.poll(() => page.evaluate(overflow), { message: `at ${width} pixels` }).toBe(0);
     await take(String(width));
   }
+  await place.undo?.();
 });

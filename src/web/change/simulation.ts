@@ -61,3 +61,9 @@ export function useSimulation(change: ChangeSetBody): AskedSimulation {
     isLoadingMore: query.isFetchingNextPage,
   };
 }
+
+/** The devices that the change would leave with the default group, as far as the answer names them. */
+export const openedIn = (simulation: Simulation | undefined): ReadonlySet<string> =>
+  new Set<string>(
+    (simulation?.warnings ?? []).flatMap(({ code, devices = [] }) => (code === 'would_open' ? devices : [])),
+  );

@@ -1,20 +1,23 @@
-/** Owns the dialog for one change to many devices: the choice, the affected devices, the progress, and the failures. */
-import { Button, Modal, Progress, Select } from '@mantine/core';
+/** Owns one change to many devices as a person makes it: what to change, who gains and loses what by it, and the write as one. */
+import { Button, Modal, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { sleep, systemClock } from '../../client/clock.ts';
-import { RingfenceError } from '../../client/error.ts';
+import { limits } from '../../api/limits.ts';
+import { SimulationView } from '../change/change-preview.tsx';
+import { openedIn, useSimulation } from '../change/simulation.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
 import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
-import { patchFor, runBulk, type BulkAction, type Outcome } from '../model/bulk.ts';
+import { changesFor, patchFor, type BulkAction } from '../model/bulk.ts';
 import { groupLabel } from '../model/group-label.ts';
-import { groupsOn } from '../model/device-policy.ts';
 import { countLabels, labelFault } from '../model/labels.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useLive, useNames, useRights, useSnapshot, type Rights } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
 import { LabelInput } from './label-input.tsx';
 
 type Kind = BulkAction['kind'];
@@ -63,45 +66,26 @@ const namesOf = (devices: readonly Device[]): string => {
   return devices.length > 5 ? `${shown} and ${grouped(devices.length - 5)} more` : shown;
 };
 
-/** The devices that would be left with the default group. */
-function openedBy(
-  action: BulkAction,
-  devices: readonly Device[],
-  policy: Parameters<typeof groupsOn>[0],
-): readonly Device[] {
-  if (action.kind !== 'remove-group' && action.kind !== 'remove-labels') return [];
-  const groupsOf = groupsOn(policy);
-  return devices.filter((device) => {
-    const patch = patchFor(action, device);
-    return patch !== undefined && groupsOf({ ...device, ...patch }).some(({ by }) => by === 'default');
-  });
-}
-
 /** Devices that are shown with their users and ids: users choose names, and a label is a right. */
 const mostListed = 100;
 
-/** What the change does beyond what its name says. */
-function Consequence({
+/** Which devices it is about, where the title does not say enough. */
+function Subjects({
   action,
   devices,
 }: {
   readonly action: BulkAction;
   readonly devices: readonly Device[];
 }): ReactNode {
-  const { groups, groupById, defaultGroup } = useSnapshot();
   const userName = useNames();
   if (action.kind === 'delete') {
     return (
       <>
         <p>{namesOf(devices)}</p>
-        <p>
-          Their agents lose their credentials, and other devices stop admitting them by name. To come back, they must
-          join anew. This cannot be undone.
-        </p>
+        <p>Their agents lose their credentials. To come back, the devices must join again. This cannot be undone.</p>
       </>
     );
   }
-  const onDefault = openedBy(action, devices, { groups, groupById, defaultGroup });
   const already = devices.filter((device) => patchFor(action, device) === undefined).length;
   const isAboutLabels = action.kind === 'add-labels' || action.kind === 'remove-labels';
   return (
@@ -125,68 +109,72 @@ function Consequence({
           unchanged.
         </p>
       )}
-      {onDefault.length === 0 ? null : (
-        <p className="note note-warn">
-          The default group {defaultGroup?.group_name} applies to {plural(onDefault.length, 'device')} afterwards:{' '}
-          {namesOf(onDefault)}.
-        </p>
-      )}
     </>
   );
 }
 
-function Report({
-  outcomes,
-  again,
+/** The action is chosen: what it does, and the button that does it. */
+function Ready({
+  action,
+  devices,
   close,
+  finished,
 }: {
-  readonly outcomes: readonly Outcome[];
-  readonly again: (devices: readonly Device[]) => void;
+  readonly action: BulkAction;
+  readonly devices: readonly Device[];
   readonly close: () => void;
+  readonly finished: () => void;
 }): ReactNode {
-  const failed = outcomes.filter(({ result }) => result === 'failed');
-  const stopped = outcomes.filter(({ result }) => result === 'stopped');
-  const open = [...failed, ...stopped].map(({ device }) => device);
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const sets = useMemo(() => changesFor(action, devices), [action, devices]);
+  const [first = {}] = sets;
+  const asked = useSimulation(first);
+  const { button, done } = words[action.kind];
+  const { start, busy, fault } = useWrite(async () => {
+    const written: string[] = [];
+    try {
+      for (const set of sets) {
+        const { change_id } = await writeOrAsk((agreed) => client.changes.apply(org, set, agreed), {
+          opened: openedIn(asked.simulation),
+        });
+        written.push(change_id);
+      }
+    } catch (error) {
+      if (written.length === 0) throw error;
+      throw new Error(`The first ${grouped(written.length * limits.changeSetRecords)} are done. ${sentence(error)}`, {
+        cause: error,
+      });
+    }
+    const undo = async (): Promise<void> => {
+      for (const id of written.toReversed()) await client.changes.revert(org, id);
+    };
+    notify(`${done} ${plural(devices.length, 'device')}.`, action.kind === 'delete' ? undefined : undo);
+    finished();
+    close();
+  });
   return (
-    <div className="stack">
-      <p role="status">
-        {plural(outcomes.length - open.length, 'device')} done
-        {failed.length === 0 ? '' : `, ${grouped(failed.length)} failed`}
-        {stopped.length === 0 ? '' : `, ${grouped(stopped.length)} not tried`}. Nothing else was changed.
-      </p>
-      {failed.length === 0 ? null : (
-        <ul className="pick-list scrolls pick-scroll" aria-label="What did not work">
-          {failed.map(({ device, error }) => (
-            <li key={device.id}>
-              <strong className="clip">{deviceName(device)}</strong>
-              <span className="small fault grow">{sentence(error)}</span>
-            </li>
-          ))}
-        </ul>
-      )}
-      <div className="row end">
-        <Button variant="default" onClick={close}>
-          Close
+    <>
+      <Subjects action={action} devices={devices} />
+      <SimulationView asked={asked} />
+      {sets.length > 1 ? (
+        <p className="small dimmed">
+          The preview is about the first {grouped(limits.changeSetRecords)} devices. The others follow in changes of{' '}
+          {grouped(limits.changeSetRecords)} devices each.
+        </p>
+      ) : null}
+      <DialogFoot fault={fault} cancel={close}>
+        <Button
+          {...(action.kind === 'delete' && { color: 'red.9' })}
+          disabled={sets.length === 0}
+          loading={busy}
+          onClick={() => start()}
+        >
+          {button(plural(devices.length, 'device'))}
         </Button>
-        <Button onClick={() => again(open)}>Try {plural(open.length, 'device')} again</Button>
-      </div>
-    </div>
+      </DialogFoot>
+    </>
   );
-}
-
-/** Whether the refusal is about devices that the dialog has shown, and about no others. */
-const isShown = (error: unknown, shown: ReadonlySet<string>): boolean =>
-  error instanceof RingfenceError &&
-  error.code === 'would_open' &&
-  error.devices.every((id) => shown.has(id)) &&
-  error.devices.length + error.moreDevices <= shown.size;
-
-/** How far it is; undefined while it has not begun. */
-interface Run {
-  readonly total: number;
-  readonly outcomes: readonly Outcome[];
-  readonly isOver: boolean;
-  readonly stop: () => void;
 }
 
 export function BulkDialog({
@@ -201,18 +189,17 @@ export function BulkDialog({
   /** Everything that was asked is done. */
   readonly finished: () => void;
 }): ReactNode {
-  const { client } = useSession();
-  const { id: org } = useLive();
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups } = useSnapshot();
   const rights = useRights();
   const [group, setGroup] = useState<string | null>(null);
   const [labels, setLabels] = useState<readonly string[]>([]);
-  const [run, setRun] = useState<Run>();
-  /** As they were selected: deleting them takes them out of the selection one by one. */
-  const [devices] = useState(() => selected.filter((device) => mayChange(rights, kind, device)));
-  const others = selected.length - devices.length;
-
   const chosenGroup = groups.find(({ id }) => id === group);
+  const mine = selected.filter((device) => mayChange(rights, kind, device));
+  const devices =
+    kind === 'add-group' && chosenGroup !== undefined
+      ? mine.filter((device) => rights.attachable(chosenGroup, device))
+      : mine;
+  const others = selected.length - devices.length;
   const fault = kind === 'add-labels' ? labelFault(labels) : undefined;
   const action = useMemo((): BulkAction | undefined => {
     if (kind === 'delete') return { kind };
@@ -222,112 +209,50 @@ export function BulkDialog({
   }, [kind, chosenGroup, labels, fault]);
   const groupChoices = groups.filter((one) =>
     kind === 'add-group'
-      ? devices.some((device) => rights.attachable(one, device))
-      : devices.some(({ security_groups = [] }) => security_groups.includes(one.id)),
+      ? mine.some((device) => rights.attachable(one, device))
+      : mine.some(({ security_groups = [] }) => security_groups.includes(one.id)),
   );
-
-  const start = (whom: readonly Device[]): void => {
-    if (action === undefined) return;
-    // These stand in the dialog that the person has just confirmed; others that would open are refused.
-    const shown = new Set<string>(openedBy(action, whom, { groups, groupById, defaultGroup }).map(({ id }) => id));
-    const stopping = new AbortController();
-    const outcomes: Outcome[] = [];
-    const show = (isOver: boolean): void =>
-      setRun({ total: whom.length, outcomes: [...outcomes], isOver, stop: () => stopping.abort() });
-    show(false);
-    void runBulk({
-      action,
-      devices: whom,
-      signal: stopping.signal,
-      pause: (ms) => sleep(systemClock, ms, stopping.signal).catch(() => undefined),
-      onOutcome: (outcome) => {
-        outcomes.push(outcome);
-        show(false);
-      },
-      writes: {
-        read: () => client.devices.list(org),
-        apply: async (change) => {
-          try {
-            return await client.changes.apply(org, change);
-          } catch (error) {
-            if (!isShown(error, shown)) throw error;
-            return client.changes.apply(org, change, { detach: true });
-          }
-        },
-      },
-    }).then(() => {
-      if (outcomes.some(({ result }) => result === 'failed' || result === 'stopped')) return show(true);
-      notify(`${words[kind].done} ${plural(whom.length, 'device')}.`);
-      finished();
-      return close();
-    });
-  };
   const count = plural(devices.length, 'device');
-  const isRunning = run !== undefined && !run.isOver;
   return (
-    <Modal
-      opened
-      onClose={isRunning ? () => undefined : close}
-      title={words[kind].title(count)}
-      closeButtonProps={{ 'aria-label': 'Close', disabled: isRunning }}
-    >
-      {run?.isOver === true ? (
-        <Report outcomes={run.outcomes} again={start} close={close} />
-      ) : (
-        <div className="stack">
-          {run !== undefined || kind === 'delete' ? null : kind === 'add-group' || kind === 'remove-group' ? (
-            <Select
-              label="Group"
-              placeholder={groupChoices.length === 0 ? 'None of them has a group of its own' : 'Choose a group'}
-              searchable
-              data={groupChoices.map((one) => ({ value: one.id, label: groupLabel(one, groups) }))}
-              value={group}
-              onChange={setGroup}
-              data-autofocus
-            />
-          ) : kind === 'add-labels' ? (
-            <LabelInput label="Labels" labels={labels} onChange={setLabels} error={fault} />
-          ) : (
-            <Select
-              label="Label"
-              placeholder="Choose a label"
-              searchable
-              data={[...countLabels(devices)].map(([value, carried]) => ({ value, label: `${value} (${carried})` }))}
-              value={labels[0] ?? null}
-              onChange={(label) => setLabels(label === null ? [] : [label])}
-              data-autofocus
-            />
-          )}
-          {run !== undefined || others === 0 ? null : (
-            <p className="small dimmed">
-              {plural(others, 'selected device')} {others === 1 ? 'is' : 'are'} not yours to change and{' '}
-              {others === 1 ? 'stays' : 'stay'} as {others === 1 ? 'it is' : 'they are'}.
-            </p>
-          )}
-          {run !== undefined || action === undefined ? null : <Consequence action={action} devices={devices} />}
-          {run === undefined ? null : (
-            <>
-              <p role="status">
-                {grouped(run.outcomes.length)} of {plural(run.total, 'device')} done
-              </p>
-              <Progress value={(100 * run.outcomes.length) / run.total} aria-label="Progress" />
-            </>
-          )}
-          <div className="row end">
-            <Button variant="default" onClick={run === undefined ? close : run.stop}>
-              {run === undefined ? 'Cancel' : 'Stop'}
-            </Button>
-            <Button
-              {...(kind === 'delete' && { color: 'red.9' })}
-              disabled={action === undefined || devices.length === 0}
-              loading={isRunning}
-              onClick={() => start(devices)}
-            >
-              {words[kind].button(count)}
-            </Button>
-          </div>
-        </div>
-      )}
+    <Modal opened onClose={close} title={words[kind].title(count)} size="xl">
+      <div className="stack">
+        {kind === 'delete' ? null : kind === 'add-group' || kind === 'remove-group' ? (
+          <Select
+            label="Group"
+            placeholder={groupChoices.length === 0 ? 'None of them has a group of its own' : 'Choose a group'}
+            searchable
+            data={groupChoices.map((one) => ({ value: one.id, label: groupLabel(one, groups) }))}
+            value={group}
+            onChange={setGroup}
+            data-autofocus
+          />
+        ) : kind === 'add-labels' ? (
+          <LabelInput label="Labels" labels={labels} onChange={setLabels} error={fault} />
+        ) : (
+          <Select
+            label="Label"
+            placeholder="Choose a label"
+            searchable
+            data={[...countLabels(mine)].map(([value, carried]) => ({ value, label: `${value} (${carried})` }))}
+            value={labels[0] ?? null}
+            onChange={(label) => setLabels(label === null ? [] : [label])}
+            data-autofocus
+          />
+        )}
+        {others === 0 ? null : (
+          <p className="small dimmed">
+            {plural(others, 'selected device')} cannot be changed in this way and {others === 1 ? 'stays' : 'stay'} as{' '}
+            {others === 1 ? 'it is' : 'they are'}.
+          </p>
+        )}
+        {action === undefined || devices.length === 0 ? (
+          <DialogFoot cancel={close}>
+            <Button disabled>{words[kind].button(count)}</Button>
+          </DialogFoot>
+        ) : (
+          <Ready action={action} devices={devices} close={close} finished={finished} />
+        )}
+      </div>
     </Modal>
   );
 }

@@ -8,6 +8,7 @@ import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
@@ -32,7 +33,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   const nameOf = (id: string): string => snapshot.groupById.get(id)?.group_name ?? 'a group that you may not see';
 
   const put = (security_groups: readonly string[], ifMatch: number): Promise<Device> =>
-    client.devices.update(org, device.id, { security_groups }, { ifMatch });
+    writeOrAsk((agreed) => client.devices.update(org, device.id, { security_groups }, { ifMatch, ...agreed }));
   const { start, busy } = useWrite(
     async ({ next, message }: { readonly next: readonly string[]; readonly message: string }) => {
       const { revision } = await put(next, device.revision);

@@ -4,7 +4,7 @@ import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { SimulationView } from '../change/change-preview.tsx';
-import { useSimulation } from '../change/simulation.ts';
+import { openedIn, useSimulation } from '../change/simulation.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Lines } from '../components/lines.tsx';
 import { Tag } from '../components/tag.tsx';
@@ -13,7 +13,7 @@ import { groupMoves } from '../model/device-policy.ts';
 import { labelFault } from '../model/labels.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk, type Agreed } from '../state/refusal.ts';
+import { writeOrAsk, type Seen } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { LabelInput } from './label-input.tsx';
@@ -30,7 +30,7 @@ function LabelQuestion({
   readonly device: Device;
   readonly labels: readonly string[];
   readonly close: () => void;
-  readonly write: (labels: readonly string[], agreed: Agreed) => Promise<unknown>;
+  readonly write: (labels: readonly string[], seen: Seen) => Promise<unknown>;
 }): ReactNode {
   const { groups, groupById, defaultGroup } = useSnapshot();
   const asked = useSimulation({ devices: [{ id: device.id, labels: [...labels] }] });
@@ -39,9 +39,10 @@ function LabelQuestion({
     ...joins.map((name): Line => ['+', `${deviceName(device)} joins ${listed([name])}`]),
     ...leaves.map((name): Line => ['-', `${deviceName(device)} leaves ${listed([name])}`]),
   ];
-  const wouldOpen = asked.simulation?.warnings.some(({ code }) => code === 'would_open') === true;
+  const opened = openedIn(asked.simulation);
+  const wouldOpen = opened.size > 0;
   const { start, busy, fault } = useWrite(async () => {
-    await write(labels, wouldOpen ? { detach: true } : {});
+    await write(labels, { opened });
     close();
   });
   return (
@@ -71,9 +72,9 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
   const [question, setQuestion] = useState<readonly string[]>();
   const stored = labels.join();
   useEffect(() => setDraft(undefined), [stored]);
-  const put = (wanted: readonly string[], ifMatch: number, seen?: Agreed): Promise<Device> =>
+  const put = (wanted: readonly string[], ifMatch: number, seen?: Seen): Promise<Device> =>
     writeOrAsk((agreed) => client.devices.update(org, id, { labels: wanted }, { ifMatch, ...agreed }), seen);
-  const write = async (next: readonly string[], seen?: Agreed): Promise<void> => {
+  const write = async (next: readonly string[], seen?: Seen): Promise<void> => {
     const saved = await put(next, device.revision, seen);
     notify(`Labels of ${deviceName(device)}: ${(saved.labels ?? []).join(', ') || 'none'}.`, () =>
       put(labels, saved.revision),

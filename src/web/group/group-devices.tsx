@@ -9,11 +9,13 @@ import { DialogFoot } from '../components/dialog-foot.tsx';
 import { addPackets, packetsFor, packetWords } from '../../client/words/packets.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
+import { changesFor } from '../model/bulk.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { Tag } from '../components/tag.tsx';
@@ -46,19 +48,18 @@ function Attach({
   const wanted = text.trim().toLowerCase();
   const shown = possible.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted));
   const { start, busy } = useWrite(async () => {
-    let done = 0;
-    try {
-      for (const { id, revision, security_groups = [] } of possible.filter((device) => chosen.has(device.id))) {
-        const list = [...security_groups, group.id];
-        await client.devices.update(group.org_id, id, { security_groups: list }, { ifMatch: revision });
-        done += 1;
-      }
-      close();
-      setChosen(new Set());
-    } finally {
-      if (done > 0) notify(`${group.group_name} applies to ${plural(done, 'more device', 'more devices')}.`);
+    const taking = possible.filter((device) => chosen.has(device.id));
+    const written: string[] = [];
+    for (const set of changesFor({ kind: 'add-group', group: group.id }, taking)) {
+      const { change_id } = await writeOrAsk((agreed) => client.changes.apply(group.org_id, set, agreed));
+      written.push(change_id);
     }
-  }, 'Not every device took the group');
+    close();
+    setChosen(new Set());
+    notify(`${group.group_name} applies to ${plural(taking.length, 'more device', 'more devices')}.`, async () => {
+      for (const id of written.toReversed()) await client.changes.revert(group.org_id, id);
+    });
+  }, 'The group is not attached');
   const toggle = (id: string): void => {
     const next = new Set(chosen);
     if (!next.delete(id)) next.add(id);
@@ -210,7 +211,7 @@ export function GroupDevices({
   const org = group.org_id;
   const isDefault = group.is_default === true;
   const put = (id: string, security_groups: readonly string[], ifMatch: number): Promise<Device> =>
-    client.devices.update(org, id, { security_groups }, { ifMatch });
+    writeOrAsk((agreed) => client.devices.update(org, id, { security_groups }, { ifMatch, ...agreed }));
   const { start: detach } = useWrite(async (device: Device) => {
     const { id, security_groups: list = [] } = device;
     const rest = list.filter((one) => one !== group.id);

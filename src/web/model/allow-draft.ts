@@ -3,13 +3,13 @@
  * a draft.
  */
 import type { Device } from '../../api/device.ts';
-import type { PolicyTest, TestFailure } from '../../policy/policy-test/policy-test.ts';
+import type { TestFailure } from '../../policy/policy-test/policy-test.ts';
 import { protocols, type Direction, type Family } from '../../policy/rule.ts';
 import { blankRule, type Draft, type DraftRule } from './draft.ts';
-import { deviceChip, type DeviceNames } from './far-end.ts';
+import { deviceChip, selectorChip, type DeviceNames } from './far-end.ts';
 import type { Probe } from './reachability.ts';
 
-/** `inbound tcp 5432 <device id>`. */
+/** `inbound tcp 5432 <device id>`; the far end may also be `label:app`, `all-devices` or an address. */
 export function printDraft({
   direction,
   probe,
@@ -25,16 +25,13 @@ export function printDraft({
   return `${direction} ${what} ${farEnd.id}`;
 }
 
-/** The missing rule of a test that fails, between the two devices of its pair; undefined where the far end is no device. */
-export function fixDraft(
-  { direction, from, to }: Pick<TestFailure, 'direction' | 'from' | 'to'>,
-  { protocol, port }: Pick<PolicyTest, 'protocol' | 'port'>,
-): string | undefined {
-  const farEnd = direction === 'inbound' ? from : to;
-  if (farEnd.device_id === undefined) return undefined;
-  const family = farEnd.address.includes(':') ? 6 : 4;
-  const probe: Probe = protocol === 'icmp' ? { kind: 'ping', port: 0 } : { kind: protocol, port: port ?? 0 };
-  return printDraft({ direction, probe, farEnd: { id: farEnd.device_id }, family });
+/** The rule that would make a failing test pass; undefined where a draft cannot say it. */
+export function fixDraft({ direction, rule }: NonNullable<TestFailure['fix']>): string | undefined {
+  const { ip_protocol, from_port, to_port, peers = [], ip_ranges = [] } = rule;
+  const [peer] = peers;
+  const farEnd = peer === undefined ? ip_ranges[0] : 'device_id' in peer ? peer.device_id : selectorChip(peer);
+  if (peers.length + ip_ranges.length !== 1 || from_port !== to_port || farEnd === undefined) return undefined;
+  return `${direction} ${ip_protocol} ${from_port} ${farEnd}`;
 }
 
 export interface DraftedRule {
@@ -44,13 +41,16 @@ export interface DraftedRule {
 
 /** Undefined for what no page of ours has written. */
 export function readDraft(text: string, names: DeviceNames): DraftedRule | undefined {
-  const [, direction, protocol = '', port, id = ''] =
-    /^(inbound|outbound) ([a-z0-9]{1,8}) (\d{1,5}) ([0-9a-f-]{36})$/.exec(text) ?? [];
+  const [, direction, protocol = '', port, farEnd = ''] =
+    /^(inbound|outbound) ([a-z0-9]{1,8}) (\d{1,5}) ([0-9a-f-]{36}|all-devices|label:[a-z0-9._/+-]{1,511}|[0-9a-f.:/]{2,43})$/.exec(
+      text,
+    ) ?? [];
   if ((direction !== 'inbound' && direction !== 'outbound') || !protocols.some((known) => known === protocol)) {
     return undefined;
   }
   const ports = port === '0' ? '' : (port ?? '');
-  return { direction, rule: { ...blankRule(), protocol, ports, ranges: [deviceChip(names.nameOf(id))] } };
+  const chip = /^[0-9a-f-]{36}$/.test(farEnd) ? deviceChip(names.nameOf(farEnd)) : farEnd;
+  return { direction, rule: { ...blankRule(), protocol, ports, ranges: [chip] } };
 }
 
 export const withDrafted = (draft: Draft, drafted: DraftedRule | undefined): Draft =>

@@ -104,8 +104,8 @@ export function GroupPage(): ReactNode {
       action: isDefault ? 'Reset it' : under.length === 0 ? 'Delete the group' : 'Take it off and delete it',
       act: async () => {
         // The dialog names the devices that have it.
-        const seen: Agreed = under.length > 0 && !isDefault ? { detach: true } : {};
-        await writeOrAsk((agreed) => client.groups.delete(org, group.id, agreed), seen);
+        const agreed: Agreed = under.length > 0 && !isDefault ? { detach: true } : {};
+        await writeOrAsk((more) => client.groups.delete(org, group.id, more), { agreed });
         notify(isDefault ? 'The default group is as it was in the beginning.' : `${group.group_name} is deleted.`);
         await navigate({ to: '/o/$org/groups', params: { org }, ignoreBlocker: true });
       },

@@ -8,12 +8,15 @@ import { Segmented } from '../components/segmented.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
+import { Preview } from '../group/preview.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { notify } from '../components/toast.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useDeviceNames } from '../state/fleet.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
+import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import type { GuardrailKind } from '../../policy/rule.ts';
 
 function meaningOf(isOrganizations: boolean, guardrail: GuardrailKind | undefined): string {
@@ -48,11 +51,17 @@ export function NewGroupPage(): ReactNode {
   const meant = useMemo(() => (isOrganizations ? draft : { ...draft, appliesTo: [] }), [draft, isOrganizations]);
   const { content, problems } = useMemo(() => judge(meant, { names, guardrail }), [meant, names, guardrail]);
   const [confirmation, setConfirmation] = useState<Confirmation>();
-  const create = async (): Promise<void> => {
+  const [isTrying, setTrying] = useState(false);
+  const [isLooking, setLooking] = useState(false);
+  /** Only a group that applies by label does something at once. */
+  const hasEffect = content !== undefined && content.applies_to.length > 0;
+  const create = async (trial?: TrialQuery): Promise<void> => {
     if (content === undefined) return;
     const { applies_to, ...rest } = content;
     const body = { ...rest, ...(applies_to.length > 0 && { applies_to }) };
-    const made = await (isOrganizations ? client.groups : client.userGroups).create(org, body);
+    const made = await writeOrAsk((agreed) =>
+      (isOrganizations ? client.groups : client.userGroups).create(org, body, { ...trial, ...agreed }),
+    );
     touched.current = false;
     notify(
       applies_to.length > 0
@@ -68,7 +77,7 @@ export function NewGroupPage(): ReactNode {
       title: 'Use this name twice?',
       body: `${isOrganizations ? 'The organization' : 'You'} already ${isOrganizations ? 'has' : 'have'} a group with the name ${content?.group_name ?? ''}. Commands then find both by id only.`,
       action: 'Create a second group',
-      act: create,
+      act: () => create(),
     });
   });
   return (
@@ -123,7 +132,33 @@ export function NewGroupPage(): ReactNode {
           {fault}
         </p>
       )}
+      {content === undefined ? null : (
+        <Preview
+          opened={isLooking}
+          close={() => setLooking(false)}
+          before={emptyContent}
+          after={content}
+          change={{ security_groups: [content] }}
+        >
+          <Button loading={busy} onClick={() => start()}>
+            Create the group
+          </Button>
+        </Preview>
+      )}
+      {isTrying ? (
+        <TryDialog title={`Try ${content?.group_name ?? 'the group'}`} close={() => setTrying(false)} start={create} />
+      ) : null}
       <div className="row end">
+        {hasEffect ? (
+          <>
+            <Button size="md" variant="default" onClick={() => setLooking(true)}>
+              Preview
+            </Button>
+            <Button size="md" variant="default" onClick={() => setTrying(true)}>
+              Try it first
+            </Button>
+          </>
+        ) : null}
         {content === undefined && draft.name !== '' ? (
           <span className="fault">{plural(countFields(problems), 'problem')} to solve before saving</span>
         ) : null}

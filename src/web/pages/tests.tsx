@@ -25,7 +25,7 @@ function Fix({ result, org }: { readonly result: PolicyTestResult; readonly org:
   const id = failure?.fix?.group_id ?? failure?.group_id;
   const group = id === undefined ? undefined : groupById.get(id);
   if (failure === undefined || group === undefined) return null;
-  const allow = failure.fix === undefined ? undefined : fixDraft(failure, result);
+  const allow = failure.fix && fixDraft(failure.fix);
   return (
     <Link
       className="link small"

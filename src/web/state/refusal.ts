@@ -52,18 +52,32 @@ export class WriteDeclined extends Error {
   override readonly name = 'WriteDeclined';
 }
 
+export interface Seen {
+  /** What the person has agreed to already. */
+  readonly agreed?: Agreed;
+  /** Devices that the person has seen in a preview to be left with the default group. */
+  readonly opened?: ReadonlySet<string>;
+}
+
+/** Whether the refusal names nothing that the person has not seen. */
+const isSeen = ({ code, devices, moreDevices }: RingfenceError, opened: ReadonlySet<string> | undefined): boolean =>
+  code === 'would_open' && moreDevices === 0 && devices.every((id) => opened?.has(id));
+
 /**
  * Writes. Where devices would be left with the default group or policy tests would fail, the person sees them and decides; a no throws
- * `WriteDeclined`. `agreed`: what the person has seen and accepted already.
+ * `WriteDeclined`.
  */
-export async function writeOrAsk<T>(write: (agreed: Agreed) => Promise<T>, agreed: Agreed = {}): Promise<T> {
+export async function writeOrAsk<T>(
+  write: (agreed: Agreed) => Promise<T>,
+  { agreed = {}, opened }: Seen = {},
+): Promise<T> {
   try {
     return await write(agreed);
   } catch (error) {
     const more = error instanceof RingfenceError ? agreements[error.code] : undefined;
     const isNew = more !== undefined && Object.keys(more).some((key) => !(key in agreed));
     if (!(error instanceof RingfenceError) || !isNew) throw error;
-    if (!(await ask(error))) throw new WriteDeclined(error.message, { cause: error });
-    return writeOrAsk(write, { ...agreed, ...more });
+    if (!isSeen(error, opened) && !(await ask(error))) throw new WriteDeclined(error.message, { cause: error });
+    return writeOrAsk(write, { agreed: { ...agreed, ...more }, ...(opened && { opened }) });
   }
 }

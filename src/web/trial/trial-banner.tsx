@@ -4,7 +4,6 @@ import { useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
 import { inForceTitles, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
-import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { Trial } from '../../api/trial/trials.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -20,7 +19,6 @@ import { endWords, scopeWords, timeLeft, trialName } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
-import { usePolicyTests } from '../state/policy-tests.ts';
 import { useSession } from '../state/session.ts';
 import type { OpenTrials } from '../state/trials.ts';
 import { useWrite } from '../state/write.ts';
@@ -92,13 +90,9 @@ function Trouble({ trial }: { readonly trial: Trial }): ReactNode {
   );
 }
 
-function Failing({ failing }: { readonly failing: readonly PolicyTestResult[] }): ReactNode {
-  return failing.length === 0 ? null : (
-    <FailingTests
-      title={`${plural(failing.length, 'policy test')} ${failing.length === 1 ? 'fails' : 'fail'}`}
-      results={failing}
-    />
-  );
+function Failing({ trial }: { readonly trial: Trial }): ReactNode {
+  const { failing_tests: failing = [], more_failing_tests: more = 0 } = trial;
+  return failing.length === 0 ? null : <FailingTests title="Policy tests that fail" results={failing} more={more} />;
 }
 
 /** What is on trial: the changes of its groups. */
@@ -161,7 +155,8 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
   const [isOpen, setOpen] = useState(false);
   const [isWidening, setWidening] = useState(false);
   const [confirmation, setConfirmation] = useState<Confirmation>();
-  const failing = (usePolicyTests().data?.results ?? []).filter(({ state }) => state === 'failing');
+  const { failing_tests: failing = [], more_failing_tests: moreFailing = 0 } = trial;
+  const failingWords = `${plural(failing.length + moreFailing, 'policy test')} ${failing.length + moreFailing === 1 ? 'fails' : 'fail'}`;
   const trouble = trial.enforcement?.trouble.length ?? 0;
   const name = trialName(trial, snapshot);
   const end = async (how: 'confirm' | 'revert'): Promise<void> => {
@@ -179,7 +174,7 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
         <div className="stack">
           {trouble === 0 ? null : <p>Since the trial began, these devices failed, reverted or went offline:</p>}
           <Trouble trial={trial} />
-          <Failing failing={failing} />
+          <Failing trial={trial} />
         </div>
       ),
       action: 'Keep it anyway',
@@ -203,11 +198,7 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
             is on trial, <Countdown trial={trial} skew={skew} />.
           </span>
           <Progress trial={trial} />
-          {failing.length === 0 ? null : (
-            <Tag tone="bad">
-              {plural(failing.length, 'policy test')} {failing.length === 1 ? 'fails' : 'fail'}
-            </Tag>
-          )}
+          {failing.length === 0 ? null : <Tag tone="bad">{failingWords}</Tag>}
         </span>
         <span className="row">
           <button
@@ -239,14 +230,14 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
       </div>
       <div id={details} hidden={!isOpen} className="stack tight trial-details">
         <p>
-          {userName(trial.by)} started it <Ago at={trial.started_at} /> on {scopeWords(trial.scope)}. At{' '}
+          Started <Ago at={trial.started_at} /> by {userName(trial.by)}, on {scopeWords(trial.scope)}. At{' '}
           {new Date(trial.ends_at).toLocaleTimeString()} the server takes the change back, unless someone keeps it. A
           device that cannot reach the server goes back by itself.
           {mayDecide ? '' : ' Only those who may change all of it can keep or revert it.'}
         </p>
         {isOpen ? <Tried trial={trial} /> : null}
         <Trouble trial={trial} />
-        <Failing failing={failing} />
+        <Failing trial={trial} />
         {mayDecide && trial.scope !== undefined ? (
           <div>
             <Button size="compact-sm" variant="default" onClick={() => setWidening(true)}>
