@@ -8,7 +8,7 @@ import { markMonitorEvent } from './drift-response.ts';
 import { followSource, followTime, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
 import { PolicyClock } from './policy-clock.ts';
-import { isUnsaved, savePolicy } from './policy-steps.ts';
+import { isUnsaved, savePolicy, saveTime } from './policy-steps.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
 import type { NextStep, StepKind } from './step.ts';
@@ -87,6 +87,7 @@ export class Agent {
       await Promise.all([links.stop(), this.#monitor.stop(), following]);
       // Deferred writes would be lost at the end, so they happen now. A write that fails here is not repeated.
       if (isUnsaved(this.#loop)) await savePolicy(this.#loop).catch(() => {});
+      if (state.desired?.changesAt !== undefined) await saveTime(this.#loop).catch(() => {});
       await saveCounters(this.#loop);
     }
   }

@@ -1,5 +1,5 @@
 /** Proves that rules end by the agent's own clock: without the server, after a restart, and whatever happens to the time of day. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -143,6 +143,34 @@ describe('after a restart', () => {
   });
 });
 
+describe('after a loss of power with a clock that starts from the beginning', () => {
+  /** What a device without a battery for its clock shows: the same time at each start. No shutdown saves anything. */
+  test('a rule lives no longer than the saved time allows, at each of several starts', async () => {
+    const lived: number[] = [];
+    for (let boot = 0; boot < 3; boot += 1) {
+      const world = await open({ ...kept(), nft: new FakeNft() });
+      if (boot === 0) {
+        world.source.know(1, group(hour));
+        await world.settle();
+      }
+      let minutes = 0;
+      for (; minutes < 25 && !(await holds(world, group(hour), hour)); minutes += 1) {
+        await world.clock.advance(minute);
+        await world.settle();
+      }
+      lived.push(minutes);
+      // What a run saves as it ends is not there after a loss of power.
+      const saved = await readFile(join(folder, 'time.json'), 'utf8');
+      await world.stop();
+      await writeFile(join(folder, 'time.json'), saved);
+    }
+    // Three starts make an hour, and not an hour each; a start may lose the time since the last save, a minute here.
+    expect(lived[0]).toBe(25);
+    expect(lived[1]).toBe(25);
+    expect(lived[2]).toBeLessThanOrEqual(12);
+  });
+});
+
 describe('when the time of day is set', () => {
   test('forward by an hour, the rule ends within seconds', async () => {
     let skew = 0;
@@ -220,6 +248,32 @@ describe("the time of the agent's policy", () => {
     expect(time.now()).toBe(start + second);
     time.notBefore(start + minute);
     expect(time.now()).toBe(start + minute);
+  });
+
+  test("goes on after a restart from the furthest time that was known, with the difference to the server's clock", () => {
+    const first = clockAt();
+    first.serverTime(start + hour);
+    pass(minute);
+    const { saved } = first;
+    expect(saved).toEqual({ time: start + hour + minute, offset: hour });
+    // Set back by a day, and no server.
+    set.wall -= day;
+    const second = clockAt();
+    second.resume(saved);
+    pass(minute);
+    expect(second.now()).toBe(start + hour + 2 * minute);
+    expect(second.saved.offset).toBe(hour);
+    // Set right meanwhile: what only the difference has reached is taken back when the server answers.
+    set.wall = start + 2 * hour;
+    const third = clockAt();
+    third.resume(saved);
+    expect(third.now()).toBe(start + 3 * hour);
+    third.passed(start + 3 * hour - minute);
+    third.serverTime(start + 2 * hour);
+    expect(third.now()).toBe(start + 2 * hour);
+    third.passed(start + 2 * hour);
+    set.wall -= day;
+    expect(third.now()).toBe(start + 2 * hour);
   });
 
   test('takes no answer that came late for a correction', () => {

@@ -47,7 +47,7 @@ export function followTime({ state, time, options: { log } }: Pick<Loop, 'state'
   const { desired: old } = state;
   const now = time.now();
   if (old?.policy === undefined || old.changesAt === undefined || now < old.changesAt) return;
-  time.notBefore(old.changesAt);
+  time.passed(old.changesAt);
   const { origin, policy, own, revision } = old;
   const desired = desiredPolicyAt(origin, policy, { at: now, revision });
   const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;

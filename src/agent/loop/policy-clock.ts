@@ -2,6 +2,7 @@
  * Owns the time for rules that expire. A clock that is set back, while running or at a restart, does not extend a rule.
  */
 import type { Clock } from '../../client/clock.ts';
+import type { SavedTime } from '../state/saved-time.ts';
 
 export interface PolicyClockOptions {
   readonly clock: Pick<Clock, 'now'>;
@@ -16,20 +17,26 @@ interface Sample {
 }
 
 /** Answers of a server tell its time in whole seconds, and arrive later: differences up to this are not worth a correction. */
-const jitter = 5_000;
+export const jitter = 5_000;
 /** A clock that differs from the server's by more is reported. */
 const mostOff = 60_000;
 
 /**
- * The time is the latest of three: the device's clock; the server's clock, carried on by the monotonic one (before the server has
- * answered, the device's clock at the start, carried on in the same way); and the last moment at which a rule ended. So a clock that is
- * set back opens nothing again, and a clock that is set forward ends rules at once.
+ * The time is the latest of these: the device's clock; the server's clock, carried on by the monotonic one; and the last moment at which a
+ * rule ended. Before the server has answered, the device's clock at the start takes the second place, the furthest time that the last run
+ * saved, or the device's clock with the difference to the server that the last run saw. So a clock that is set back opens nothing again and
+ * prolongs nothing beyond what the state knows, and a clock that is set forward ends rules at once.
  */
 export class PolicyClock {
   readonly #options: PolicyClockOptions;
   #steady: Sample;
   #server: Sample | undefined;
   #floor = Number.NEGATIVE_INFINITY;
+  /** By how much the server's clock was ahead of the device's in the last run. */
+  #offset: number | undefined;
+  /** What holds until the server has answered: the server's time by that difference, and moments that only it has reached. */
+  #guess: Sample | undefined;
+  #presumed = Number.NEGATIVE_INFINITY;
 
   constructor(options: PolicyClockOptions) {
     this.#options = options;
@@ -38,12 +45,38 @@ export class PolicyClock {
 
   /** Milliseconds since the epoch. */
   now(): number {
-    return Math.max(this.#options.clock.now(), this.#carriedOn(this.#steady), this.#floor);
+    return Math.max(this.#certain(), this.#presumed, this.#guess ? this.#carriedOn(this.#guess) : this.#presumed);
   }
 
-  /** A rule ended at this moment, now or in an earlier run. */
+  /** It was this moment in an earlier run. */
   notBefore(moment: number): void {
     this.#floor = Math.max(this.#floor, moment);
+  }
+
+  /** A rule or a trial has ended at this moment, which has come. It stays so, unless the moment was only presumed. */
+  passed(moment: number): void {
+    if (moment > this.#certain()) this.presume(moment);
+    else this.notBefore(moment);
+  }
+
+  /** This moment may have come, and nobody can tell: it counts as past until the server has answered. */
+  presume(moment: number): void {
+    this.#presumed = Math.max(this.#presumed, moment);
+  }
+
+  /** Takes up what the last run knew. The time goes on from there at the least. */
+  resume({ time, offset }: SavedTime): void {
+    if (this.#server !== undefined) return;
+    const seenAt = this.#options.monotonic();
+    this.#offset = offset;
+    if (time > this.#carriedOn(this.#steady)) this.#steady = { time, seenAt };
+    if (offset > 0) this.#guess = { time: this.#options.clock.now() + offset, seenAt };
+  }
+
+  /** What the next run has to know, should the device's clock be set back by then. */
+  get saved(): SavedTime {
+    const ahead = this.aheadOfServer;
+    return { time: this.#certain(), offset: ahead === undefined ? (this.#offset ?? 0) : -ahead };
   }
 
   /** The server has just answered, and this is what its clock shows. */
@@ -52,6 +85,8 @@ export class PolicyClock {
     if (expected !== undefined && time <= expected && expected - time <= jitter) return;
     this.#server = { time, seenAt: this.#options.monotonic() };
     this.#steady = this.#server;
+    this.#guess = undefined;
+    this.#presumed = Number.NEGATIVE_INFINITY;
   }
 
   /** Milliseconds by which the device's clock is ahead of the server's, or behind it where this is negative; absent until the server has answered. */
@@ -63,6 +98,11 @@ export class PolicyClock {
   get clockOff(): number | undefined {
     const ahead = this.aheadOfServer;
     return ahead === undefined || Math.abs(ahead) <= mostOff ? undefined : ahead;
+  }
+
+  /** Without what is only presumed. */
+  #certain(): number {
+    return Math.max(this.#options.clock.now(), this.#carriedOn(this.#steady), this.#floor);
   }
 
   #carriedOn({ time, seenAt }: Sample): number {

@@ -9,6 +9,7 @@ import { beginCheck } from './checked-apply.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import { Intent } from './intent.ts';
 import type { Loop } from './loop.ts';
+import { jitter } from './policy-clock.ts';
 import { remotesOfChange } from './membership-change.ts';
 import { everything, withNarrowed, withPolicy } from './pending-revocation.ts';
 import { isCheckDue, type InForce, type LoopState } from './state.ts';
@@ -87,23 +88,49 @@ export async function revokeConnections({ state, ended, options: { revoke, log }
   if (trouble !== undefined) log('warn', trouble);
 }
 
-export async function savePolicy({ state, options }: Loop): Promise<void> {
+export async function savePolicy(loop: Loop): Promise<void> {
+  const { state, options } = loop;
   const { inForce, check } = state;
+  if (isTimeDue(loop)) await saveTime(loop);
   // Before the policy: a start that finds a new policy finds how to go back.
   if (check !== state.savedCheck) await options.state?.writeCheck(check);
   state.savedCheck = check;
   const record = inForce && lastGoodPolicyOf(inForce.desired, inForce.driver);
   if (inForce === undefined || record === undefined || !isPolicyUnsaved(state)) return;
   await options.state?.writePolicy(record);
+  // The record tells its own time.
+  state.savedTime = { ...state.savedTime, at: options.monotonic() };
   state.lost = undefined;
   state.saved = { policy: inForce.desired.policy, interface: inForce.driver.name };
 }
 
 /** Whether what is in force is not on the disk yet. */
-export const isUnsaved = ({ state, options }: Pick<Loop, 'state' | 'options'>): boolean =>
-  options.state !== undefined &&
-  state.inForce !== undefined &&
-  (state.check !== state.savedCheck || isPolicyUnsaved(state));
+export const isUnsaved = (loop: Loop): boolean => {
+  const { state, options } = loop;
+  return (
+    options.state !== undefined &&
+    state.inForce !== undefined &&
+    (state.check !== state.savedCheck || isPolicyUnsaved(state) || isTimeDue(loop))
+  );
+};
+
+/** The time is saved so often while something ends by time alone: the nearer the end, the more often, without wearing out a disk. */
+const [leastBetween, mostBetween, savesUntilEnd] = [10_000, 600_000, 60];
+
+/** Whether a clock that is set back now, and a restart, would prolong something by more than a little. */
+function isTimeDue({ state, time, options: { monotonic } }: Loop): boolean {
+  const { savedTime, desired } = state;
+  if (Math.abs(time.saved.offset - savedTime.offset) > jitter) return true;
+  if (desired?.changesAt === undefined) return false;
+  const between = Math.max(leastBetween, Math.min((desired.changesAt - time.now()) / savesUntilEnd, mostBetween));
+  return monotonic() - savedTime.at >= between;
+}
+
+export async function saveTime({ state, time, options }: Loop): Promise<void> {
+  const { saved } = time;
+  await options.state?.writeTime(saved);
+  state.savedTime = { at: options.monotonic(), offset: saved.offset };
+}
 
 function isPolicyUnsaved({ inForce, saved }: LoopState): boolean {
   if (inForce === undefined) return false;

@@ -5,10 +5,12 @@
 import { chooseDriver, type Driver, type Note, type Selector } from '../host/driver-interface.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
+import type { SavedTime } from '../state/saved-time.ts';
 import { readCounters } from './counters.ts';
 import { resumeCheck } from './checked-apply.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
+import { jitter } from './policy-clock.ts';
 import { startingPolicy } from './starting-policy.ts';
 import { markUncheckedFlows } from './unchecked-flows.ts';
 
@@ -77,8 +79,13 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   if (kernel !== undefined) await readCounters(loop);
   const unwritable = await folder?.whyUnwritable();
   // The clock may have been set back since: what had expired by then stays so.
+  const savedTime = await folder?.readTime();
+  if (savedTime !== undefined) {
+    time.resume(savedTime);
+    state.savedTime = { ...state.savedTime, offset: savedTime.offset };
+  }
   for (const stored of [lastGood, intent])
-    if (stored.kind === 'found') time.notBefore(earliestNow(stored.record, options.clock.now()));
+    if (stored.kind === 'found') resumeTime(loop, stored.record, savedTime ?? { time: 0, offset: 0 });
   const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy, now: time.now() });
   const { desired, record, lost, notes } = start;
   state.desired = desired;
@@ -97,14 +104,14 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
 }
 
 /**
- * The earliest time that it can be now. A clock that shows an earlier time than when the policy was saved was set back,
- * so the remaining time of a trial is unknown: then the trial counts as ended.
+ * The time is no earlier than when the policy was saved. A clock that shows less than the last run knew was set back, and nobody can tell for how
+ * long a change that is being tried still has: then it has ended, until the server says otherwise.
  */
-function earliestNow({ policy, at = 0 }: LastGoodPolicy, clock: number): number {
-  if (clock >= at) return at;
-  let end = at;
-  for (let { next } = policy; next !== undefined; { next } = next.policy) end = Math.max(end, next.at);
-  return end;
+function resumeTime({ time, options }: Loop, { policy, at = 0 }: LastGoodPolicy, saved: SavedTime): void {
+  time.notBefore(at);
+  const shown = options.clock.now() + Math.max(0, saved.offset);
+  if (shown + jitter >= Math.max(at, saved.time)) return;
+  for (let { next } = policy; next !== undefined; { next } = next.policy) time.presume(next.at);
 }
 
 /** Whether time has changed the policy since it was saved. */

@@ -86,6 +86,8 @@ export interface LoopState {
   check: ApplyCheck | undefined;
   /** The check that the state folder holds for the next start. */
   savedCheck: ApplyCheck | undefined;
+  /** When the time was saved last, by the monotonic clock, and the difference to the server's clock that was saved. */
+  savedTime: { readonly at: number; readonly offset: number };
   /** A policy that is not checked, because the network was at fault. */
   acceptedUnchecked: CanonicalPolicy | undefined;
   /** When the last attempt to connect began that succeeded, and when the next one is due. */
@@ -144,6 +146,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   held: undefined,
   check: undefined,
   savedCheck: undefined,
+  savedTime: { at: Number.NEGATIVE_INFINITY, offset: 0 },
   acceptedUnchecked: undefined,
   reachedAt: undefined,
   probeAt: 0,

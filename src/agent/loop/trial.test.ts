@@ -12,6 +12,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { samePolicy } from '../../policy/same-policy.ts';
 import { StateFolder } from '../state/state-folder.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
+import { PolicyClock } from './policy-clock.ts';
 
 const start = 1_700_000_000_000;
 const [minute, hour] = [60_000, 3_600_000];
@@ -105,6 +106,36 @@ describe('after a restart without the server, a change on trial', () => {
     await startTrial(first, 2 * hour);
     await first.stop();
     const again = await open({ skew: () => -hour });
+    expect(await holds(again, before)).toBe(true);
+  });
+
+  test('is undone at once where the clock shows less than what the last run knew, however long after the policy was saved', async () => {
+    const first = await open();
+    await startTrial(first, 2 * hour);
+    await first.clock.advance(hour);
+    await first.settle();
+    await first.stop();
+    // A new world begins at the start again: an hour has passed, and the clock was set back by it.
+    const again = await open();
+    expect(await holds(again, before)).toBe(true);
+    // The server knows better.
+    again.source.give({ kind: 'known', policy: tried, revision: 2 });
+    await again.settle();
+    expect(await holds(again, tried)).toBe(true);
+  });
+
+  test('ends in time on a device whose clock is an hour behind the server', async () => {
+    const clock = { now: () => start - hour };
+    const time = new PolicyClock({ clock, monotonic: () => 0 });
+    time.serverTime(start);
+    const first = await open({ skew: () => -hour, time });
+    await startTrial(first, 10 * minute);
+    await first.stop();
+    // No server answers, and the time is the one of the server all the same.
+    const again = await open({ skew: () => -hour });
+    expect(await holds(again, tried)).toBe(true);
+    await again.clock.advance(10 * minute);
+    await again.settle();
     expect(await holds(again, before)).toBe(true);
   });
 

@@ -16,6 +16,7 @@ import {
   type AtomicWriteOptions,
 } from '../../node/atomic-write.ts';
 import { parseApplyCheck, printApplyCheck, type ApplyCheck } from './apply-check.ts';
+import { parseSavedTime, printSavedTime, type SavedTime } from './saved-time.ts';
 import type { Address } from '../../policy/address.ts';
 import { writeIntentFile } from './intent-file.ts';
 import { parseServerAddresses, printServerAddresses, type KeptServer, type ServerName } from './server-addresses.ts';
@@ -47,6 +48,7 @@ const names = {
   counters: 'counters.json',
   server: 'server-addresses.json',
   check: 'apply-check.json',
+  time: 'time.json',
 } as const;
 type Name = keyof typeof names;
 
@@ -145,6 +147,16 @@ export class StateFolder {
   /** The check that the last run left; nothing where there was none, or it cannot be read. */
   async readCheck(): Promise<ApplyCheck | undefined> {
     return parseApplyCheck(await readFile(this.path('check'), 'utf8').catch(() => ''));
+  }
+
+  /** On the disk when this resolves: after a loss of power it is all that tells how late it was. */
+  async writeTime(time: SavedTime): Promise<void> {
+    await this.#write('time', printSavedTime(time), { durable: true });
+  }
+
+  /** What the last run knew of the time; nothing where that cannot be read. */
+  async readTime(): Promise<SavedTime | undefined> {
+    return parseSavedTime(await readFile(this.path('time'), 'utf8').catch(() => ''));
   }
 
   /** What was counted up to the last time it was saved; nothing where that cannot be read. */
