@@ -226,6 +226,30 @@ describe('a change set', () => {
 });
 
 describe('reverting a change set', () => {
+  test('undoes the creation of a group that applies by label as one, and asks only where a device opens', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const lasting = await api.expect(201, 'POST', `${base}/security_groups`, {
+      group_name: 'lasting',
+      applies_to: [{ labels: ['closed'] }],
+    });
+    const device = (label: string): Promise<Json> =>
+      api.expect(201, 'POST', `${base}/devices`, { public_key: label, hostname: label, labels: [label] });
+    const [closed, open] = [await device('closed'), await device('open')];
+    const create = (label: string): Promise<Json> =>
+      api.expect(200, 'POST', `${base}/changes`, {
+        security_groups: [{ group_name: `of ${label}`, applies_to: [{ labels: [label] }] }],
+      });
+    const revert = (set: Json, query = ''): string => `${base}/changes/${set.change_id}/revert${query}`;
+    await api.expect(200, 'POST', revert(await create('closed')));
+    const groupsOn = (one: Json): Promise<Json> => api.expect(200, 'GET', `${base}/devices/${one.id}/groups`);
+    expect(await groupsOn(closed)).toMatchObject([{ group_id: lasting.id, by: 'label' }]);
+    const opening = await create('open');
+    expect(await api.expect(409, 'POST', revert(opening))).toMatchObject({ code: 'would_open', devices: [open.id] });
+    await api.expect(200, 'POST', revert(opening, '?detach=true'));
+    expect(await groupsOn(open)).toMatchObject([{ by: 'default' }]);
+  });
+
   test('makes every record what it was, as one change set; deleted groups come back under their ids', async () => {
     const { owner, base } = await newPlace(stage.server);
     const { api } = owner;

@@ -97,7 +97,7 @@ class ChangeSetTransaction {
       set,
       groups,
       before,
-      closed: closed.map(({ id }) => id),
+      closed,
       restores: options.restores === true,
       detach: options.detach === true,
       inPart,
@@ -330,7 +330,8 @@ class ChangeSetTransaction {
           by: { ...actor, right: serverRight },
           owner: ownerOf(old),
           id: one.id,
-          options: { detach: options.detach },
+          // The way back from the creation of a group: whether it opens a device is judged when everything is written.
+          options: { detach: options.detach, leaveByLabel: options.restores === true },
         };
         const { last } = await removeGroup(context, this.#locked, removal);
         await notePart(context, this.#locked, actor, subjectOf(last));

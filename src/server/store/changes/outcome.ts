@@ -21,8 +21,8 @@ export interface Outcome {
   /** In the order of the set. */
   readonly groups: readonly SavedGroup[];
   readonly before: RecordsBefore;
-  /** Devices that a group by label kept from the default group before. */
-  readonly closed: readonly string[];
+  /** Devices that a group by label kept from the default group before: then, and at the end of all trials. */
+  readonly closed: readonly { readonly id: string; readonly now: boolean; readonly later: boolean }[];
   readonly restores: boolean;
   readonly detach: boolean;
   readonly inPart: <T>(list: List, index: number, work: () => T | Promise<T>) => Promise<T>;
@@ -33,7 +33,13 @@ export async function judgeOutcome(context: Context, locked: Locked, outcome: Ou
   await checkNamedDevices(locked, outcome);
   await checkRanges(context, locked, outcome);
   if (!outcome.detach && outcome.closed.length > 0)
-    refuseOpened(await locked.tx.run(sql.openedSince, [locked.org, outcome.closed]));
+    refuseOpened(
+      await locked.tx.run(sql.openedSince, [
+        locked.org,
+        outcome.closed.flatMap(({ id, now }) => (now ? [id] : [])),
+        outcome.closed.flatMap(({ id, later }) => (later ? [id] : [])),
+      ]),
+    );
 }
 
 /** A device that a group names for the first time must be there when all is written. */

@@ -1,7 +1,7 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import { selectOpened, type OpenedRow } from '../devices/opening.ts';
+import { isOpen, isOpenAfterTrials, selectOpened, type OpenedRow } from '../devices/opening.ts';
 import { deviceRanges } from '../devices/ranges.ts';
-import { isReplacedByLabel } from '../devices/selectors.ts';
+import { isReplacedAfterTrials, isReplacedByLabel } from '../devices/selectors.ts';
 import type { EntryRow } from '../write/log-entry.ts';
 import { entryColumns } from '../write/log-entry.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
@@ -43,16 +43,19 @@ export const usedGroupIds = statement<{ id: string }>(
      OR EXISTS (SELECT FROM history s WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id = a.id)`,
 );
 
-/** The devices that a group by label keeps from the default group. Values: organization, devices or null for all. */
-export const closedByLabel = statement<{ id: string }>(
+/**
+ * Devices that a group by label keeps from the default group: now, and when all trials have ended. Values: organization, devices; null: all.
+ */
+export const closedByLabel = statement<{ id: string; now: boolean; later: boolean }>(
   'closed_by_label',
-  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2)) AND ${isReplacedByLabel('d.labels')}`,
+  `SELECT * FROM (SELECT d.id, ${isReplacedByLabel('d.labels')} AS now, ${isReplacedAfterTrials('d.labels')} AS later
+     FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2))) c WHERE c.now OR c.later`,
 );
 
-/** Those of them that have the default group now. Values: organization, devices. */
+/** Those of them that have the default group now, or then. Values: organization, devices that had a group, devices that had one then. */
 export const openedSince = statement<OpenedRow>(
   'opened_since',
-  selectOpened(`d.id = ANY ($2::uuid[]) AND d.security_groups = '{}' AND NOT ${isReplacedByLabel('d.labels')}`),
+  selectOpened(`((d.id = ANY ($2::uuid[]) AND ${isOpen}) OR (d.id = ANY ($3::uuid[]) AND ${isOpenAfterTrials}))`),
 );
 
 /** Those of these devices that have too many address ranges over all their groups. Values: organization, devices, most. */

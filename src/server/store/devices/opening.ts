@@ -3,7 +3,7 @@ import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Locked } from '../write/transaction.ts';
-import { isReplacedByLabel } from './selectors.ts';
+import { isReplacedAfterTrials, isReplacedByLabel } from './selectors.ts';
 
 /** An answer names at most this many devices, and says how many more there are (reference 8 (7)). */
 const mostNamed = 100;
@@ -31,22 +31,34 @@ export function refuseOpened(rows: readonly OpenedRow[]): void {
 }
 
 /**
- * Whether a change of labels takes the last group from a device: it had one by label, and then has none by label or list. A write that only
- * empties the device's own list asks for that, and is not meant here.
+ * Whether the list of device `d` is empty when the trial of it has ended and nobody has confirmed it. `list` is the list that it has otherwise. A group
+ * that is only tried keeps no device closed: what follows when the trial ends is judged, too.
+ */
+const isEmptyAfterTrials = (list: string): string =>
+  `(CASE WHEN d.trial IS NULL THEN ${list} = '{}' ELSE coalesce(json_array_length(d.trial::json -> 'before' -> 'security_groups'), 0) = 0 END)`;
+
+/** Whether device `d` has the default group now, and when all trials have ended. */
+export const isOpen = `d.security_groups = '{}' AND NOT ${isReplacedByLabel('d.labels')}`;
+export const isOpenAfterTrials = `${isEmptyAfterTrials('d.security_groups')} AND NOT ${isReplacedAfterTrials('d.labels')}`;
+
+/**
+ * Whether a change of the labels of device `d` takes its last group, now or at the end of a trial: it had one by label, and then has none by label
+ * or list. A write that only empties the device's own list asks for that, and is not meant here.
  */
 export const opensByLabels = (change: {
   readonly oldLabels: string;
   readonly newLabels: string;
   readonly newList: string;
 }): string =>
-  `${change.newList} = '{}' AND ${isReplacedByLabel(change.oldLabels)} AND NOT ${isReplacedByLabel(change.newLabels)}`;
+  `((${change.newList} = '{}' AND ${isReplacedByLabel(change.oldLabels)} AND NOT ${isReplacedByLabel(change.newLabels)})
+    OR (${isEmptyAfterTrials(change.newList)} AND ${isReplacedAfterTrials(change.oldLabels)} AND NOT ${isReplacedAfterTrials(change.newLabels)}))`;
 
 /** The devices that these selectors named and that have no group any more. Values: organization, selectors as JSON. */
 const findLeftBySelectors = statement<OpenedRow>(
   'find_devices_left_by_selectors',
   `WITH selectors AS MATERIALIZED (
      SELECT ARRAY(SELECT json_array_elements_text(s.selector -> 'labels')) AS labels FROM json_array_elements($2::json) AS s (selector))
-   ${selectOpened(`d.security_groups = '{}' AND EXISTS (SELECT FROM selectors s WHERE d.labels @> s.labels) AND NOT ${isReplacedByLabel('d.labels')}`)}`,
+   ${selectOpened(`EXISTS (SELECT FROM selectors s WHERE d.labels @> s.labels) AND ((${isOpen}) OR (${isOpenAfterTrials}))`)}`,
 );
 
 /** Judged after the write, under the organization's lock: the caller takes the write back where this throws. */

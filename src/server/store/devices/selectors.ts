@@ -14,6 +14,14 @@ export const isReplacedByLabel = (labels: string): string =>
   `EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
      WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL)`;
 
+/** The same when every trial has ended and nobody has confirmed it: groups are then what they were before. */
+export const isReplacedAfterTrials = (labels: string): string =>
+  `(EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
+     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL AND l.trial IS NULL)
+   OR EXISTS (SELECT FROM security_groups l CROSS JOIN LATERAL json_array_elements(l.trial::json -> 'before' -> 'applies_to') AS b (selector)
+     WHERE l.org_id = $1 AND l.trial IS NOT NULL AND l.guardrail IS NULL
+       AND ${labels} @> ARRAY(SELECT json_array_elements_text(b.selector -> 'labels'))))`;
+
 /** Inserts the selectors of the groups in `from` (`id`, `org_id`, `applies_to`). */
 export const keepSelectors = (from: string): string =>
   `INSERT INTO group_selectors (group_id, org_id, labels)

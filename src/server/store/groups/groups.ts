@@ -90,7 +90,11 @@ interface Removal {
   readonly by: Actor;
   readonly owner: GroupOwner;
   readonly id: GroupId;
-  readonly options: Expected & { readonly detach?: boolean | undefined };
+  readonly options: Expected & {
+    readonly detach?: boolean | undefined;
+    /** Devices that have it by label do not keep it: the caller judges which of them open. */
+    readonly leaveByLabel?: boolean;
+  };
 }
 
 /** Nothing but the end of its trial changes a record on trial. */
@@ -117,7 +121,8 @@ export async function removeGroup(
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
   const byLabel = group.guardrail === null ? await tx.run(findByLabel, [org, id]) : [];
-  if (holders.length + byLabel.length + keys.length > 0 && options.detach !== true) {
+  const users = holders.length + keys.length + (options.leaveByLabel === true ? 0 : byLabel.length);
+  if (users > 0 && options.detach !== true) {
     const devices = new Map([...holders, ...byLabel].map((device) => [device.id, device]));
     return refuse({
       code: 'group_in_use',

@@ -185,3 +185,30 @@ test('a member who leaves takes no trial along: it is reverted first', async () 
   expect(record).toMatchObject({ user_id: owner.user_id });
   expect([record.trial, record.security_groups]).toEqual([undefined, undefined]);
 });
+
+test('a group that is only tried keeps no device closed: a write that would open it at the end of the trial is refused', async () => {
+  const { store, org, owner, pass } = await timedWorld();
+  const byLabel = (label: string) => group({ applies_to: [{ labels: [label] }] });
+  const lasting = await store.groups.create(org, owner, 'organization', byLabel('old'));
+  const made = await store.devices.create(
+    org,
+    owner,
+    device(owner.user_id, { fields: { labels: ['new', 'old'], hostname: 'db' } }),
+  );
+  const id = parseDeviceId(made.id);
+  const tried = await store.groups.create(org, owner, 'organization', byLabel('new'), { trial: minute });
+  const opened = { code: 'would_open', devices: [{ id, hostname: 'db' }] };
+  const unlabelled = { labels: ['new'] };
+  expect(await problemOf(store.devices.update(org, owner, id, unlabelled))).toMatchObject(opened);
+  const moved = { applies_to: [{ labels: ['else'] }] };
+  expect(await problemOf(store.groups.update(org, owner, 'organization', idOf(lasting), moved))).toMatchObject(opened);
+  const set = { groups: [], devices: [{ id, patch: unlabelled, fields: ['labels'] }], deletes: [] };
+  expect(await problemOf(store.changeSets.apply(org, owner, set))).toMatchObject(opened);
+  // The same write as a trial of its own brings the selectors back, too.
+  const both = await store.groups.update(org, owner, 'organization', idOf(lasting), moved, { trial: minute });
+  await store.trials.revert(org, owner, trialIdOf(both));
+  // Asked for, it is done; and the end of the trial works all the same.
+  await store.devices.update(org, owner, id, unlabelled, { detach: true });
+  pass(60_000);
+  expect(await store.trials.expire({ org, id: trialIdOf(tried), at: 0 })).toBe(true);
+});
