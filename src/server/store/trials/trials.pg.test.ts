@@ -202,8 +202,6 @@ test('a group that is only tried keeps no device closed: a write that would open
   expect(await problemOf(store.devices.update(org, owner, id, unlabelled))).toMatchObject(opened);
   const moved = { applies_to: [{ labels: ['else'] }] };
   expect(await problemOf(store.groups.update(org, owner, 'organization', idOf(lasting), moved))).toMatchObject(opened);
-  const set = { groups: [], devices: [{ id, patch: unlabelled, fields: ['labels'] }], deletes: [] };
-  expect(await problemOf(store.changeSets.apply(org, owner, set))).toMatchObject(opened);
   // The same write as a trial of its own brings the selectors back, too.
   const both = await store.groups.update(org, owner, 'organization', idOf(lasting), moved, { trial: minute });
   await store.trials.revert(org, owner, trialIdOf(both));
