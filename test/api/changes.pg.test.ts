@@ -233,9 +233,9 @@ describe('reverting a change set', () => {
       group_name: 'lasting',
       applies_to: [{ labels: ['closed'] }],
     });
-    const device = (label: string): Promise<Json> =>
+    const labelled = (label: string): Promise<Json> =>
       api.expect(201, 'POST', `${base}/devices`, { public_key: label, hostname: label, labels: [label] });
-    const [closed, open] = [await device('closed'), await device('open')];
+    const [closed, open] = [await labelled('closed'), await labelled('open')];
     const create = (label: string): Promise<Json> =>
       api.expect(200, 'POST', `${base}/changes`, {
         security_groups: [{ group_name: `of ${label}`, applies_to: [{ labels: [label] }] }],

@@ -251,29 +251,29 @@ describe("the time of the agent's policy", () => {
   });
 
   test("goes on after a restart from the furthest time that was known, with the difference to the server's clock", () => {
-    const first = clockAt();
-    first.serverTime(start + hour);
+    const firstRun = clockAt();
+    firstRun.serverTime(start + hour);
     pass(minute);
-    const { saved } = first;
+    const { saved } = firstRun;
     expect(saved).toEqual({ time: start + hour + minute, offset: hour });
     // Set back by a day, and no server.
     set.wall -= day;
-    const second = clockAt();
-    second.resume(saved);
+    const secondRun = clockAt();
+    secondRun.resume(saved);
     pass(minute);
-    expect(second.now()).toBe(start + hour + 2 * minute);
-    expect(second.saved.offset).toBe(hour);
+    expect(secondRun.now()).toBe(start + hour + 2 * minute);
+    expect(secondRun.saved.offset).toBe(hour);
     // Set right meanwhile: what only the difference has reached is taken back when the server answers.
     set.wall = start + 2 * hour;
-    const third = clockAt();
-    third.resume(saved);
-    expect(third.now()).toBe(start + 3 * hour);
-    third.passed(start + 3 * hour - minute);
-    third.serverTime(start + 2 * hour);
-    expect(third.now()).toBe(start + 2 * hour);
-    third.passed(start + 2 * hour);
+    const thirdRun = clockAt();
+    thirdRun.resume(saved);
+    expect(thirdRun.now()).toBe(start + 3 * hour);
+    thirdRun.passed(start + 3 * hour - minute);
+    thirdRun.serverTime(start + 2 * hour);
+    expect(thirdRun.now()).toBe(start + 2 * hour);
+    thirdRun.passed(start + 2 * hour);
     set.wall -= day;
-    expect(third.now()).toBe(start + 2 * hour);
+    expect(thirdRun.now()).toBe(start + 2 * hour);
   });
 
   test('takes no answer that came late for a correction', () => {
