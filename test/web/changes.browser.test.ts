@@ -85,9 +85,21 @@ test('with two trials at once, one is reverted and the other runs out, and the p
   await start(database, tcp(6432, 'web'), 600);
   const page = await open(place.owner.token, '/overview');
   await expectShown(banner(page, 'database'));
-  await start(web, tcp(9443), 10);
+  await start(web, tcp(9443), 20);
   await expectShown(banner(page));
-  await banner(page, 'database').getByRole('button', { name: 'Revert the change of database' }).click();
+  // A device that could not apply the change is shown before the change is kept.
+  await stage.server.nobody.as(two.device_token).expect(200, 'PUT', `${place.base}/devices/${two.id}/status`, {
+    state: 'failed',
+    detail: 'The kernel refused the rules.',
+    revision: (await ask(`/security_groups/${database.id}`)).revision,
+  });
+  await expectShown(banner(page, 'database').getByText('1 failed'));
+  await banner(page, 'database').getByRole('button', { name: 'Keep the change of database' }).press('Enter');
+  const question = page.getByRole('dialog', { name: 'Keep the change of database?' });
+  await expectShown(question.getByText('The kernel refused the rules.'));
+  await page.keyboard.press('Escape');
+  await question.waitFor({ state: 'detached' });
+  await banner(page, 'database').getByRole('button', { name: 'Revert the change of database' }).press('Enter');
   await expectShown(page.getByText(/The trial of database has ended: the change was taken back by/));
   await expectShown(page.getByText('The trial of web has ended: its time was over, and the change was taken back.'));
   await banner(page).waitFor({ state: 'detached' });
@@ -109,6 +121,16 @@ test('an answer is kept as a policy test, a save that breaks it names pair and r
       state: 'passing',
     },
   ]);
+
+  await page.getByText('By label', { exact: true }).click();
+  await page.getByRole('button', { name: /web to db: 1 of 1 pairs may connect/ }).click();
+  await page
+    .getByRole('region', { name: 'Who may reach whom' })
+    .getByRole('button', { name: 'Keep it this way' })
+    .click();
+  await expectShown(page.getByText('The policy test “web reaches db by tcp 5432” keeps it this way.'));
+  expect((await ask('/policy_tests'))[1]).toMatchObject({ from: { labels: ['web'] }, to: { labels: ['db'] } });
+  await place.owner.api.expect(200, 'PUT', `${place.base}/policy_tests`, (await ask('/policy_tests')).slice(0, 1));
 
   await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${database.id}`);
   await page.getByRole('button', { name: 'Remove inbound rule 1' }).click();

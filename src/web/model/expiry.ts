@@ -1,4 +1,7 @@
-/** Owns the lifetime of a credential: choices in words, and the time that they mean. */
+/** Owns how long credentials last, as choices in words, and which credentials and rules end soon. */
+import type { SecurityGroup } from '../../api/group.ts';
+import { ruleWords } from '../../client/words/rule.ts';
+import type { DeviceNames } from './far-end.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -22,30 +25,57 @@ export const lengthChoices = (...of: readonly Length[]): { readonly value: strin
 export const endOf = (length: string, now: number): string | undefined =>
   isLength(length) ? new Date(now + lengths[length][0]).toISOString() : undefined;
 
-interface ExpiringCredential {
+/** A key, a token or a rule that ends by itself. */
+interface Ending {
   readonly id: string;
-  readonly kind: 'key' | 'token';
+  readonly kind: 'key' | 'token' | 'rule';
   readonly name: string;
   readonly at: string;
   /** How many devices a key still admits. */
   readonly usesLeft?: number;
+  /** The group of a rule. */
+  readonly group?: Pick<SecurityGroup, 'id' | 'group_name'>;
 }
 
 const soon = 14 * day;
 const mostEnding = 6;
 
-/** Usable keys and tokens that end within two weeks, the earliest first. What has already ended is left out. */
+const endingRules = (groups: readonly SecurityGroup[], names: DeviceNames): readonly Ending[] =>
+  groups.flatMap((group) =>
+    (['inbound', 'outbound'] as const).flatMap((direction) =>
+      (group[`${direction}_rules`] ?? []).flatMap(({ expires_at, ...rule }, index): Ending[] =>
+        expires_at === undefined
+          ? []
+          : [
+              {
+                id: `${group.id} ${direction} ${index}`,
+                kind: 'rule',
+                name: `${direction === 'inbound' ? 'in' : 'out'} ${ruleWords(direction, rule, names)}`,
+                at: expires_at,
+                group,
+              },
+            ],
+      ),
+    ),
+  );
+
+/** Rules, keys that still admit devices, and tokens: those that end within two weeks, the first to end first. */
 export function endingSoon({
   keys,
   tokens,
+  groups,
+  names,
   now,
 }: {
   readonly keys: readonly { id: string; name?: string; expires_at: string; uses_left: number }[];
   readonly tokens: readonly { id: string; name?: string; expires_at?: string }[];
+  readonly groups: readonly SecurityGroup[];
+  readonly names: DeviceNames;
   readonly now: number;
-}): readonly ExpiringCredential[] {
+}): readonly Ending[] {
   const isSoon = (at: string): boolean => Date.parse(at) > now && Date.parse(at) - now <= soon;
-  const all: readonly ExpiringCredential[] = [
+  const all: readonly Ending[] = [
+    ...endingRules(groups, names),
     ...keys
       .filter(({ uses_left }) => uses_left > 0)
       .map(({ id, name = '', expires_at, uses_left }) => ({

@@ -122,6 +122,7 @@ export function GroupPage(): ReactNode {
               {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}
             </Tag>
             {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
+            {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
             {(group.applies_to ?? []).map((selector) => (
               <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
             ))}

@@ -38,6 +38,7 @@ function Row({
           <strong>{group.group_name}</strong>
         </Link>{' '}
         {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}{' '}
+        {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}{' '}
         <span className="small dimmed group-row-about">{group.group_description}</span>
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
