@@ -31,6 +31,7 @@ import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
 import { policyTestRows } from './policy-tests/operations.ts';
 import { trialRows } from './trial/operations.ts';
+import { usageRows } from './usage/operations.ts';
 
 const createGroup = {
   query: WriteGroupQuery,
@@ -249,6 +250,7 @@ export const rows = {
   },
 
   ...historyRows,
+  ...usageRows,
 
   ...policyTestRows,
 

@@ -62,6 +62,7 @@ export const paths = {
   readSecurityGroup: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
   updateSecurityGroup: ['PATCH', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
   deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}', 'deleted'],
+  readSecurityGroupUsage: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/usage', 'record'],
   listSecurityGroupHistory: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/history', 'list'],
   restoreSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups/{sg_id}/restore', 'record'],
 

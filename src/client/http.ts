@@ -275,6 +275,8 @@ export class Client {
     get: this.#call('readSecurityGroup'),
     update: this.#send('updateSecurityGroup'),
     delete: this.#call('deleteSecurityGroup'),
+    /** Which of its rules decided the observed traffic. */
+    usage: this.#call('readSecurityGroupUsage'),
   };
 
   /** Several records written as one, and undone as one. */

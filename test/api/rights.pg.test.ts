@@ -226,6 +226,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readSecurityGroup: group(),
   updateSecurityGroup: group({ body: { group_name: unique() } }),
   deleteSecurityGroup: group({ query: '?detach=true' }),
+  readSecurityGroupUsage: group(),
   listSecurityGroupHistory: group(),
   restoreSecurityGroup: async (kind, role) => {
     const { params = {} } = await group()(kind, role);

@@ -88,6 +88,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'group revoke', args: [`web-${tag}`, 'in', 'tcp', '443'], shows: /tcp 443/, data: true },
   { path: 'group edit', args: [`web-${tag}`, '--description', 'of a test'], shows: /web-/, data: true },
   { path: 'group show', args: [`web-${tag}`], shows: /10\.0\.0\.0\/8/, data: true },
+  { path: 'group usage', args: [`web-${tag}`], shows: /unknown/, data: true },
   { path: 'group history', args: [`web-${tag}`], shows: /443/, data: true },
   { path: 'group diff', args: [`web-${tag}`], shows: /of a test/, data: true },
   {

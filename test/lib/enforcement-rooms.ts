@@ -26,6 +26,12 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'what a change would mean before it is written; it knows no route',
   },
+  'server/usage': {
+    may: ['server/scheduling', 'server/store/contract', 'api', 'policy'],
+    npm: [],
+    node: true,
+    why: 'which rule decided the observed traffic; it knows no route',
+  },
   'server/trials': {
     may: ['server/store/contract'],
     npm: [],

@@ -75,6 +75,7 @@ export const httpRooms: Rooms = {
     may: [
       'server/explain',
       'server/preview',
+      'server/usage',
       'server/limits',
       'server/http/guard',
       'server/http/observe',

@@ -3,8 +3,10 @@ import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { EditOptions } from './edit.ts';
 import type { NewGroup, RuleOptions } from './run.ts';
+import type { UsageOptions } from './usage.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
+const addUsageCommand = commandsOf(() => import('./usage.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
@@ -37,6 +39,18 @@ export function addGroupCommands(program: Command): void {
       examples: ['ringfence group show web', 'ringfence group show default -o yaml'],
     },
     (run, session, { args: [text = ''] }) => run.show(session, text),
+  );
+  addUsageCommand<UsageOptions>(
+    group,
+    {
+      usage: 'usage <group>',
+      summary: 'show which rules of a group decided the observed traffic',
+      about:
+        'Usage comes from recorded traffic: set `observe` of the organization to `all`. A rule is `unused` only if all traffic of the devices that have the group was observed since the rule exists; otherwise it is `unknown`.',
+      options: [new Option('--since <time>', 'start of the window: 24h, 7d, or a time').default('7d')],
+      examples: ['ringfence group usage web', 'ringfence group usage web --since 14d -o json'],
+    },
+    (run, session, { args: [text = ''], options }) => run.usage(session, text, options),
   );
   addCommand<NewGroup>(
     group,

@@ -17,6 +17,7 @@ import { expiryWords } from '../../client/words/expiry.ts';
 import { ruleWords, sameButExpiry, sameRule, sameWritten } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
+import { usageLines } from './usage.ts';
 import { askAboutName } from './same-name.ts';
 import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
@@ -128,6 +129,7 @@ export async function show(session: Session, text: string): Promise<void> {
     ['in', describeRules('inbound', group.inbound_rules, names)],
     ['out', describeRules('outbound', group.outbound_rules, names)],
     ...(gone.length === 0 ? [] : [['stale', gone] as const]),
+    ...(session.isForPeople ? await usageLines(session, group, names) : []),
     ['devices', sortByName(users.map(deviceName), (name) => name)],
     ['revision', String(group.revision)],
     ['created', shortTime(group.created_at)],

@@ -21,6 +21,7 @@ import { historyHandlers } from './handlers/history.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
 import { simulateHandlers } from './handlers/simulate.ts';
+import { usageHandlers } from './handlers/usage.ts';
 import { policyTestHandlers } from './handlers/policy-tests.ts';
 import { streamRoute, type StreamRouteOptions } from './handlers/stream-route.ts';
 import { trialHandlers } from './handlers/trials.ts';
@@ -50,6 +51,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...auditHandlers,
   ...webhookHandlers,
   ...simulateHandlers,
+  ...usageHandlers,
   ...policyTestHandlers,
 };
 

@@ -24,12 +24,14 @@ export interface SimulatedChange {
 
 export class Preview {
   readonly snapshots: Snapshots;
+  readonly slices: PreviewOptions['slices'];
   readonly phase: Phase;
   readonly #o: PreviewOptions;
 
   constructor(options: PreviewOptions) {
     this.#o = options;
     this.phase = options.phase;
+    this.slices = options.slices;
     this.snapshots = new Snapshots(options);
   }
 

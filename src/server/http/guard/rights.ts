@@ -81,6 +81,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readSecurityGroup:         'yes     yes     yes     -       yes     no      hidden  hidden ',
   updateSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
   deleteSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
+  readSecurityGroupUsage:    'yes     no      yes     -       no      no      hidden  hidden ',
   listSecurityGroupHistory:  'yes     yes     -       -       no      no      hidden  hidden ',
   restoreSecurityGroup:      'orgs    no      yes     -       no      no      hidden  hidden ',
 

@@ -1,0 +1,50 @@
+/** Proves that no time counts as observed that may not have been: the share that decides whether a rule may be called unused. */
+import { expect, test } from 'vitest';
+import { parseDeviceId } from '../../policy/ids.ts';
+import { isFull, observedAll, observedRefused, observedShare } from './observed-time.ts';
+
+const id = parseDeviceId('00000000-0000-4000-8000-000000000001');
+const other = parseDeviceId('00000000-0000-4000-8000-000000000002');
+const day = (date: string, all_seconds: number, refused_seconds = 0, device_id = id) => ({
+  device_id,
+  day: date,
+  all_seconds,
+  refused_seconds,
+  not_recorded: 0,
+});
+const at = (text: string): number => Date.parse(text);
+const until = at('2026-11-18T12:00:00Z');
+const old = [{ id, createdAt: 0 }];
+const share = (rows: readonly ReturnType<typeof day>[], from: string, devices = old, observed = observedAll): number =>
+  observedShare(devices, new Map([[id, rows]]), { from: at(from), until, observed });
+
+test('whole days count, and half a day that was not observed is missing', () => {
+  const rows = [day('2026-11-17', 86_400), day('2026-11-18', 43_200)];
+  expect(share(rows, '2026-11-17T00:00:00Z')).toBe(1);
+  expect(share(rows.slice(0, 1), '2026-11-17T00:00:00Z')).toBeCloseTo(24 / 36, 2);
+});
+
+test('of the day in which the window begins, what may have been before it does not count', () => {
+  // Six hours were observed: they may all be before ten o'clock.
+  expect(share([day('2026-11-18', 6 * 3_600)], '2026-11-18T10:00:00Z')).toBe(0);
+  expect(isFull(share([day('2026-11-18', 12 * 3_600 - 60)], '2026-11-18T10:00:00Z'))).toBe(true);
+});
+
+test('a device counts from when it was registered, and the last minutes need not be reported yet', () => {
+  const devices = [{ id, createdAt: at('2026-11-18T11:50:00Z') }];
+  expect(share([day('2026-11-18', 480)], '2026-11-11T00:00:00Z', devices)).toBe(1);
+  expect(share([day('2026-11-18', 60)], '2026-11-11T00:00:00Z', devices)).toBeCloseTo(0.4);
+});
+
+test('without any report, and without any device, nothing was observed', () => {
+  const devices = [{ id, createdAt: until - 1_000 }];
+  expect(share([], '2026-11-11T00:00:00Z', devices)).toBe(0);
+  expect(share([], '2026-11-11T00:00:00Z', [])).toBe(0);
+});
+
+test('a second device that nobody observes halves the share; what is refused needs less to be observed', () => {
+  const both = [...old, { id: other, createdAt: 0 }];
+  const rows = [day('2026-11-18', 0, 43_200)];
+  expect(share(rows, '2026-11-18T00:00:00Z', both)).toBe(0);
+  expect(share(rows, '2026-11-18T00:00:00Z', both, observedRefused)).toBe(0.5);
+});

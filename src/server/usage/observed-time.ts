@@ -1,0 +1,49 @@
+/** Owns the share of device-time that was observed: what agents reported, beside the time in which devices had the group. No effects. */
+import type { DeviceId } from '../../policy/ids.ts';
+import type { FlowCoverage } from '../store/contract/flows/flows.ts';
+
+/** A device that has the group, and since when it is registered, in milliseconds since the epoch. */
+export interface ObservedDevice {
+  readonly id: DeviceId;
+  readonly createdAt: number;
+}
+
+const dayMs = 86_400_000;
+/** An agent reports once a minute, and a report may be late: the last minutes do not count as missing. */
+const graceMs = 180_000;
+/** Less is not all: then nothing can be said about what was not seen. */
+const fullShare = 0.99;
+
+export const isFull = (share: number): boolean => share >= fullShare;
+
+/** How long the traffic of a device was observed on a day, in milliseconds: only what is of interest counts. */
+type ObservedOnDay = (row: FlowCoverage) => number;
+
+export const observedAll: ObservedOnDay = ({ all_seconds }) => all_seconds * 1_000;
+export const observedRefused: ObservedOnDay = ({ all_seconds, refused_seconds }) =>
+  (all_seconds + refused_seconds) * 1_000;
+
+/** The share of the time from `from` to `until`, over all devices, from 0 to 1. Without any device it is 0: nothing was observed. */
+export function observedShare(
+  devices: readonly ObservedDevice[],
+  coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
+  { from, until, observed }: { readonly from: number; readonly until: number; readonly observed: ObservedOnDay },
+): number {
+  let [seen, all] = [0, 0];
+  for (const { id, createdAt } of devices) {
+    const begins = Math.min(Math.max(from, createdAt), until);
+    const span = until - begins;
+    let ofDevice = 0;
+    for (const row of coverage.get(id) ?? []) {
+      const day = Date.parse(`${row.day}T00:00:00Z`);
+      const [first, last] = [Math.max(day, createdAt), Math.min(day + dayMs, until)];
+      // A day is kept as one number. Of the day in which the time begins, only what cannot be of the hours before counts.
+      const before = Math.min(Math.max(0, begins - first), dayMs);
+      ofDevice += Math.max(0, Math.min(observed(row), last - first) - before);
+    }
+    // Where nothing was reported at all, nothing was observed.
+    seen += ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
+    all += span;
+  }
+  return all === 0 ? 0 : Math.min(1, seen / all);
+}

@@ -1,0 +1,110 @@
+/** Proves what is told of the usage of rules, over HTTP and against a real database: never "unused" for what was not observed (reference 4.18). */
+import { expect, test } from 'vitest';
+import type { Json } from '../lib/http.ts';
+import { newPlace, type Place } from '../lib/server.ts';
+import { useServer } from '../lib/stage.ts';
+
+const stage = useServer();
+
+const tcp = (port: number, more: object = {}): object => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...more,
+});
+const tuple = (port: number, more: object = {}): object => ({
+  direction: 'in',
+  verdict: 'admitted',
+  far: '100.64.0.7',
+  protocol: 'tcp',
+  port,
+  packets: 3,
+  ...more,
+});
+
+let serial = 0;
+
+/** A group with three rules on one device, which reports the traffic of its last minute. */
+async function observed(place: Place, group: object = {}) {
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'db',
+    inbound_rules: [tcp(22, { description: 'admins' }), tcp(5432, { ip_ranges: ['100.64.0.0/24'] }), tcp(9100)],
+    ...group,
+  });
+  const device = await owner.api.expect(201, 'POST', `${base}/devices`, {
+    public_key: `usage-${(serial += 1)}`,
+    security_groups: 'guardrail' in group ? [] : [made.id],
+  });
+  const agent = stage.server.nobody.as(device.device_token);
+  const report = (tuples: readonly object[], more: object = {}): Promise<Json> =>
+    agent.expect(200, 'POST', `${base}/devices/${device.id}/flows`, {
+      since: new Date(Date.now() - 60_000).toISOString(),
+      until: new Date().toISOString(),
+      observed: 'all',
+      tuples,
+      not_recorded: 0,
+      ...more,
+    });
+  const path = `${base}/security_groups/${made.id}/usage`;
+  const states = async (): Promise<readonly string[]> =>
+    (await owner.api.expect(200, 'GET', path)).rules.map(({ state }: Json) => state);
+  return { made, report, path, states };
+}
+
+test('a rule that decided traffic is used, one that did not is unused where all was observed, and unknown where nothing was', async () => {
+  const place = await newPlace(stage.server);
+  const { made, report, path, states } = await observed(place);
+  expect(await states()).toEqual(['unknown', 'unknown', 'unknown']);
+  await report([tuple(5432), tuple(5432, { far: '10.0.0.1', verdict: 'refused' }), tuple(443, { direction: 'out' })]);
+  const usage = await place.owner.api.expect(200, 'GET', path);
+  expect(usage).toMatchObject({ group_id: made.id, devices: 1, observed: 1, not_recorded: 0 });
+  expect(usage.rules.map(({ rule, packets, state }: Json) => [rule, packets, state])).toEqual([
+    [0, 0, 'unused'],
+    [1, 3, 'used'],
+    [2, 0, 'unused'],
+  ]);
+  expect(Date.parse(usage.rules[1].last_hit)).toBeGreaterThan(Date.now() - 60_000);
+  expect(usage.rules[0]).not.toHaveProperty('last_hit');
+});
+
+test('a rule keeps its usage under another description and at another place, and packets that were not recorded leave the others unknown', async () => {
+  const place = await newPlace(stage.server);
+  const { made, report, path, states } = await observed(place);
+  await report([tuple(5432)]);
+  const before: Json[] = (await place.owner.api.expect(200, 'GET', path)).rules;
+  const [ssh, db, metrics] = made.inbound_rules;
+  await place.owner.api.expect(200, 'PATCH', path.replace(/\/usage$/, ''), {
+    inbound_rules: [{ ...db, description: 'app servers' }, { ...ssh, description: 'on call' }, metrics],
+  });
+  const after: Json[] = (await place.owner.api.expect(200, 'GET', path)).rules;
+  expect(after.map(({ rule_id, state }) => [rule_id, state])).toEqual(
+    [before[1], before[0], before[2]].map((rule) => [rule?.rule_id, rule?.state]),
+  );
+  await report([], { not_recorded: 7, until: new Date(Date.now() + 1).toISOString() });
+  expect(await states()).toEqual(['used', 'unknown', 'unknown']);
+});
+
+test('a guardrail that forbids is used by what it refused', async () => {
+  const place = await newPlace(stage.server);
+  const { report, states } = await observed(place, {
+    guardrail: 'forbid',
+    applies_to: [{ all_devices: true }],
+    inbound_rules: [tcp(23), tcp(21)],
+  });
+  await report([tuple(23, { verdict: 'refused' }), tuple(21)]);
+  expect(await states()).toEqual(['used', 'unused']);
+});
+
+test('members and devices do not read it, and a time that is no time or to come is refused', async () => {
+  const place = await newPlace(stage.server);
+  const { path } = await observed(place);
+  const gone = path.replace(/[^/]+\/usage$/, '00000000-0000-4000-8000-000000000000/usage');
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+  const statusOf = async (asked: string): Promise<number> => (await place.owner.api.get(asked)).status;
+  expect((await place.member.api.get(path)).status).toBe(403);
+  expect(await Promise.all([`${path}?since=yesterday`, `${path}?since=${tomorrow}`, gone].map(statusOf))).toEqual([
+    422, 422, 404,
+  ]);
+});
