@@ -47,6 +47,7 @@ export const paths = {
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
   reportFlows: ['POST', '/api/organizations/{org_id}/devices/{device_id}/flows', 'record'],
+  listFlows: ['GET', '/api/organizations/{org_id}/flows', 'list'],
   listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
   readConvergence: ['GET', '/api/organizations/{org_id}/convergence', 'record'],
   explainConnection: ['GET', '/api/organizations/{org_id}/explain', 'record'],

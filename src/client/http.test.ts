@@ -73,6 +73,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, device_id: id, body: { state: 'applied', revision: 3 } },
   ],
   reportFlows: [(c) => c.statuses.reportFlows(org, id, flowReport), { org_id: org, device_id: id, body: flowReport }],
+  listFlows: [
+    (c) => c.flows.list(org, { verdict: 'refused', limit: 5 }),
+    { org_id: org, query: 'verdict=refused&limit=5' },
+  ],
   listDeviceStatuses: [(c) => c.statuses.list(org), { org_id: org }],
   readConvergence: [
     (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),

@@ -221,6 +221,9 @@ export class Client {
     overview: this.#call('readOverview'),
   };
 
+  /** The traffic that devices observed, newest first. */
+  readonly flows = this.#pages('listFlows');
+
   readonly enrollmentKeys = {
     create: this.#send('createEnrollmentKey'),
     ...this.#pages('listEnrollmentKeys'),

@@ -172,3 +172,133 @@ test('what cannot be is refused with its place, and a report holds no more than 
   expect((await agent.api.expect(200, 'POST', agent.path, full)).received).toBe(16_384);
   await agent.api.expect(422, 'POST', agent.path, reportOf([...all, refusedTuple]));
 });
+
+test('a refusal names the nearest rule and what did not match, an admission its rule, and far ends their devices', async () => {
+  const place = await newPlace(server);
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'db',
+    inbound_rules: [
+      { ip_protocol: 'udp', from_port: 53, to_port: 53 },
+      { ip_protocol: 'tcp', from_port: 5432, to_port: 5432, peers: [{ labels: ['app'] }] },
+    ],
+  });
+  const db = await newAgent(place, owner.api, {
+    public_key: key(),
+    hostname: 'db-1',
+    tunnel_ip: '100.64.0.1',
+    security_groups: [group.id],
+  });
+  const [app, web] = await Promise.all(
+    [
+      { hostname: 'app-1', tunnel_ip: '100.64.0.7', labels: ['app', 'prod'] },
+      { hostname: 'web-1', tunnel_ip: '100.64.0.8' },
+    ].map((body) => newAgent(place, owner.api, { public_key: key(), ...body })),
+  );
+  await db.api.expect(
+    200,
+    'POST',
+    db.path,
+    reportOf([
+      { ...refusedTuple, verdict: 'admitted' },
+      { ...refusedTuple, far: '100.64.0.8' },
+      { ...refusedTuple, port: 5433 },
+      { ...refusedTuple, far: '192.0.2.1', protocol: 'icmp', port: undefined },
+      { ...refusedTuple, direction: 'out', verdict: 'admitted', far: '192.0.2.1', port: 443 },
+    ]),
+  );
+  const flows: Json[] = await owner.api.expect(200, 'GET', `${base}/flows?device_id=${db.id}`);
+  const reference = { group_id: group.id, group_name: 'db', index: 1 };
+  expect(flows).toMatchObject([
+    {
+      device_id: db.id,
+      hostname: 'db-1',
+      direction: 'in',
+      verdict: 'admitted',
+      far: '100.64.0.7',
+      far_devices: [{ device_id: app?.id, hostname: 'app-1', labels: ['app', 'prod'] }],
+      protocol: 'tcp',
+      port: 5432,
+      packets: 3,
+      decision: { verdict: 'admitted', reason: 'rule', rule: { ...reference, rule: { peers: [{ labels: ['app'] }] } } },
+    },
+    {
+      far_devices: [{ device_id: web?.id, hostname: 'web-1', labels: [] }],
+      decision: { verdict: 'refused', reason: 'no-rule', nearest: { ...reference, differs: ['far'] } },
+    },
+    { port: 5433, decision: { verdict: 'refused', nearest: { ...reference, differs: ['port'] } } },
+    {
+      protocol: 'icmp',
+      far_devices: [],
+      decision: { reason: 'no-rule', nearest: { group_id: group.id, index: 0, differs: ['ip_protocol'] } },
+    },
+    { direction: 'out', decision: { verdict: 'admitted', reason: 'open' } },
+  ]);
+  expect(flows[3]).not.toHaveProperty('port');
+  expect(flows[1]?.decision).not.toHaveProperty('rule');
+  const count = async (query: string): Promise<number> =>
+    (await owner.api.expect(200, 'GET', `${base}/flows?${query}`)).length;
+  expect(await count('verdict=refused')).toBe(3);
+  expect(await count(`far=${app?.id}`)).toBe(2);
+  expect(await count('far=100.64.0.0/24&verdict=refused')).toBe(2);
+  expect(await count('protocol=icmp')).toBe(1);
+  expect(await count('port=5432')).toBe(2);
+  expect(await count('direction=out')).toBe(1);
+  expect(await count(`since=${minuteAgo(-1)}`)).toBe(0);
+  expect(await count(`until=${minuteAgo(5)}`)).toBe(0);
+  for (const bad of [
+    'far=db-1',
+    'verdict=maybe',
+    'protocol=quic',
+    'after=x',
+    'port=70000',
+    'since=yesterday',
+    'device_id=1',
+  ])
+    await owner.api.expect(422, 'GET', `${base}/flows?${bad}`);
+  // Names and rules are those of now.
+  await owner.api.expect(200, 'PATCH', `${base}/security_groups/${group.id}`, {
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 5433, to_port: 5433 }],
+  });
+  expect((await owner.api.expect(200, 'GET', `${base}/flows?port=5433`))[0]).toMatchObject({
+    verdict: 'refused',
+    decision: { verdict: 'admitted', rule: { index: 0 } },
+  });
+});
+
+test('owners read all flows in pages, and a member those of its own devices and no others', async () => {
+  const place = await newPlace(server);
+  const { owner, member, stranger, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const [mine, theirs] = [
+    await newAgent(place, member.api, { public_key: key() }),
+    await newAgent(place, owner.api, { public_key: key() }),
+  ];
+  for (const agent of [mine, theirs])
+    await agent.api.expect(200, 'POST', agent.path, reportOf([refusedTuple, admittedTuple]));
+  const devicesSeen = async (api: Api, query = ''): Promise<string[]> => {
+    const flows: Json[] = await api.expect(200, 'GET', `${base}/flows${query}`);
+    return [...new Set(flows.map(({ device_id }) => String(device_id)))].toSorted();
+  };
+  expect(await devicesSeen(owner.api)).toEqual([mine.id, theirs.id].toSorted());
+  expect(await devicesSeen(member.api)).toEqual([mine.id]);
+  expect(await devicesSeen(member.api, `?device_id=${theirs.id}`)).toEqual([]);
+  expect(await devicesSeen(member.api, `?device_id=${mine.id}`)).toEqual([mine.id]);
+  await stranger.api.expect(404, 'GET', `${base}/flows`);
+  await mine.api.expect(403, 'GET', `${base}/flows`);
+  // A device that changes hands takes its flows along.
+  await owner.api.expect(200, 'DELETE', `${base}/members/${member.id}?keep=devices`);
+  await member.api.expect(404, 'GET', `${base}/flows`);
+  const seen = new Set<string>();
+  let path = `${base}/flows?limit=1`;
+  for (let pages = 0; pages < 4; pages += 1) {
+    const answer = await owner.api.get(path);
+    expect(answer).toMatchObject({ status: 200 });
+    const [flow] = answer.json as Json[];
+    seen.add(`${flow?.device_id} ${flow?.verdict}`);
+    path = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link ?? ''))?.[1] ?? '';
+  }
+  expect(seen.size).toBe(4);
+  expect(path).toBe('');
+});

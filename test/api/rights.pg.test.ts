@@ -204,6 +204,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   listDeviceNamesakes: aDevice(),
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   reportFlows: aDevice({ body: flowReport }),
+  listFlows: () => ({}),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
   simulateChanges: () => ({ body: { security_groups: [] } }),

@@ -32,7 +32,7 @@ export const ExplainQuery = Type.Object(
 const verdictWords = ['allowed', 'refused'] as const;
 const Verdict = Type.Enum([...verdictWords], { description: 'What the policy says of a new connection.' });
 
-const explanationReasons = [
+export const explanationReasons = [
   'rule',
   'forbid',
   'require',

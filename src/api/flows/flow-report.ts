@@ -8,20 +8,20 @@ import { id, strict, Timestamp, type Wire } from '../scalar.ts';
 const flowDirections = ['in', 'out'] as const;
 const flowVerdicts = ['refused', 'admitted'] as const;
 
-const FlowDirection = Type.Enum([...flowDirections], {
+export const FlowDirection = Type.Enum([...flowDirections], {
   description: 'From the view of the device: `in` is traffic to it, `out` is traffic from it.',
 });
-const FlowVerdict = Type.Enum([...flowVerdicts], { description: 'What the kernel of the device did with it.' });
-const FlowProtocol = Type.String({
+export const FlowVerdict = Type.Enum([...flowVerdicts], { description: 'What the kernel of the device did with it.' });
+export const FlowProtocol = Type.String({
   maxLength: 8,
   description: '`tcp`, `udp`, `icmp`, `icmpv6`, or the number of another IP protocol.',
 });
-const FlowPort = Type.Integer({
+export const FlowPort = Type.Integer({
   minimum: 0,
   maximum: 65_535,
   description: 'Destination port, of `tcp` and `udp` only.',
 });
-const FlowPackets = Type.Integer({
+export const FlowPackets = Type.Integer({
   minimum: 1,
   maximum: mostPackets,
   description: 'First packets of connections, as the kernel counted them.',

@@ -1,8 +1,16 @@
 /** Owns the rows of the table of operations that are about observed traffic. */
 import type { Row } from '../operation-row.ts';
+import { Flow, FlowQuery } from './flow.ts';
 import { FlowReport, ReceivedFlows } from './flow-report.ts';
 
 export const flowRows = {
+  listFlows: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'List observed traffic, newest first, with the rule that decides',
+    query: FlowQuery,
+    answer: Flow,
+  },
   reportFlows: {
     effect: 'report',
     subject: 'device',

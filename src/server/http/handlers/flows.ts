@@ -3,10 +3,12 @@ import type { RequestProblem } from '../../../api/codes.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
 import { flowLimits } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
-import { parseAddress } from '../../../policy/address.ts';
-import { protocolNumber } from '../../../policy/flow/protocol.ts';
-import type { FlowBatch, FlowSum } from '../../store/contract/flows/flows.ts';
-import { record, type Handler } from '../call.ts';
+import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
+import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
+import { isUuid, parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
+import { explainFlows } from '../../explain/flows.ts';
+import type { FlowBatch, FlowFilter, FlowSum } from '../../store/contract/flows/flows.ts';
+import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
 
 const minute = 60_000;
@@ -27,10 +29,10 @@ function readTuple(tuple: FlowTuple, pointer: string, problems: RequestProblem[]
     problems.push({ pointer: `${pointer}/protocol`, code: 'unknown_protocol', detail });
     return undefined;
   }
-  const hasPort = protocol === 6 || protocol === 17;
-  if (hasPort !== (port !== undefined)) {
-    const detail = hasPort ? 'tcp and udp have a port.' : 'Only tcp and udp have a port.';
-    problems.push({ pointer: `${pointer}/port`, code: hasPort ? 'missing_field' : 'contradiction', detail });
+  const isPorted = hasPort(protocol);
+  if (isPorted !== (port !== undefined)) {
+    const detail = isPorted ? 'tcp and udp have a port.' : 'Only tcp and udp have a port.';
+    problems.push({ pointer: `${pointer}/port`, code: isPorted ? 'missing_field' : 'contradiction', detail });
     return undefined;
   }
   return { direction, verdict, family: far.family, far: far.value, protocol, port: port ?? 0, packets };
@@ -96,4 +98,73 @@ const report: Handler<'reportFlows'> = async (call, { store, clock }) => {
   return record(answer);
 };
 
-export const flowHandlers = { reportFlows: report } as const;
+/** Sums of a page unless the reader asks for another number. */
+const defaultLimit = 100;
+
+const cursorForm = /^\d{13,15}\.\d{1,19}\.\d{1,5}$/;
+
+/** Of the query, each with its place where it is wrong. */
+async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise<FlowFilter> {
+  const { query, params } = call;
+  const { direction, verdict, port } = query;
+  const problems: RequestProblem[] = [];
+  const protocol = query.protocol === undefined ? undefined : protocolNumber(query.protocol);
+  if (query.protocol !== undefined && protocol === undefined) {
+    const detail = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
+    problems.push({ pointer: '/protocol', code: 'unknown_protocol', detail });
+  }
+  if (query.after !== undefined && !cursorForm.test(query.after)) {
+    const detail = 'This is not the end of a page. Take `after` from the Link header of the page before.';
+    problems.push({ pointer: '/after', code: 'out_of_range', detail });
+  }
+  let far: readonly FamilyRange[] | undefined;
+  const isDevice: boolean = isUuid(query.far);
+  if (query.far !== undefined && isDevice) {
+    const device = (await preview.read(params.org_id)).devices.get(parseDeviceId(query.far));
+    far = (device?.identity.addresses ?? []).map(({ family, value }) => ({ family, first: value, last: value }));
+  } else if (query.far !== undefined) {
+    const range = parseRange(query.far);
+    if ('fault' in range) {
+      problems.push({ pointer: '/far', code: range.fault, detail: `"${query.far}" ${range.reason}.` });
+    } else far = [range];
+  }
+  if (problems.length > 0) throw invalid(problems);
+  return { direction, verdict, protocol, port, far };
+}
+
+/** Whose traffic the caller may read: an owner all of it, a member that of its own devices. */
+async function devicesOf(call: Call<'listFlows'>, { store }: Services): Promise<readonly DeviceId[] | undefined> {
+  const asked = call.query.device_id === undefined ? undefined : parseDeviceId(call.query.device_id);
+  if (call.subjects.byOwner) return asked === undefined ? undefined : [asked];
+  const own = await store.devices.ofUser(call.params.org_id, call.principal.user_id);
+  return asked === undefined ? own : own.filter((id) => id === asked);
+}
+
+const list: Handler<'listFlows'> = async (call, services) => {
+  const { store, preview, convergence } = services;
+  const { org_id } = call.params;
+  const { since, until, after, limit = defaultLimit } = call.query;
+  const time = (text: string): string => new Date(Date.parse(text)).toISOString();
+  const [filter, devices] = [await filterOf(call, services), await devicesOf(call, services)];
+  const { flows, next } = await store.flows.page(org_id, {
+    ...filter,
+    devices,
+    ...(since !== undefined && { since: time(since) }),
+    ...(until !== undefined && { until: time(until) }),
+    after,
+    limit,
+  });
+  const observers = [...new Set(flows.map(({ device_id }) => device_id))];
+  const survey = await convergence.survey(org_id);
+  const statuses = await survey.enforcementStatuses(observers.filter((id) => survey.devices.has(id)));
+  const snapshot = await preview.read(org_id);
+  const json = JSON.stringify(explainFlows(flows, { snapshot, statuses }));
+  if (next === undefined) return { kind: 'list', json };
+  const query = Object.entries({ ...call.query, limit, after: next }).map(([name, value]): [string, string] => [
+    name,
+    String(value),
+  ]);
+  return { kind: 'list', json, next: `${call.path}?${new URLSearchParams(query).toString()}` };
+};
+
+export const flowHandlers = { reportFlows: report, listFlows: list } as const;

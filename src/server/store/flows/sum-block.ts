@@ -1,4 +1,5 @@
 /** Owns the stored form of sums: some hundred of them in one block of bytes, and a filter that tells which blocks cannot hold what a reader looks for. */
+import { hasPort } from '../../../policy/flow/protocol.ts';
 import type { FlowFilter, FlowSum } from '../contract/flows/flows.ts';
 
 /** Sums of one block. More would fill the filter, so that it would rule out nothing. */
@@ -57,9 +58,6 @@ const farAt = (block: Buffer, at: number, flags: number): bigint =>
   (flags & isVersion6) === 0
     ? BigInt(block.readUInt32BE(at + headBytes))
     : (block.readBigUInt64BE(at + headBytes) << 64n) | block.readBigUInt64BE(at + headBytes + 8);
-
-/** TCP and UDP. */
-const hasPort = (protocol: number): boolean => protocol === 6 || protocol === 17;
 
 /** The sums of a block that the filter lets through, each with its place in the block. */
 export function* readBlock(

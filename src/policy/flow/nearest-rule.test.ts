@@ -1,0 +1,76 @@
+/** Proves which rule is nearest to a refused packet, and what does not match. */
+import { expect, test } from 'vitest';
+import { parseAddress } from '../address.ts';
+import { decide } from '../decide.ts';
+import type { EffectivePolicy } from '../effective.ts';
+import { parseGroupId } from '../ids.ts';
+import type { Packet, Transport } from '../packet.ts';
+import type { StoredRule } from '../rule.ts';
+import { nearestRule } from './nearest-rule.ts';
+
+const tcp = (port: number, range?: string): StoredRule => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...(range !== undefined && { ip_ranges: [range] }),
+});
+const policyOf = (...inbound: readonly StoredRule[]): EffectivePolicy => ({
+  source: 'list',
+  groups: [{ id: parseGroupId('00000000-0000-7000-8000-000000000001'), name: 'web', inbound, outbound: [] }],
+});
+function packetOf(far: string, transport: Transport): Packet {
+  const address = parseAddress(far);
+  if ('fault' in address) throw new Error(far);
+  return { direction: 'inbound', family: address.family, remote: address.value, transport };
+}
+const at = (port: number, kind: 'tcp' | 'udp' = 'tcp'): Transport => ({ kind, dport: port });
+
+const rows: readonly (readonly [
+  string,
+  readonly StoredRule[],
+  Packet,
+  readonly [number, readonly string[]] | undefined,
+])[] = [
+  ['another port', [tcp(443)], packetOf('10.0.0.1', at(80)), [0, ['port']]],
+  ['another far end', [tcp(443, '10.1.0.0/16')], packetOf('10.0.0.1', at(443)), [0, ['far']]],
+  ['another protocol with the same port', [tcp(443)], packetOf('10.0.0.1', at(443, 'udp')), [0, ['ip_protocol']]],
+  ['an echo beside a rule for TCP', [tcp(443)], packetOf('10.0.0.1', { kind: 'icmp', type: 8 }), [0, ['ip_protocol']]],
+  ['the other family', [tcp(443, '10.0.0.0/8')], packetOf('fd00::1', at(443)), [0, ['far']]],
+  [
+    'a rule that has expired',
+    [tcp(80), { ...tcp(443), expires_at: '2020-01-01T00:00:00Z', expired: true }],
+    packetOf('10.0.0.1', at(443)),
+    [0, ['port']],
+  ],
+  [
+    'only a rule that has expired',
+    [{ ...tcp(443), expires_at: '2020-01-01T00:00:00Z', expired: true }],
+    packetOf('10.0.0.1', at(443)),
+    [0, ['expires_at']],
+  ],
+  [
+    'the rule with the fewest differences, not the first',
+    [tcp(22, '10.1.0.0/16'), tcp(443, '10.1.0.0/16'), tcp(80, '10.1.0.0/16')],
+    packetOf('10.0.0.1', at(443)),
+    [1, ['far']],
+  ],
+  ['the first of several that are equally near', [tcp(22), tcp(80)], packetOf('10.0.0.1', at(443)), [0, ['port']]],
+  ['no rule at all', [], packetOf('10.0.0.1', at(443)), undefined],
+  [
+    'a peer that nobody is',
+    [{ ...tcp(443), peers: [{ all_devices: true }], members: { v4: [], v6: [] } }],
+    packetOf('10.0.0.1', at(443)),
+    [0, ['far']],
+  ],
+];
+
+test.each(rows)('%s', (_title, rules, packet, expected) => {
+  const policy = policyOf(...rules);
+  expect(decide(policy, packet).verdict).toBe('drop');
+  const nearest = nearestRule(policy, packet);
+  expect(nearest && [nearest.index, nearest.differs]).toEqual(expected);
+});
+
+test('a packet that a rule admits has no nearest rule', () => {
+  expect(nearestRule(policyOf(tcp(80), tcp(443)), packetOf('10.0.0.1', at(443)))).toBeUndefined();
+});

@@ -1,0 +1,147 @@
+/** Proves observed traffic in the database: kept once, paged without a gap, added up by the hour, and removed by age and by number. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import type { DeviceId } from '../../../policy/ids.ts';
+import { asServer } from '../contract/actor.ts';
+import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
+import type { StoreOptions } from '../contract/store.ts';
+import { device, makeWorld, query } from '../store.fixture.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const minute = 60_000;
+const start = Date.UTC(2026, 10, 18, 12);
+const sum = (far: number, more: Partial<FlowSum> = {}): FlowSum => ({
+  direction: 'in',
+  verdict: 'refused',
+  family: 4,
+  far: BigInt(0x0a00_0000 + far),
+  protocol: 6,
+  port: 443,
+  packets: 2,
+  ...more,
+});
+const batch = (at: number, sums: readonly FlowSum[], more: Partial<FlowBatch> = {}): FlowBatch => ({
+  since: new Date(at - minute).toISOString(),
+  until: new Date(at).toISOString(),
+  observed: 'all',
+  sums,
+  not_recorded: 0,
+  ...more,
+});
+
+async function setUp(options: Partial<StoreOptions> = {}) {
+  const time = { now: start };
+  const world = await makeWorld(postgres, { clock: () => time.now, ...options });
+  const { store, org, owner } = world;
+  const newDevice = async (): Promise<DeviceId> =>
+    (await store.devices.create(org, owner, device(owner.user_id))).record.id;
+  const [one, other] = [await newDevice(), await newDevice()];
+  const all = async (more: Partial<FlowQuery> = {}): Promise<readonly StoredFlow[]> => {
+    const flows: StoredFlow[] = [];
+    for (let after: string | undefined; ;) {
+      const page = await store.flows.page(org, { limit: 7, after, ...more });
+      flows.push(...page.flows);
+      if (page.next === undefined) return flows;
+      after = page.next;
+    }
+  };
+  const report = (id: DeviceId, given: FlowBatch) => store.flows.report(org, id, given, asServer);
+  return { ...world, time, one, other, all, report };
+}
+
+test('every sum is on one page, newest first, of the devices and times that are asked for; a report that comes twice counts once', async () => {
+  const { one, other, all, report } = await setUp();
+  const many = Array.from({ length: 300 }, (_, far) => sum(far));
+  const reports = [
+    [one, batch(start, many)],
+    [other, batch(start + minute, [sum(1, { verdict: 'admitted' }), sum(2, { direction: 'out', port: 80 })])],
+    [one, batch(start + 2 * minute, [sum(1)])],
+    [one, batch(start + 2 * minute, [sum(1)])],
+  ] as const;
+  await Promise.all(reports.slice(0, 3).map(([id, given]) => report(id, given)));
+  await report(...reports[3]);
+  const flows = await all();
+  expect(flows).toHaveLength(303);
+  expect(flows.map(({ until }) => until)).toEqual(
+    flows
+      .map(({ until }) => until)
+      .toSorted()
+      .toReversed(),
+  );
+  expect(new Set(flows.filter(({ device_id }) => device_id === one).map(({ far }) => far)).size).toBe(300);
+  expect(await all({ devices: [one] })).toHaveLength(301);
+  expect(await all({ devices: [one, other], since: new Date(start).toISOString() })).toHaveLength(3);
+  expect(await all({ until: new Date(start).toISOString() })).toHaveLength(300);
+  expect(await all({ devices: [] })).toEqual([]);
+  const far = { family: 4, first: 0x0a00_0001n, last: 0x0a00_0001n } as const;
+  expect(await all({ far: [far] })).toHaveLength(3);
+  expect(await all({ verdict: 'admitted' })).toMatchObject([{ device_id: other, packets: 2 }]);
+  expect(await all({ port: 80, direction: 'out' })).toHaveLength(1);
+  expect(await all({ port: 81 })).toEqual([]);
+});
+
+test('after two hours the reports of an hour are one, with the same packets', async () => {
+  const { store, org, url, time, one, all, report } = await setUp();
+  for (let at = 1; at < 60; at += 1) await report(one, batch(start + at * minute, [sum(1), sum(2), sum(at + 10)]));
+  time.now = start + 150 * minute;
+  await report(one, batch(time.now, [sum(1)]));
+  const total = (flows: readonly StoredFlow[]): number => flows.reduce((packets, flow) => packets + flow.packets, 0);
+  const before = total(await all());
+  // The first begins in the hour, and half of it is too young.
+  await store.flows.forget();
+  time.now += 60 * minute;
+  await store.flows.forget();
+  const flows = await all();
+  expect(total(flows)).toBe(before);
+  expect(flows).toHaveLength(1 + 2 + 59);
+  expect(
+    flows.find(({ far, since }) => far === 0x0a00_0001n && since < new Date(start + minute).toISOString()),
+  ).toMatchObject({
+    packets: 118,
+    since: new Date(start).toISOString(),
+    until: new Date(start + 59 * minute).toISOString(),
+  });
+  const [rows] = await query<{ count: string }>(url, 'SELECT count(*) FROM flows');
+  expect(rows?.count).toBe('2');
+  expect(await store.flows.coverage(org, new Date(start).toISOString())).toMatchObject([
+    { device_id: one, day: '2026-11-18', all_seconds: 60 * 60, refused_seconds: 0 },
+  ]);
+});
+
+test('what is too old goes, and of an organization that has too much the oldest', async () => {
+  const { store, time, one, all, report } = await setUp({ flowRetentionMs: 86_400_000, flowsPerOrganization: 5 });
+  const at = (minutes: number, count: number) =>
+    report(
+      one,
+      batch(
+        start + minutes * minute,
+        Array.from({ length: count }, (_, far) => sum(far)),
+      ),
+    );
+  await at(0, 3);
+  await at(60, 3);
+  await at(61, 2);
+  await store.flows.forget();
+  expect(await all()).toHaveLength(5);
+  expect((await all()).every(({ until }) => until > new Date(start).toISOString())).toBe(true);
+  time.now = start + 86_400_000 + 60.5 * minute;
+  await store.flows.forget();
+  expect(await all()).toHaveLength(2);
+});
+
+test('coverage counts no minute twice, and keeps what was observed apart', async () => {
+  const { store, org, one, report } = await setUp();
+  const overlapping = batch(start + minute, [], { since: new Date(start - 30_000).toISOString() });
+  await report(one, batch(start, []));
+  await report(one, batch(start, []));
+  await report(one, overlapping);
+  await report(one, batch(start + 2 * minute, [], { observed: 'refused', not_recorded: 7 }));
+  expect(await store.flows.coverage(org, new Date(start).toISOString(), [one])).toEqual([
+    { device_id: one, day: '2026-11-18', all_seconds: 120, refused_seconds: 60, not_recorded: 7 },
+  ]);
+});
