@@ -90,6 +90,8 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'group show', args: [`web-${tag}`], shows: /10\.0\.0\.0\/8/, data: true },
   { path: 'group usage', args: [`web-${tag}`], shows: /unknown/, data: true },
   { path: 'group history', args: [`web-${tag}`], shows: /443/, data: true },
+  { path: 'group copy', args: [`web-${tag}`, `copy-${tag}`], shows: /copy-/, data: true },
+  { path: 'group rename', args: [`copy-${tag}`, `renamed-${tag}`], shows: /renamed-/, data: true },
   { path: 'group diff', args: [`web-${tag}`], shows: /of a test/, data: true },
   {
     path: 'device create',
@@ -99,6 +101,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   { path: 'device list', shows: /host-/, data: true },
   { path: 'device edit', args: [`host-${tag}`, '--relay', 'yes'], shows: /host-/, data: true },
+  { path: 'device rename', args: [`host-${tag}`, `host-${tag}`], shows: /host-/, data: true },
   { path: 'device groups set', args: [`host-${tag}`, `web-${tag}`], shows: /web-/, data: true },
   { path: 'device groups remove', args: [`host-${tag}`, `web-${tag}`], shows: /host-/, data: true },
   { path: 'device groups add', args: [`host-${tag}`, `web-${tag}`], shows: /web-/, data: true },
@@ -117,6 +120,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'device isolate', args: [`host-${tag}`, '--reason', 'a test'], shows: /host-/, data: true },
   { path: 'device release', args: [`host-${tag}`], shows: /host-/, data: true },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
+  { path: 'device restore', args: [`host-${tag}`, headWord, '--yes'], shows: /Nothing to change/ },
   { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device status', shows: /never seen|never_seen/, data: true },
   {
@@ -138,6 +142,8 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   { path: 'watch', shows: /host-/, endless: true },
   { path: 'export', shows: /web-/, data: true },
+  { path: 'policy fmt', args: ['--check', 'policy.yaml'], shows: /0 files of 1|\[\]/, data: true },
+  { path: 'policy schema', shows: /urn:ringfence:policy-file/, data: true },
   { path: 'diff', args: ['policy.yaml'], shows: /from-/, data: true },
   { path: 'apply', args: ['-f', 'policy.yaml'], asks: true, shows: /created/ },
   { path: 'key create', args: [`key-${tag}`], shows: /rf_enroll_/, data: true },

@@ -96,6 +96,19 @@ export function addDeviceCommands(program: Command): void {
   addCommand(
     device,
     {
+      usage: 'rename <device> <hostname>',
+      policy: true,
+      dryRun: true,
+      summary: 'give a device another host name',
+      about:
+        'Rules and files that name the device by its id still mean it. The command changes nothing on the machine.',
+      examples: ['ringfence device rename edge-1 edge-01'],
+    },
+    (run, session, { args: [text = '', hostname = ''] }) => run.edit(session, text, { hostname }),
+  );
+  addCommand(
+    device,
+    {
       usage: 'delete <device>',
       policy: true,
       dryRun: true,

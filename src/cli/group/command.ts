@@ -1,12 +1,14 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
+import type { CopyOptions } from './copy.ts';
 import type { EditOptions } from './edit.ts';
 import type { NewGroup, RuleOptions } from './run.ts';
 import type { UsageOptions } from './usage.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addUsageCommand = commandsOf(() => import('./usage.ts'));
+const addCopyCommand = commandsOf(() => import('./copy.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
@@ -51,6 +53,37 @@ export function addGroupCommands(program: Command): void {
       examples: ['ringfence group usage web', 'ringfence group usage web --since 14d -o json'],
     },
     (run, session, { args: [text = ''], options }) => run.usage(session, text, options),
+  );
+  addCopyCommand<CopyOptions>(
+    group,
+    {
+      usage: 'copy <group> <name>',
+      asksIfUnsure: true,
+      policy: true,
+      trial: true,
+      dryRun: true,
+      summary: 'create a group with the rules and the description of another',
+      about: 'The copy applies to no device until you add it to devices, or say to which it applies by label.',
+      options: [
+        new Option('--mine', 'create a personal group instead of a group of the organization'),
+        repeated('--applies-to <devices>', 'apply the copy to these devices automatically: label:app, all-devices'),
+      ],
+      examples: ['ringfence group copy web web-next', 'ringfence group copy web staging --applies-to label:staging'],
+    },
+    (run, session, { args: [text = '', name = ''], options }) => run.copy(session, text, name, options),
+  );
+  addCopyCommand(
+    group,
+    {
+      usage: 'rename <group> <name>',
+      asksIfUnsure: true,
+      policy: true,
+      trial: true,
+      dryRun: true,
+      summary: 'rename a group; its rules and devices stay',
+      examples: ['ringfence group rename web frontend'],
+    },
+    (run, session, { args: [text = '', name = ''] }) => run.rename(session, text, name),
   );
   addCommand<NewGroup>(
     group,

@@ -8,6 +8,7 @@ import type { LogOptions } from './log.ts';
 import type { HistoryOptions, RestoreOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
+const addRestoreDevice = commandsOf(() => import('./restore-device.ts'));
 const addLog = commandsOf(() => import('./log.ts'));
 
 /** The word that these commands come under, which its own room has declared. */
@@ -72,6 +73,22 @@ export function addDeviceHistoryCommands(program: Command): void {
       examples: ['ringfence device history edge-1'],
     },
     (run, session, { args: [text = ''], options }) => run.deviceHistory(session, text, options),
+  );
+  addRestoreDevice<Pick<RestoreOptions, 'detach'>>(
+    nounOf(program, 'device'),
+    {
+      usage: 'restore <device> <revision>',
+      summary: 'restore the groups, labels and addresses of a device to their state at a revision',
+      about:
+        'The host name, the user and the tunnel address stay. A deleted device cannot be restored: enroll it again.',
+      destructive: true,
+      policy: true,
+      options: [detachOption()],
+      dryRun: true,
+      examples: ['ringfence device restore edge-1 120', 'ringfence device restore edge-1 120 --yes --wait'],
+    },
+    (run, session, { args: [text = '', revision = ''], options }) =>
+      run.restoreDevice(session, text, revision, options),
   );
 }
 

@@ -25,7 +25,7 @@ export function readLimit(text: string): number {
   return Number(text);
 }
 
-function readRevision(text: string): number {
+export function readRevision(text: string): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw usageError(`\`${text}\` is not a revision: give one like 120`);
   return Number(text);
 }

@@ -5,12 +5,14 @@ import type { ExplainOptions } from './explain-endpoints.ts';
 import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';
-import { commandsOf, detachOption, repeated, skipTestsOption } from '../command-line/client-command.ts';
+import type { FormatOptions } from './policy-files.ts';
+import { addNoun, commandsOf, detachOption, repeated, skipTestsOption } from '../command-line/client-command.ts';
 import { forceOption } from '../group/command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
 const addDiff = commandsOf(() => import('./diff.ts'));
 const addExport = commandsOf(() => import('./export.ts'));
+const addFiles = commandsOf(() => import('./policy-files.ts'));
 const addNft = commandsOf(() => import('./nft.ts'));
 const addExplain = commandsOf(() => import('./explain.ts'));
 
@@ -29,7 +31,38 @@ const fileOptions = (): readonly Option[] => [
   ),
 ];
 
+function addFileCommands(program: Command): void {
+  const policy = addNoun(program, 'policy', 'policy files on this machine; these commands ask no server');
+  addFiles<FormatOptions>(
+    policy,
+    {
+      usage: 'fmt [files...]',
+      summary: 'format policy files: one order of fields, one indentation',
+      about:
+        'The command writes the files in place. Comments, the order of groups, rules, devices and tests, and the meaning stay. With - it reads stdin and prints.',
+      options: [
+        repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
+        new Option('--check', 'write nothing; name the files that are not formatted, and exit with 1 if there are any'),
+      ],
+      examples: ['ringfence policy fmt policy/', 'ringfence policy fmt --check policy/'],
+    },
+    (run, session, { args, options }) => run.formatFiles(session, args, options),
+  );
+  addFiles(
+    policy,
+    {
+      usage: 'schema',
+      summary: 'print the JSON schema of policy files, for editors',
+      about:
+        'Save it next to your files, and write `# yaml-language-server: $schema=policy.schema.json` into their first line. The schema checks the structure; `ringfence diff` also checks rules and names.',
+      examples: ['ringfence policy schema > policy.schema.json'],
+    },
+    (run, session) => run.printSchema(session),
+  );
+}
+
 export function addPolicyCommands(program: Command): void {
+  addFileCommands(program);
   addApply<ApplyOptions>(
     program,
     {

@@ -25,7 +25,8 @@ export interface InputOptions {
 
 const isInput = (name: string): boolean => /\.(ya?ml|json)$/i.test(name);
 
-async function textsOf(
+/** The files that a path means, with their texts. */
+export async function textsOf(
   path: string,
   { terminal, signal }: InputOptions,
 ): Promise<readonly (readonly [name: string, text: string])[]> {

@@ -1,0 +1,102 @@
+/** Proves copies, renames and restores of groups and devices, and the CI example, on a real server. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { done, json, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+const head = async (): Promise<number> => (await people.place.owner.api.expect(200, 'GET', people.place.base)).revision;
+
+it('a group is copied without the devices that it applies to, and renamed; a dry run writes nothing', async () => {
+  await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 443 # front', '--applies-to', 'label:web']));
+  const before = await head();
+  expect(await done(people.owner.run(['group', 'copy', 'web', 'next', '--dry-run']))).toContain('+ group next');
+  expect(await done(people.owner.run(['group', 'rename', 'web', 'front', '--dry-run']))).toContain('~ group web');
+  expect(await head()).toBe(before);
+  const copy = await json(people.owner.run(['group', 'copy', 'web', 'next', '-o', 'json']));
+  expect(copy).toMatchObject({ group_name: 'next', inbound_rules: [{ to_port: 443, description: 'front' }] });
+  expect(copy).not.toHaveProperty('applies_to');
+  const own = await json(people.member.run(['group', 'copy', 'web', 'mine', '--mine', '-o', 'json']));
+  expect(own.user_id).toBe(people.place.member.id);
+  expect(await people.member.run(['group', 'copy', 'web', 'theirs'])).toMatchObject({ code: 4 });
+  const { id } = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
+  expect(await json(people.owner.run(['group', 'rename', 'web', 'front', '-o', 'json']))).toMatchObject({
+    id,
+    group_name: 'front',
+    applies_to: [{ labels: ['web'] }],
+  });
+  await done(
+    people.owner.run([
+      'group',
+      'create',
+      'no-telnet',
+      '--guardrail',
+      'forbid',
+      '--in',
+      'tcp 23',
+      '--applies-to',
+      'all-devices',
+    ]),
+  );
+  expect(await people.owner.run(['group', 'copy', 'no-telnet', 'other'])).toMatchObject({ code: 2 });
+});
+
+it('a device is renamed, and its groups, labels and addresses restored as one change that can be undone', async () => {
+  await done(people.owner.run(['group', 'create', 'web', '-q']));
+  await done(
+    people.owner.run(['device', 'create', 'edge', '--public-key', 'edge', '--label', 'app', '--group', 'web', '-q']),
+  );
+  const then = await head();
+  expect(await done(people.owner.run(['device', 'rename', 'edge', 'edge-1']))).toContain('edge-1');
+  await done(people.owner.run(['device', 'label', 'set', 'edge-1', 'other']));
+  await done(people.owner.run(['device', 'groups', 'set', 'edge-1']));
+  const state = () => json(people.owner.run(['device', 'show', 'edge-1', '-o', 'json']));
+  const dry = await people.owner.run(['device', 'restore', 'edge-1', String(then), '--dry-run']);
+  expect(dry.stderr).toMatch(/labels other → app/);
+  expect(await state()).toMatchObject({ labels: ['other'] });
+  const restored = await people.owner.run(['device', 'restore', 'edge-1', String(then), '--yes']);
+  expect(restored).toMatchObject({ code: 0 });
+  expect(await state()).toMatchObject({ hostname: 'edge-1', labels: ['app'], security_groups: [expect.any(String)] });
+  expect((await people.owner.run(['device', 'restore', 'edge-1', String(then), '--yes'])).stderr).toContain(
+    'Nothing to change',
+  );
+  const [, change = ''] = /ringfence undo (\S+)/.exec(restored.stderr) ?? [];
+  await done(people.owner.run(['undo', change, '--yes']));
+  expect(await state()).toMatchObject({ labels: ['other'] });
+  await done(people.owner.run(['group', 'delete', 'web', '--yes']));
+  const gone = await people.owner.run(['device', 'restore', 'edge-1', String(then), '--yes']);
+  expect(gone.code).toBe(5);
+  expect(gone.stderr).toContain('groups that no longer exist');
+});
+
+it('the CI example plans on a merge request without writing, and applies on main', async () => {
+  const folder = join(people.owner.home, 'policy');
+  await mkdir(folder);
+  await writeFile(join(folder, 'web.yaml'), 'groups:\n  - name: web\n    inbound:\n      - tcp 443\n');
+  const example = new URL('../../packaging/examples/ci/', import.meta.url);
+  const gitlab = parse(await readFile(new URL('gitlab-ci.yml', example), 'utf8'));
+  const github = parse(await readFile(new URL('github-workflow.yml', example), 'utf8'));
+  for (const job of ['plan', 'apply'] as const) {
+    const steps: readonly { readonly run?: string }[] = github.jobs[job].steps;
+    expect(steps.flatMap(({ run }) => run ?? [])).toEqual(gitlab[job].script);
+  }
+  const run = async (job: 'plan' | 'apply'): Promise<string> => {
+    let output = '';
+    for (const line of gitlab[job].script as readonly string[]) {
+      const [program, ...args] = line.replace('policy/', folder).split(' ');
+      expect(program).toBe('ringfence');
+      output += await done(people.owner.run(args));
+    }
+    return output;
+  };
+  const before = await head();
+  expect(await run('plan')).toContain('+ group web');
+  expect(await head()).toBe(before);
+  expect(await run('apply')).toContain('1 created.');
+  expect(await run('plan')).toContain('No changes');
+  await writeFile(join(folder, 'web.yaml'), 'groups:\n  - inbound: [tcp 443]\n    name: web\n');
+  expect(await people.owner.run(['policy', 'fmt', '--check', folder])).toMatchObject({ code: 1 });
+  await done(people.owner.run(['policy', 'fmt', folder]));
+  expect(await run('plan')).toContain('No changes');
+});
