@@ -177,10 +177,10 @@ describe('editing a group', () => {
   test('leaving with unsaved changes is asked about', async () => {
     const group = await newGroup();
     const page = await open(place.owner.token, `/groups/${group.id}`);
-    await page.getByRole('textbox', { name: 'Description' }).fill('half written');
+    await page.getByRole('textbox', { name: 'Description', exact: true }).fill('half written');
     await page.getByRole('link', { name: 'Devices' }).first().click();
     await page.getByRole('button', { name: 'Stay here' }).click();
-    expect(await page.getByRole('textbox', { name: 'Description' }).inputValue()).toBe('half written');
+    expect(await page.getByRole('textbox', { name: 'Description', exact: true }).inputValue()).toBe('half written');
     await page.getByRole('link', { name: 'Devices' }).first().click();
     await page.getByRole('button', { name: 'Leave and lose them' }).click();
     await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
