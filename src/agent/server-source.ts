@@ -1,5 +1,5 @@
 /** Owns the assembly of the agent's policy source: the identity of this device, its credential, and the stream. */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { systemClock } from '../client/clock.ts';
@@ -116,7 +116,15 @@ function enrollDevice(
       hostname: hostname().slice(0, 255),
       ...(machine !== undefined && { machine }),
       tunnelAddress: () => tunnelAddress(commandRunner([]), driver()),
-      register: (body, within) => client.devices.create(organization, body, { signal: within }),
+      makeRequestKey: randomUUID,
+      // Another body, as after a change of the host name, is another request.
+      register: (body, requestKey, within) =>
+        client.devices.create(organization, body, {
+          signal: within,
+          idempotencyKey: createHash('sha256')
+            .update(`${requestKey} ${JSON.stringify(body)}`)
+            .digest('hex'),
+        }),
       clock: systemClock,
       log,
     },

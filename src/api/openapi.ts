@@ -147,7 +147,26 @@ function parameters(operation: Operation, components: Components): Json[] {
         },
       ]
     : [];
-  return [...inPath, ...inQuery, ...inHeader, ...(operation.answer.kind === 'stream' ? [streamPreferences] : [])];
+  const idempotencyKey = operation.idempotent
+    ? [
+        {
+          name: 'Idempotency-Key',
+          in: 'header',
+          required: false,
+          description:
+            'Makes it safe to repeat the request when its answer was lost: for 24 hours, the same key with the same body gets the first answer again, and nothing is written twice. ' +
+            'Use a new random key, such as a UUID, for each create.',
+          schema: { type: 'string', minLength: 1, maxLength: 255 },
+        },
+      ]
+    : [];
+  return [
+    ...inPath,
+    ...inQuery,
+    ...inHeader,
+    ...idempotencyKey,
+    ...(operation.answer.kind === 'stream' ? [streamPreferences] : []),
+  ];
 }
 
 function describe(operation: Operation, components: Components): JsonObject {

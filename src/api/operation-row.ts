@@ -40,6 +40,8 @@ export interface Row {
   readonly bodyReader?: 'handler';
   /** Whether `If-Match` is honoured. */
   readonly conditional?: true;
+  /** Whether `Idempotency-Key` is honoured. `secret`: the answer holds a secret, so it is stored encrypted. */
+  readonly idempotent?: 'plain' | 'secret';
   /** It comes from all devices of a fleet at once, as when a server comes back: what is read to let it in is asked for together. */
   readonly coalesced?: true;
   /** Failures besides those that follow from the shape of the operation. */

@@ -34,6 +34,7 @@ import { trialRows } from './trial/operations.ts';
 import { usageRows } from './usage/operations.ts';
 
 const createGroup = {
+  idempotent: 'plain',
   query: WriteGroupQuery,
   body: AddSecurityGroup,
   bodySize: 'rules',

@@ -39,6 +39,8 @@ function failuresOf(row: Row, params: readonly string[]): readonly number[] {
   if (row.body !== undefined) codes.push('payload_too_large', 'unsupported_media_type', 'invalid');
   if (row.query !== undefined) codes.push('invalid');
   if (row.conditional) codes.push('precondition_failed');
+  if (row.idempotent) codes.push('idempotency_key_reused');
+  if (row.idempotent === 'secret') codes.push('idempotency_answer_sealed');
   codes.push(...(row.fails ?? []));
   return [...new Set(codes.map((code) => errors[code][0]))].toSorted((a, b) => a - b);
 }

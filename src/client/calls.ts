@@ -41,9 +41,32 @@ export interface WriteOptions extends CallOptions {
   readonly ifMatch?: number | string;
 }
 
-/** The options of a call: its query by the names of the wire, a signal, and `ifMatch` where the operation honours it. */
+export interface CreateOptions extends CallOptions {
+  /** Repeat the call with the same key and body when its answer was lost: the server makes the record once, and answers as the first time. */
+  readonly idempotencyKey?: string;
+}
+
+/** The calls that take an idempotency key. */
+export type IdempotentId = {
+  [Id in CallId]: Rows[Id] extends { readonly idempotent: string } ? Id : never;
+}[CallId];
+export const idempotentCalls: ReadonlySet<CallId> = new Set(
+  Object.keys({
+    createSecurityGroup: true,
+    createUserSecurityGroup: true,
+    createDevice: true,
+    createEnrollmentKey: true,
+    applyChanges: true,
+  } satisfies Readonly<Record<IdempotentId, true>>) as IdempotentId[],
+);
+
+/** The options of a call: its query by the names of the wire, a signal, and `ifMatch` or `idempotencyKey` where the operation honours it. */
 export type OptionsOf<Id extends CallId> = Calls[Id]['query'] &
-  (Rows[Id] extends { readonly conditional: true } ? WriteOptions : CallOptions);
+  (Rows[Id] extends { readonly conditional: true }
+    ? WriteOptions
+    : Id extends IdempotentId
+      ? CreateOptions
+      : CallOptions);
 
 /** The variables of paths as arguments with their names. */
 interface PathArguments {

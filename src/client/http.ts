@@ -1,7 +1,18 @@
 /** Owns the typed HTTP client: a method for every operation of the server. */
 import { pathFor, pathParams, paths, type PathParams } from '../api/paths.ts';
-import type { BodyId, Call, CallId, Calls, EachCall, Entry, ListId, WriteOptions } from './calls.ts';
-import { systemClock, type Clock } from './clock.ts';
+import {
+  idempotentCalls,
+  type BodyId,
+  type Call,
+  type CallId,
+  type Calls,
+  type CreateOptions,
+  type EachCall,
+  type Entry,
+  type ListId,
+  type WriteOptions,
+} from './calls.ts';
+import { sleep, systemClock, type Clock } from './clock.ts';
 import { RingfenceError } from './error.ts';
 import { entityTag, nextPage } from './headers.ts';
 import {
@@ -30,6 +41,8 @@ export interface ClientOptions {
   readonly timeout?: number;
   /** Ends every request that is given no signal of its own. A stream has its own. */
   readonly signal?: AbortSignal;
+  /** Makes an `Idempotency-Key` for each create. With it, a create whose answer is lost is sent again, up to twice. */
+  readonly createKey?: () => string;
 }
 
 /** An answer with what its headers say. */
@@ -46,7 +59,7 @@ export interface ClientResponse<Value> {
 }
 
 /** Everything an operation takes: its path's variables, body and query by the names of the wire. */
-export interface Request<Id extends CallId> extends WriteOptions {
+export interface Request<Id extends CallId> extends WriteOptions, CreateOptions {
   readonly params: PathParams<Id>;
   readonly body?: Calls[Id]['body'];
   readonly query?: Calls[Id]['query'];
@@ -54,6 +67,13 @@ export interface Request<Id extends CallId> extends WriteOptions {
 
 const defaultTimeout = 30_000;
 const pageSize = 1_000;
+/** How often a create is sent, the first time included. */
+const createAttempts = 3;
+
+/** Whether a create may have been made, and its answer was lost. */
+const isLost = (error: unknown): error is RingfenceError =>
+  error instanceof RingfenceError && (error.code === 'unreachable' || error.code === 'outcome_unknown');
+
 function transportOf(options: ClientOptions): Transport {
   return {
     url: options.url.replace(/\/+$/, ''),
@@ -64,6 +84,7 @@ function transportOf(options: ClientOptions): Transport {
     random: options.random ?? Math.random,
     timeout: options.timeout ?? defaultTimeout,
     signal: options.signal,
+    createKey: options.createKey,
   };
 }
 
@@ -72,19 +93,20 @@ function requestOf<Id extends CallId>(id: Id, given: readonly unknown[], takesBo
   const names = pathParams(id);
   const rest = given.slice(names.length);
   const body = takesBody ? (rest.shift() ?? {}) : undefined;
-  const { signal, ifMatch, ...query } = (rest[0] ?? {}) as WriteOptions & Query;
+  const { signal, ifMatch, idempotencyKey, ...query } = (rest[0] ?? {}) as WriteOptions & CreateOptions & Query;
   return {
     params: Object.fromEntries(names.map((name, place) => [name, given[place]])) as PathParams<Id>,
     query: query as Calls[Id]['query'],
     ...(takesBody && { body: body as Calls[Id]['body'] }),
     ...(signal && { signal }),
     ...(ifMatch !== undefined && { ifMatch }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
   };
 }
 
 /**
- * One server and one credential. Every method sends one request, and answers with the record or throws a `RingfenceError`; nothing is
- * retried here. `list` answers with the whole list unless a `limit` is given, `each` walks it page by page.
+ * One server and one credential. Every method sends one request, and answers with the record or throws a `RingfenceError`. Nothing is
+ * retried here, except creates with `createKey`. `list` answers with the whole list unless a `limit` is given, `each` walks it page by page.
  */
 export class Client {
   readonly transport: Transport;
@@ -94,8 +116,27 @@ export class Client {
 
   /** Any operation by its id, with the headers of its answer. */
   async request<Id extends CallId>(id: Id, request: Request<Id>): Promise<ClientResponse<Calls[Id]['answer']>> {
+    const { clock, createKey, signal } = this.transport;
+    const makeKey = idempotentCalls.has(id) ? createKey : undefined;
+    const idempotencyKey = request.idempotencyKey ?? makeKey?.();
+    const keyed = idempotencyKey === undefined ? request : { ...request, idempotencyKey };
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#exchange(id, keyed);
+      } catch (error) {
+        if (makeKey === undefined || attempt === createAttempts || !isLost(error)) throw error;
+        await sleep(clock, error.retryAfter ?? attempt * 250, request.signal ?? signal);
+      }
+    }
+  }
+
+  async #exchange<Id extends CallId>(id: Id, request: Request<Id>): Promise<ClientResponse<Calls[Id]['answer']>> {
     const { transport } = this;
-    const { signal = transport.signal, ifMatch, query } = request;
+    const { signal = transport.signal, ifMatch, idempotencyKey, query } = request;
+    const headers = {
+      ...(ifMatch !== undefined && { 'if-match': entityTag(ifMatch) }),
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    };
     return withSignal(
       { clock: transport.clock, signal, deadline: transport.timeout + heldBackMs(query) },
       async (own) => {
@@ -107,11 +148,11 @@ export class Client {
             query: query as Query | undefined,
             body: request.body,
             accept: 'application/json',
-            ...(ifMatch === undefined ? {} : { headers: { 'if-match': entityTag(ifMatch) } }),
+            headers,
           },
           own,
         );
-        const { headers, status } = response;
+        const { headers: answered, status } = response;
         let value: unknown;
         try {
           value = await response.json();
@@ -127,11 +168,11 @@ export class Client {
         return {
           value: value as Calls[Id]['answer'],
           status,
-          etag: headers.get('etag') ?? undefined,
-          location: headers.get('location') ?? undefined,
-          requestId: headers.get('x-request-id') ?? undefined,
-          next: nextPage(headers.get('link')),
-          serverTime: Date.parse(headers.get('date') ?? '') || undefined,
+          etag: answered.get('etag') ?? undefined,
+          location: answered.get('location') ?? undefined,
+          requestId: answered.get('x-request-id') ?? undefined,
+          next: nextPage(answered.get('link')),
+          serverTime: Date.parse(answered.get('date') ?? '') || undefined,
         };
       },
     );

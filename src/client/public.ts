@@ -47,6 +47,7 @@ export type {
   RevisionPage,
   UpdateGroup,
   WriteGroup,
+  CreateOptions,
   WriteOptions,
 } from './calls.ts';
 export { systemClock, type Clock } from './clock.ts';

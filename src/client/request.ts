@@ -50,6 +50,8 @@ export interface Transport {
   readonly timeout: number;
   /** Ends plain requests that have no signal of their own. */
   readonly signal: AbortSignal | undefined;
+  /** Makes an `Idempotency-Key` for each create. */
+  readonly createKey: (() => string) | undefined;
 }
 
 /** A query by the names of the wire; what is undefined is left out. */

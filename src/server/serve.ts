@@ -236,6 +236,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       forget('states were', store.history.forget());
       forget('change sets were', store.changeSets.forget());
       forget('trials were', store.trials.forget());
+      forget('idempotency keys were', store.idempotencyKeys.forget());
       forget('deliveries were', store.webhooks.forget(webhookSettings.keepMs));
       forget('audit entries were', store.audit.forget());
       forget('sessions were', store.sessions.forget());

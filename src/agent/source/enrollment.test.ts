@@ -22,19 +22,25 @@ class FakeServer {
   readonly asked: AddDevice[] = [];
   readonly #taken = new Set<string>();
   refusal: RingfenceError | undefined;
+  /** Answers by request key; a server of an earlier version keeps none. */
+  answers: Map<string, RegisteredDevice> | undefined;
   /** The answer of the next registration gets lost on its way. */
   losesAnswer = false;
 
-  async register(body: AddDevice): Promise<RegisteredDevice> {
+  async register(body: AddDevice, requestKey: string): Promise<RegisteredDevice> {
     this.asked.push(body);
     if (this.refusal !== undefined) throw this.refusal;
+    const first = this.answers?.get(requestKey);
+    if (first !== undefined) return first;
     if (this.#taken.has(body.public_key)) throw new RingfenceError({ code: 'conflict', message: 'taken', status: 409 });
     this.#taken.add(body.public_key);
+    const answer = { ...device(this.#taken.size, 1), device_token: `rf_device_${this.#taken.size}` };
+    this.answers?.set(requestKey, answer);
     if (this.losesAnswer) {
       this.losesAnswer = false;
       throw new RingfenceError({ code: 'unreachable', message: 'reset' });
     }
-    return { ...device(this.#taken.size, 1), device_token: `rf_device_${this.#taken.size}` };
+    return answer;
   }
 }
 
@@ -50,9 +56,10 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
         folder: identity,
         publicKey: undefined,
         makeKey: () => `made-${(keys += 1)}`,
+        makeRequestKey: () => `request-${keys}`,
         hostname: 'web-1',
         tunnelAddress: async () => undefined,
-        register: (body) => server.register(body),
+        register: (body, requestKey) => server.register(body, requestKey),
         clock,
         log: (_, message) => logged.push(message),
         ...overrides,
@@ -112,7 +119,22 @@ describe('an enrollment', () => {
     expect(server.asked.map(({ public_key }) => public_key)).toEqual(['made-1', 'made-1']);
   });
 
-  test('whose answer was lost registers another device in its place, and says what is left over', async () => {
+  test.each([undefined, 'tunnel'])(
+    'whose answer was lost is sent again with the same request key, also after a restart, and gets the same device (public key: %s)',
+    async (publicKey) => {
+      const server = new FakeServer();
+      server.answers = new Map();
+      server.losesAnswer = true;
+      await expect(setUp(server, { publicKey }).run()).rejects.toThrow(NotEnrolled);
+      const { run, identity } = setUp(server, { publicKey, makeRequestKey: () => 'another' });
+      expect(await run()).toMatchObject({ publicKey: publicKey ?? 'made-1', token: 'rf_device_1' });
+      expect(server.answers.size).toBe(1);
+      // A later enrollment, as of a device that was deleted, is another request.
+      expect(await identity.application()).toBeUndefined();
+    },
+  );
+
+  test('whose answer was lost registers another device in its place where the server does not know the request, and says what is left over', async () => {
     const server = new FakeServer();
     server.losesAnswer = true;
     const { run, logged } = setUp(server);
@@ -147,9 +169,9 @@ describe('an enrollment', () => {
     // answer.
     const obstacle = new IdentityFolder(folder).path('identity');
     const { identity, run, clock, logged } = setUp(server, {
-      register: async (body) => {
+      register: async (body, requestKey) => {
         await mkdir(obstacle);
-        return server.register(body);
+        return server.register(body, requestKey);
       },
     });
     expect(await run()).toMatchObject({ token: 'rf_device_1' });

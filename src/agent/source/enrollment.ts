@@ -15,12 +15,14 @@ export interface EnrollmentOptions {
   /** The device's tunnel key, where the operator gave one. */
   readonly publicKey: string | undefined;
   readonly makeKey: () => string;
+  readonly makeRequestKey: () => string;
   readonly hostname: string;
   /** This machine, where it has an id. */
   readonly machine?: string;
   /** The device's address in the tunnel, where it has one already. */
   readonly tunnelAddress: () => Promise<string | undefined>;
-  readonly register: (body: AddDevice, signal: AbortSignal) => Promise<RegisteredDevice>;
+  /** Sent again with the same body and request key, it registers the device once and answers as the first time. */
+  readonly register: (body: AddDevice, requestKey: string, signal: AbortSignal) => Promise<RegisteredDevice>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -31,9 +33,9 @@ export class NotEnrolled extends Error {
 }
 
 /**
- * Returns the saved identity of this device, or registers the device. The key is written to disk before the request is
- * sent: an agent that was interrupted between the server's answer and the disk sends the same key again, and the
- * refusal shows what happened.
+ * Returns the saved identity of this device, or registers the device. Its key and the key of the request are written to
+ * disk before the request is sent: an agent that was interrupted between the server's answer and the disk sends the same
+ * again, and gets the same answer. Where the server no longer knows the request, its refusal shows what happened.
  */
 export async function enroll(options: EnrollmentOptions, signal: AbortSignal): Promise<Identity> {
   const { organization, folder, log } = options;
@@ -42,7 +44,9 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
   const before = await folder.application();
   const again = before?.organization === organization ? before.publicKey : undefined;
   const publicKey = options.publicKey ?? again ?? options.makeKey();
-  if (again !== publicKey) await folder.apply({ organization, publicKey });
+  const sameRequest = again === publicKey ? before?.requestKey : undefined;
+  const requestKey = sameRequest ?? options.makeRequestKey();
+  if (sameRequest === undefined) await folder.apply({ organization, publicKey, requestKey });
   try {
     const tunnelAddress = await options.tunnelAddress();
     const device = await options.register(
@@ -51,6 +55,7 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
         hostname: options.hostname,
         ...(tunnelAddress !== undefined && { tunnel_ip: tunnelAddress }),
       },
+      requestKey,
       signal,
     );
     const { machine } = options;
@@ -68,7 +73,7 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
     if (!(error instanceof RingfenceError)) throw error;
     if (error.status === 409 && options.publicKey === undefined && again !== undefined) {
       // An earlier answer was lost with its token: that device can never be run. Another takes its place.
-      await folder.apply({ organization, publicKey: options.makeKey() });
+      await folder.apply({ organization, publicKey: options.makeKey(), requestKey: options.makeRequestKey() });
       log(
         'warn',
         'an earlier enrollment was interrupted before the agent saved the answer; registering another device',

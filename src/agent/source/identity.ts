@@ -18,6 +18,8 @@ export interface Identity {
 export interface Application {
   readonly organization: OrganizationId;
   readonly publicKey: string;
+  /** Names the request: where its answer was lost, the server gives the same answer again. Absent where an older agent wrote it. */
+  readonly requestKey?: string;
 }
 
 /** Thrown where a file is there and cannot be read as what it should be, or cannot be written. */
@@ -53,11 +55,12 @@ export class IdentityFolder {
     return this.#read('application', (value) => ({
       organization: parseOrganizationId(field(value, 'organization')),
       publicKey: textIn(value, 'public_key'),
+      ...(field(value, 'request_key') !== undefined && { requestKey: textIn(value, 'request_key') }),
     }));
   }
 
-  async apply({ organization, publicKey }: Application): Promise<void> {
-    await this.#write('application', { organization, public_key: publicKey });
+  async apply({ organization, publicKey, requestKey }: Application): Promise<void> {
+    await this.#write('application', { organization, public_key: publicKey, request_key: requestKey });
   }
 
   /** Saves what the server answered; the application is done with. */

@@ -16,6 +16,7 @@ export const changeRows = {
     effect: 'write',
     tag: 'changes',
     summary: 'Write several records as one: all of it or nothing, in one switch on every device',
+    idempotent: 'plain',
     query: ChangeSetQuery,
     body: ChangeSetBody,
     bodySize: 'rules',

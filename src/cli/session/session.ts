@@ -1,4 +1,5 @@
 /** Owns one run of a client command: its server, its user, its organization, and its output. */
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Client } from '../../client/http.ts';
 import { revisionOf } from '../../client/headers.ts';
@@ -301,6 +302,7 @@ export const clientOf = (
     token,
     headers: { 'user-agent': `ringfence/${programVersion}` },
     signal,
+    createKey: randomUUID,
     fetch: async (url, init) => {
       if (isDryRun === true) refuseWrite(url, init);
       const answer = await fetchRenewed(url, init, renew);

@@ -71,6 +71,11 @@ export interface Call<Id extends OperationId> {
   readonly principal: Principal;
   /** The caller as the store knows it. Every write passes it to the store, which writes the audit entry with it (reference 4.7 (1)). */
   readonly by: Actor;
+  /**
+   * The caller of a create. Where the request has an `Idempotency-Key`, the store records the answer with the create: `answerOf` builds it from
+   * what the store made, before warnings are added.
+   */
+  readonly creator: <Made>(answerOf: (made: Made) => RecordResult) => Actor;
   readonly params: Params<Id>;
   /** Path as asked for, without the query. */
   readonly path: string;

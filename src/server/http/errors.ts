@@ -11,6 +11,7 @@ import {
   changedSinceSentence,
   counted,
   groupProblem,
+  keyProblems,
   testFailedSentence,
   notWider,
   trialEnds,
@@ -259,6 +260,9 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return invalid([notWider]);
     case 'enrollment_key_spent':
       return new HttpError('unauthenticated', 'The enrollment key has expired or is used up.', challenge);
+    case 'repeated':
+    case 'idempotency_key_reused':
+      return new HttpError(problem.code === 'repeated' ? 'outcome_unknown' : problem.code, keyProblems[problem.code]);
     case 'invalid_text':
       return invalid([{ pointer: '', code: 'text_invalid', detail: 'A text in the body cannot be stored.' }]);
     case 'unavailable':
@@ -270,10 +274,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError(
         'storage_full',
         'The disk of the database is full, and nothing was written. Try again later.',
-        {
-          ...later(10),
-          cause,
-        },
+        { ...later(10), cause },
       );
     case 'outcome_unknown':
       return outcomeUnknown(cause);

@@ -4,10 +4,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import { lengthsOf, type AdmittedRequest, type HandlerResult, type Handler, type Services } from './call.ts';
+import { lengthsOf, type AdmittedRequest, type Call, type HandlerResult, type Handler, type Services } from './call.ts';
 import { HttpError, refuse } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { RequestGuard } from './guard/request-guard.ts';
+import { idempotencyOf } from './guard/idempotency.ts';
 import { HeldRight } from './guard/held-right.ts';
 import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
@@ -114,6 +115,15 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
     const heldBack = heldBackMs(query);
     const admit = () => guard.admit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
+    const once =
+      operation.idempotent &&
+      idempotencyOf(operation.idempotent, { id, principal, request, services, variables, query });
+    const by: Call<Id>['by'] = {
+      user_id,
+      right: rightOf(id, principal, variables),
+      ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request, skipsTests) }),
+      ...(skipsTests && { tests: 'skip' as const }),
+    };
     const call = (): Promise<HandlerResult> =>
       handler(
         {
@@ -121,12 +131,8 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
           principal,
           params: variables,
           subjects,
-          by: {
-            user_id,
-            right: rightOf(id, principal, variables),
-            ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request, skipsTests) }),
-            ...(skipsTests && { tests: 'skip' as const }),
-          },
+          by,
+          creator: (answerOf) => (once === undefined ? by : once.creator(by, answerOf)),
           path: pathOf(request.url),
           query,
           body: readBody(id, request.body, lengths),
@@ -136,7 +142,11 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
         services,
       );
     try {
-      const answer = await within(call(), answerTimeoutMs + heldBack, operation.effect);
+      const answer = await within(
+        once === undefined ? call() : once.answer(call),
+        answerTimeoutMs + heldBack,
+        operation.effect,
+      );
       await right?.check();
       return send(operation, answer, reply);
     } finally {

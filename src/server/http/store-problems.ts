@@ -72,6 +72,13 @@ export const applicationProblem: Readonly<
   },
 };
 
+/** `repeated`: the first request has just been made, and its answer could not be read. */
+export const keyProblems = {
+  repeated: 'A request with this Idempotency-Key was made. Repeat the request to get its answer.',
+  idempotency_key_reused:
+    'Another request was made with this Idempotency-Key in the last 24 hours. Use a new key for each create.',
+} as const;
+
 const whyNotReverted = {
   changed: 'has changed since',
   gone: 'was deleted since',

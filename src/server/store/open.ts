@@ -34,6 +34,7 @@ import { policyTestCheck } from './policy-tests/check.ts';
 import { policyTestsIn } from './policy-tests/policy-tests.ts';
 import { StateMemory } from './policy-tests/state.ts';
 import { webhooksIn } from './webhooks/webhooks.ts';
+import { idempotencyKeysIn } from './write/idempotency.ts';
 import { idMaker } from './write/uuid.ts';
 import { Writer } from './write/writer.ts';
 
@@ -68,6 +69,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     connections: writes,
     transactions,
     guard,
+    clock,
     check: policyTestCheck(testedStates),
     committed: (org, entries) => {
       guard.saw(org, entries?.at(-1)?.revision ?? 0);
@@ -115,6 +117,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     members,
     access: accessIn(context),
     changeSets: changeSetsIn(context, testedStates, options.historyRetentionMs ?? 365 * day),
+    idempotencyKeys: idempotencyKeysIn(context),
     groups: groupsIn(context),
     devices: devicesIn(context),
     presence: presenceIn(context),

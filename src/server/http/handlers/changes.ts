@@ -9,6 +9,7 @@ import type {
   RecordChange,
   WrittenChanges,
 } from '../../store/contract/change/change-sets.ts';
+import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import { lengthsOf, record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
 import { HttpError, invalid, notFound, refuse } from '../errors.ts';
@@ -27,7 +28,7 @@ const rightsOf: { readonly [Operation in ChangeOperation]: Parameters<typeof rol
   replacePolicyTests: 'replacePolicyTests',
 };
 
-const actorOf = ({ by, principal }: Pick<Call<'applyChanges'>, 'by' | 'principal'>): ChangeSetActor => ({
+const actorOf = (by: Actor, { principal }: Pick<Call<'applyChanges'>, 'principal'>): ChangeSetActor => ({
   ...by,
   rolesFor: (operation) => rolesOf(rightsOf[operation], principal.kind),
 });
@@ -96,6 +97,15 @@ export function refuseVoid({ groups }: ChangeBody): void {
 /** The most warnings that one answer lists. */
 const mostWarnings = 100;
 
+function answerOf(written: WrittenChanges, warnings: readonly GroupWarning[] = []): RecordResult {
+  const list = (records: readonly { readonly json: string }[]): string => records.map(({ json }) => json).join(',');
+  const { change_id, revision, groups, devices, deleted } = written;
+  const json =
+    `{"change_id":"${change_id}","revision":${revision},"security_groups":[${list(groups)}],"devices":[${list(devices)}],` +
+    `"deleted":${JSON.stringify(deleted)},"warnings":${JSON.stringify(warnings.slice(0, mostWarnings))}}`;
+  return { kind: 'record', json };
+}
+
 async function answer(
   { store }: Services,
   org: Call<'applyChanges'>['params']['org_id'],
@@ -107,12 +117,7 @@ async function answer(
     const found = await warningsFor(store, org, group);
     warnings.push(...found.map((one) => ({ ...one, pointer: `/security_groups/${index}${one.pointer}` })));
   }
-  const list = (records: readonly { readonly json: string }[]): string => records.map(({ json }) => json).join(',');
-  const { change_id, revision, groups, devices, deleted } = written;
-  const json =
-    `{"change_id":"${change_id}","revision":${revision},"security_groups":[${list(groups)}],"devices":[${list(devices)}],` +
-    `"deleted":${JSON.stringify(deleted)},"warnings":${JSON.stringify(warnings.slice(0, mostWarnings))}}`;
-  return { kind: 'record', json };
+  return answerOf(written, warnings);
 }
 
 /** A trial brings back groups and lists: nothing else is changed by the same set. */
@@ -139,7 +144,15 @@ const apply: Handler<'applyChanges'> = async (call, services) => {
     return await answer(
       services,
       org_id,
-      await services.store.changeSets.apply(org_id, actorOf(call), setOf(body), { detach, trial }),
+      await services.store.changeSets.apply(
+        org_id,
+        actorOf(
+          call.creator((written: WrittenChanges) => answerOf(written)),
+          call,
+        ),
+        setOf(body),
+        { detach, trial },
+      ),
     );
   } catch (error) {
     const problem =
@@ -179,7 +192,7 @@ const revert: Handler<'revertChangeSet'> = async (call, services) => {
   return answer(
     services,
     org_id,
-    await services.store.changeSets.revert(org_id, actorOf(call), change_id, { detach, force }),
+    await services.store.changeSets.revert(org_id, actorOf(call.by, call), change_id, { detach, force }),
   );
 };
 

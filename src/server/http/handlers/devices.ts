@@ -17,7 +17,7 @@ import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
 import type { DevicePatch } from '../../store/contract/devices.ts';
-import { lengthsOf, stored, type Call, type Handler } from '../call.ts';
+import { lengthsOf, stored, type Call, type Handler, type RecordResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
@@ -64,8 +64,14 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
   }
   const { secret, digest } = mint('device', random);
   const user_id = body.user_id === undefined ? principal.user_id : parseUserId(body.user_id);
+  const answerOf = (device: Stored<DeviceRecord>): RecordResult => ({
+    kind: 'record',
+    json: `${device.json.slice(0, -1)},"device_token":${JSON.stringify(secret)}}`,
+    revision: device.revision,
+    location: pathFor('readDevice', { org_id, device_id: device.id }),
+  });
   const device = await store.devices
-    .create(org_id, call.by, {
+    .create(org_id, call.creator(answerOf), {
       user_id,
       fields: fieldsOf(body),
       security_groups: (body.security_groups ?? []).map(parseGroupId),
@@ -75,9 +81,7 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
     .catch((error: unknown) => {
       throw aboutUser(error, user_id, principal.user_id);
     });
-  const location = pathFor('readDevice', { org_id, device_id: device.id });
-  const json = `${device.json.slice(0, -1)},"device_token":${JSON.stringify(secret)}}`;
-  return { kind: 'record', json, revision: device.revision, location };
+  return answerOf(device);
 };
 
 /** A user in the body who is not a member is a problem of the body, not of the path. */

@@ -92,16 +92,17 @@ const create =
       ...application
     } = readWrite(call, services);
     const owner = scope === 'organization' ? scope : call.principal.user_id;
+    const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
+    const locationOf = (made: SavedGroup): string => pathFor(id, { org_id, sg_id: parseGroupId(made.id) });
     const writing = services.store.groups.create(
       org_id,
-      call.by,
+      call.creator((made: SavedGroup) => stored(made, locationOf(made))),
       owner,
       { group_name, group_description, inbound_rules, outbound_rules, ...application },
       { trial: trialOf(call.query) },
     );
     const group = await written(writing, (unknown) => readGroupBody(call, services, undefined, unknown));
-    const id = scope === 'organization' ? 'readSecurityGroup' : 'readUserSecurityGroup';
-    const location = pathFor(id, { org_id, sg_id: parseGroupId(group.id) });
+    const location = locationOf(group);
     return withWarnings(services.store, org_id, group, { location, named: { name: group_name, owner } });
   };
 

@@ -7,7 +7,7 @@ import { parseGroupId, type UserId } from '../../../policy/ids.ts';
 import { mint } from '../../identity/secret.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
 import { credentialOf } from '../observe/audit-entry.ts';
-import { record, type Call, type Handler, type Services } from '../call.ts';
+import { record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
@@ -141,7 +141,12 @@ const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store
   const { name = '', uses = 1, expires_at, security_groups = [], labels = [] } = call.body;
   const { secret, digest } = mint('enroll', random);
   const { org_id } = call.params;
-  const key = await store.enrollmentKeys.issue(org_id, call.by, {
+  const answerOf = (key: EnrollmentKeyRecord): RecordResult =>
+    record(
+      { ...showKey(key), key: secret, ...(publicUrl !== undefined && { public_url: publicUrl }) },
+      { location: pathFor('readEnrollmentKey', { org_id, key_id: key.id }) },
+    );
+  const made = await store.enrollmentKeys.issue(org_id, call.creator(answerOf), {
     digest,
     name,
     uses,
@@ -149,11 +154,7 @@ const createEnrollmentKey: Handler<'createEnrollmentKey'> = async (call, { store
     security_groups: security_groups.map(parseGroupId),
     labels: normalLabels(labels),
   });
-  const location = pathFor('readEnrollmentKey', { org_id, key_id: key.id });
-  return record(
-    { ...showKey(key), key: secret, ...(publicUrl !== undefined && { public_url: publicUrl }) },
-    { location },
-  );
+  return answerOf(made);
 };
 
 const listEnrollmentKeys: Handler<'listEnrollmentKeys'> = async (call, { store }) => {

@@ -107,11 +107,12 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
       context,
       org,
       actor,
-      (locked) => work(locked, change_id),
+      // With its id: the whole answer is recorded with an idempotency key.
+      async (locked) => ({ change_id, ...(await work(locked, change_id)) }),
       ({ revision }) => ({ subject_id: change_id, revision }),
     );
     if (tokens.length > 0) context.hints.tell({ credentials: tokens });
-    return { change_id, ...written };
+    return written;
   }
 
   return {

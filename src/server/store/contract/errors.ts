@@ -131,6 +131,10 @@ export type StoreProblem =
   | { readonly code: 'group_exists' }
   /** The enrollment key expired, or its uses are spent. */
   | { readonly code: 'enrollment_key_spent' }
+  /** A create with this idempotency key has happened. */
+  | { readonly code: 'repeated' }
+  /** The idempotency key belongs to another request. */
+  | { readonly code: 'idempotency_key_reused' }
   /** A text that PostgreSQL cannot keep (a NUL character, or far beyond every limit). */
   | { readonly code: 'invalid_text' }
   /** The database cannot be reached, is starting or read-only. Nothing was written; try again. */

@@ -20,6 +20,7 @@ import type { Audit } from './audit.ts';
 import type { Broadcast, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
+import type { IdempotencyKeys } from './change/idempotency.ts';
 import type { ChangeSets } from './change/change-sets.ts';
 import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
@@ -48,6 +49,7 @@ export interface Store {
   readonly members: Members;
   readonly access: Access;
   readonly changeSets: ChangeSets;
+  readonly idempotencyKeys: IdempotencyKeys;
   readonly groups: Groups;
   readonly devices: Devices;
   readonly presence: Presence;

@@ -4,6 +4,7 @@ import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
+import { knownSince } from '../write/idempotency.ts';
 import { auditRow, insertAudit } from '../write/audit-entry.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { isOwner } from '../schema/fragments.ts';
@@ -27,9 +28,14 @@ interface KeyRow {
 
 const columns = 'id, org_id, user_id, name, expires_at, uses_left, security_groups, labels, created_at';
 
+/**
+ * A key without uses left is known for a while, where a device may repeat its last enrollment with an idempotency key: it
+ * admits no other device. Values: digest, now, since when idempotency keys are known.
+ */
 const authenticateKey = statement<KeyRow>(
   'authenticate_key',
-  `SELECT ${columns} FROM enrollment_keys WHERE digest = $1 AND expires_at > $2 AND uses_left > 0`,
+  `SELECT ${columns} FROM enrollment_keys k WHERE digest = $1 AND expires_at > $2
+   AND (uses_left > 0 OR EXISTS (SELECT 1 FROM idempotency_keys i WHERE i.org_id = k.org_id AND i.caller = k.id AND i.at > $3))`,
 );
 const insertKey = statement<KeyRow>(
   'insert_key',
@@ -115,7 +121,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
   const { reads } = context;
   return {
     async authenticate(digest) {
-      const [row] = await reads.run(authenticateKey, [Buffer.from(digest), now(context)]);
+      const [row] = await reads.run(authenticateKey, [Buffer.from(digest), now(context), knownSince(context)]);
       return row === undefined ? undefined : record(row);
     },
 

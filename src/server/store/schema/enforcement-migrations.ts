@@ -309,4 +309,24 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX flow_coverage_organization ON flow_coverage (org_id, day);
     `,
   },
+  {
+    version: 34,
+    title: 'idempotency keys of creates, with their answers',
+    // The key is a digest. An answer with a secret is encrypted with the caller's credential, which is not stored.
+    sql: `
+      CREATE TABLE idempotency_keys (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        -- A user or an enrollment key.
+        caller uuid NOT NULL,
+        key bytea NOT NULL,
+        at timestamptz NOT NULL,
+        fingerprint bytea NOT NULL,
+        answer bytea NOT NULL,
+        is_final boolean NOT NULL,
+        PRIMARY KEY (org_id, caller, key)
+      );
+      CREATE INDEX idempotency_keys_age ON idempotency_keys (at);
+      CREATE INDEX idempotency_keys_organization ON idempotency_keys (org_id, at);
+    `,
+  },
 ];

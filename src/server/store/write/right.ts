@@ -109,10 +109,8 @@ const places: Readonly<Record<Place, { readonly join: string; readonly whose: st
   },
 };
 
-const isGoodKey = found(
-  'enrollment_keys k',
-  `k.id = n.key AND ${inOrg('k')} AND k.uses_left > 0 AND k.expires_at > n.at`,
-);
+/** The write itself takes one of the key's uses, and is refused when none is left. */
+const isGoodKey = found('enrollment_keys k', `k.id = n.key AND ${inOrg('k')} AND k.expires_at > n.at`);
 const isAdministrator = found('users u', 'u.id = n.administrator AND u.is_admin AND u.removed_at IS NULL');
 
 /** Under the lock. Values: organization, actor, roles, token, session, now, subject, enrollment key, the right's user. */

@@ -31,6 +31,7 @@ import { statement } from '../postgres/sql.ts';
 import { openingOf } from './right.ts';
 import { asTransaction, gone, runAlone, runContained, type Outcome, type TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
+import { recordedWrite } from './idempotency.ts';
 import type { WriteCheck } from './write-check.ts';
 import { inWaves, setValues, type SingleStatementSet } from './waves.ts';
 
@@ -126,6 +127,7 @@ export class Writer {
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
+  readonly #clock: () => number;
   readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
@@ -136,16 +138,19 @@ export class Writer {
     transactions: Transactions;
     guard: HistoryGuard;
     check: WriteCheck;
+    clock: () => number;
     committed: (org: OrganizationId, logged: LogEntries) => void;
   }) {
     this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
     this.#check = parts.check;
+    this.#clock = parts.clock;
     this.#committed = parts.committed;
   }
 
-  write<T>(org: OrganizationId, write: Write<T>): Promise<T> {
+  write<T>(org: OrganizationId, given: Write<T>): Promise<T> {
+    const write = recordedWrite({ clock: this.#clock }, org, given);
     return new Promise<T>((resolve, reject) => {
       const queue = this.#queues.get(org) ?? newQueue(this.#connections.pick());
       if (queue.waiting.length >= maxWaiting) {

@@ -1,0 +1,36 @@
+/** Owns the interface of idempotency keys in the store: a create that is repeated with its key gets the first answer again (reference 4.5 (10)). */
+import type { EnrollmentKeyId, OrganizationId, UserId } from '../../../../policy/ids.ts';
+
+/** For how long a key is known. */
+export const idempotencyKeyMs = 86_400_000;
+/** How many keys of an organization are known at least, newest first. */
+export const idempotencyKeysKept = 10_000;
+
+/** The key of a request: its place in an organization, and what the request asked for. */
+export interface IdempotencyKey {
+  /** The user, or the enrollment key of a device that enrolls. */
+  readonly caller: UserId | EnrollmentKeyId;
+  /** A digest: the key itself is not stored. */
+  readonly key: Uint8Array;
+  /** A digest of the operation, its query and its body. */
+  readonly fingerprint: Uint8Array;
+}
+
+/** A create that is recorded with its key, in the transaction that writes it. */
+export interface IdempotentWrite extends IdempotencyKey {
+  /** The answer to record, from what the store made. */
+  readonly answerOf: (made: unknown) => Uint8Array;
+}
+
+export interface IdempotencyKeys {
+  /**
+   * The answer that was recorded with the key in the last day, or undefined. From then on the answer is final. It is
+   * durable: a create whose outcome was unknown is confirmed first. Fails with `idempotency_key_reused` when the
+   * recorded request asked for something else.
+   */
+  find(org: OrganizationId, key: IdempotencyKey): Promise<Uint8Array | undefined>;
+  /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
+  finish(org: OrganizationId, key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
+  /** Deletes keys that are older than a day, and the oldest of an organization that has too many. */
+  forget(): Promise<void>;
+}
