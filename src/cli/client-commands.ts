@@ -14,6 +14,7 @@ import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
 import { addTestCommand } from './policy-test/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
+import { addFlowsCommand } from './flows/command.ts';
 import { addStatusCommand } from './status/command.ts';
 import { addTokenCommands } from './token/command.ts';
 import { addTrialCommands } from './trial/command.ts';
@@ -46,6 +47,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['webhook'], add: addWebhookCommands },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
+  { words: ['flows'], add: addFlowsCommand },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.

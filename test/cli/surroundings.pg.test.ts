@@ -82,3 +82,27 @@ describe('explain', () => {
     expect(ignored).toContain('The rules do not apply to containers on edge: its agent ignores them.\n');
   });
 });
+
+describe('flows', () => {
+  it('shows refused traffic with the nearest rule and what did not match, and only after an owner asked agents to record it', async () => {
+    const empty = await done(people.owner.run(['flows', 'edge']));
+    expect(empty).toContain('No traffic was recorded');
+    await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'all', '--refuse-with', 'reject']));
+    expect(await done(people.owner.run(['org', 'show']))).toMatch(/observe +all\n.*refuse with +reject\n/);
+    const tuple = { direction: 'in', verdict: 'refused', far: '100.64.0.9', protocol: 'tcp', port: 22, packets: 5 };
+    await agent.expect(200, 'POST', path.replace(/status$/, 'flows'), {
+      since: new Date(Date.now() - 60_000).toISOString(),
+      until: new Date().toISOString(),
+      observed: 'all',
+      tuples: [tuple, { ...tuple, verdict: 'admitted', port: 8080 }],
+      not_recorded: 0,
+    });
+    const shown = await done(people.owner.run(['flows', 'edge', '--refused', '--since', '1h', '--no-headers']));
+    expect(shown).toMatch(/edge +refused +from 100\.64\.0\.9 +tcp 22 +5 +nearest is shut: .*8080.*\(another port\)/);
+    expect(shown).not.toContain('admitted');
+    const admitted = await json(people.owner.run(['flows', '--far', '100.64.0.9', '--port', '8080', '-o', 'json']));
+    expect(admitted).toMatchObject([{ hostname: 'edge', decision: { rule: { group_name: 'shut' } } }]);
+    expect(await json(people.member.run(['flows', '-o', 'json']))).toEqual([]);
+    expect(await people.owner.run(['flows', 'edge', '--port', 'ssh'])).toMatchObject({ code: 2 });
+  });
+});

@@ -4,6 +4,11 @@ import { addNoun, commandsOf } from '../command-line/client-command.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
+interface Edited extends Described {
+  readonly observe?: 'off' | 'counters' | 'refused' | 'all';
+  readonly refuseWith?: 'drop' | 'reject';
+}
+
 interface Described {
   readonly name?: string;
   readonly description?: string;
@@ -36,14 +41,20 @@ export function addOrganizationCommands(program: Command): void {
     },
     (run, session, { args: [name = ''], options }) => run.create(session, name, options),
   );
-  addCommand<Described>(
+  addCommand<Edited>(
     org,
     {
       usage: 'edit <org>',
       dryRun: true,
-      summary: 'rename or describe an organization',
-      options: [new Option('--name <name>', 'a new name'), new Option('--description <text>', 'free text')],
-      examples: ['ringfence org edit acme --name "Acme Inc."'],
+      summary: 'rename or describe an organization, or set what its agents record',
+      about: '`observe` is what agents record of the traffic; only owners set it, and the audit shows it.',
+      options: [
+        new Option('--name <name>', 'a new name'),
+        new Option('--description <text>', 'free text'),
+        new Option('--observe <what>', 'what agents record').choices(['off', 'counters', 'refused', 'all']),
+        new Option('--refuse-with <how>', 'whether refused packets are answered').choices(['drop', 'reject']),
+      ],
+      examples: ['ringfence org edit acme --name "Acme Inc."', 'ringfence org edit acme --observe refused'],
     },
     (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
   );

@@ -1,5 +1,5 @@
 /** Owns the implementation of the organization commands. */
-import type { Organization } from '../../api/organization.ts';
+import type { Organization, UpdateOrganization } from '../../api/organization.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
 import type { Session } from '../session/session.ts';
@@ -37,6 +37,8 @@ export async function show(session: Session, text: string | undefined): Promise<
     ['description', organization.description],
     ['owners', owners],
     ['groups', groups.map(({ group_name }) => group_name)],
+    ['observe', organization.observe],
+    ['refuse with', organization.refuse_with],
     ['revision', String(organization.revision)],
     ['created', shortTime(organization.created_at)],
     ['updated', shortTime(organization.updated_at)],
@@ -65,12 +67,21 @@ export async function create(
 export async function edit(
   session: Session,
   text: string,
-  { name, description }: { readonly name?: string; readonly description?: string },
+  {
+    refuseWith,
+    ...given
+  }: Omit<UpdateOrganization, 'refuse_with'> & { readonly refuseWith?: UpdateOrganization['refuse_with'] },
 ): Promise<void> {
-  if (name === undefined && description === undefined)
-    throw usageError('nothing to change: give --name or --description');
+  const { name, description, observe } = given;
+  if ([name, description, observe, refuseWith].every((one) => one === undefined))
+    throw usageError('nothing to change: give --name, --description, --observe or --refuse-with');
   const { id } = await session.findOrganization(text);
-  const body = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
+  const body = {
+    ...(name !== undefined && { name }),
+    ...(description !== undefined && { description }),
+    ...(observe && { observe }),
+    ...(refuseWith && { refuse_with: refuseWith }),
+  };
   const organization = await (await session.client()).organizations.update(id, body);
   await printChange(session, 'Changed', organization);
 }
