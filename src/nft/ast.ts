@@ -55,6 +55,14 @@ export type Match =
     }
   /** A TCP packet that begins no connection. */
   | { readonly kind: 'notSyn' }
+  /** The packet begins a connection, as far as connection tracking can tell. */
+  | { readonly kind: 'new' }
+  /** The packet has one of these protocols, ascending, or with `not` none of them. More than one makes an anonymous set. */
+  | { readonly kind: 'protocols'; readonly protocols: readonly number[]; readonly not?: true }
+  /** The second of the two generations of sets records at the moment; see `recording.ts`. */
+  | { readonly kind: 'secondGeneration' }
+  /** No more packets than the kernel answers in a second; see `compile/recorder`. */
+  | { readonly kind: 'rate'; readonly perSecond: number; readonly burst: number }
   /** The connection's destination or source address was translated. */
   | { readonly kind: 'translated'; readonly by: 'dnat' | 'snat' }
   /**
@@ -70,8 +78,16 @@ export type Verdict =
   | { readonly kind: 'drop' }
   /** The next rule decides. */
   | { readonly kind: 'continue' }
+  /** The rule after the jump to this chain decides. */
+  | { readonly kind: 'return' }
   | { readonly kind: 'jump'; readonly chain: ObjectName }
   | { readonly kind: 'goto'; readonly chain: ObjectName };
+
+/** The packet is dropped and its sender gets a TCP reset or an ICMP message. The kernel takes it in input, forward and output only. */
+export interface Reject {
+  readonly kind: 'reject';
+  readonly with: 'tcp-reset' | 'admin-prohibited';
+}
 
 export interface ProtocolEntry {
   readonly protocol: number;
@@ -113,14 +129,28 @@ export interface CounterMap {
   readonly map: ObjectName;
 }
 
+/**
+ * Puts the far end of a packet into a set, with a counter. Where the set is full, the rule ends there: a rule that records never carries a verdict
+ * about the packet.
+ */
+export interface RecordTuple {
+  readonly set: ObjectName;
+  readonly family: Family;
+  readonly side: AddressSide;
+  /** With the destination port: of the packet, or the one that the connection was made to. */
+  readonly port?: 'packet' | 'original';
+}
+
 /** A packet that meets all conditions is counted, where a counter is named, and acted upon. */
 export interface Rule {
   readonly matches: readonly Match[];
+  /** After all conditions. */
+  readonly record?: RecordTuple;
   /** Instead of a counter: the last condition, and whose counter. */
   readonly counterMap?: CounterMap;
   /** A counter of the table: it outlives the rule, and keeps a listing stable under traffic, which inline ones do not. */
   readonly counter?: ObjectName;
-  readonly action: Verdict | VerdictMap;
+  readonly action: Verdict | VerdictMap | Reject;
 }
 
 export interface BaseChain {
@@ -155,6 +185,15 @@ export interface PeerMap {
   readonly elements: ReadonlyMap<bigint, ObjectName>;
 }
 
+/** What the sets of the recorder hold; `generation` holds both families while the second generation records. */
+export type RecordSetKind = 'generation' | 'port4' | 'port6' | 'plain4' | 'plain6';
+
+/** A named set that rules record into, or that says which sets those are. Its elements are no part of the rules. */
+export interface RecordSet {
+  readonly name: ObjectName;
+  readonly kind: RecordSetKind;
+}
+
 /** One table. `helpers` come in an order in which each one's targets stand before it; `counters` are those that rules name. */
 export interface TableRules {
   readonly counters: readonly ObjectName[];
@@ -163,6 +202,8 @@ export interface TableRules {
   readonly helpers: readonly HelperChain[];
   /** Those that rules look up; absent where none do. */
   readonly maps?: readonly PeerMap[];
+  /** Those that rules record into; absent where none do. */
+  readonly sets?: readonly RecordSet[];
 }
 
 /** Everything that enforces a policy: the specified table, and beside it the one for forwarded connections where it is needed. */
@@ -181,7 +222,7 @@ export const basesOf = ({ inbound, outbound }: TableRules): readonly BaseChain[]
   ...(outbound === undefined ? [] : [outbound]),
 ];
 
-/** Objects besides chains that may stand in our table, in nft's own words. Of ours there are counters and maps. */
+/** Objects besides chains that may stand in our table, in nft's own words. Of ours there are counters, maps and sets. */
 export const objectKinds = [
   'set',
   'map',
@@ -210,6 +251,11 @@ type Change =
   | { readonly kind: 'deleteChain'; readonly name: ObjectName }
   | { readonly kind: 'addRule'; readonly chain: ObjectName; readonly rule: Rule }
   | { readonly kind: 'addMap'; readonly name: ObjectName; readonly family: Family }
+  | { readonly kind: 'addSet'; readonly name: ObjectName; readonly of: RecordSetKind }
+  /** Empties a set that rules record into. */
+  | { readonly kind: 'flushSet'; readonly name: ObjectName }
+  /** Turns to the second generation of sets; `flushSet` of the same set turns back. */
+  | { readonly kind: 'startSecondGeneration'; readonly set: ObjectName }
   /** Never empty. */
   | {
       readonly kind: 'addElements';
@@ -249,6 +295,7 @@ export const ruleAfter = (match: Match, each: Rule): Rule => node({ ...each, mat
 export const accept: Verdict = node({ kind: 'accept' });
 export const drop: Verdict = node({ kind: 'drop' });
 export const goOn: Verdict = node({ kind: 'continue' });
+export const goBack: Verdict = node({ kind: 'return' });
 export const jump = (chain: ObjectName): Verdict => node({ kind: 'jump', chain });
 export const goto = (chain: ObjectName): Verdict => node({ kind: 'goto', chain });
 
@@ -280,7 +327,11 @@ export function portRule({ transport, original, entries }: PortLookUp): Rule {
   return rule([portsMatch(only, kind)], only.verdict);
 }
 
-const isCounting = ({ counter, counterMap }: Rule): boolean => counter !== undefined || counterMap !== undefined;
+const isCounting = ({ counter, counterMap, record }: Rule): boolean =>
+  counter !== undefined || counterMap !== undefined || record !== undefined;
+
+export const isVerdict = (action: Rule['action']): action is Verdict =>
+  !('entries' in action) && action.kind !== 'reject';
 
 /** Where protocols lead by a rule of `protocolRule`, in either form. */
 export function protocolEntries(each: Rule): readonly ProtocolEntry[] | undefined {
@@ -288,7 +339,7 @@ export function protocolEntries(each: Rule): readonly ProtocolEntry[] | undefine
   const { matches, action } = each;
   const [match, ...more] = matches;
   if (action.kind === 'protocolMap' && match === undefined) return action.entries;
-  if ('entries' in action || match?.kind !== 'protocol' || more.length > 0) return undefined;
+  if (!isVerdict(action) || match?.kind !== 'protocol' || more.length > 0) return undefined;
   return [{ protocol: match.protocol, verdict: action }];
 }
 
@@ -298,7 +349,7 @@ export function portLookUp(each: Rule): PortLookUp | undefined {
   const { matches, action } = each;
   const [match, ...more] = matches;
   if (action.kind === 'portMap' && match === undefined) return action;
-  if ('entries' in action || match?.kind !== 'ports' || more.length > 0) return undefined;
+  if (!isVerdict(action) || match?.kind !== 'ports' || more.length > 0) return undefined;
   const { from, to } = match;
   return { ...portKind(match), entries: [{ from, to, verdict: action }] };
 }
@@ -319,7 +370,12 @@ export function portKindOf({ matches, action }: Rule): PortKind | undefined {
 export function makesSet({ matches, action }: Rule): boolean {
   return (
     'entries' in action ||
-    matches.some((m) => (m.kind === 'address' ? m.ranges.length > 1 : m.kind === 'icmpTypes' && m.types.length > 1))
+    matches.some(
+      (m) =>
+        (m.kind === 'address' && m.ranges.length > 1) ||
+        (m.kind === 'icmpTypes' && m.types.length > 1) ||
+        (m.kind === 'protocols' && m.protocols.length > 1),
+    )
   );
 }
 

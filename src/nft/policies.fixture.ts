@@ -15,6 +15,7 @@ import { toTree } from '../policy/port-tree.ts';
 import { isWholeFamily, lastAddress, mergeRanges, wholeFamily, type Range, type RangeSet } from '../policy/range.ts';
 import { defaultInboundRules, type Family, type PolicyGroup, type StoredRule } from '../policy/rule.ts';
 import type { ServerAccess } from '../policy/server-access.ts';
+import type { RecorderOptions } from './compile/recorder.ts';
 import { byFamily, hasNoAddress, mergeAddresses, sameAddresses, sharedBy } from '../policy/address-sets.ts';
 
 const id = parseGroupId('00000000-0000-4000-8000-000000000001');
@@ -215,3 +216,9 @@ export const nested = (count: number, each: number): StoredRule[] =>
       ...Array.from({ length: each }, (_unused, k) => printAddress(4, 0x0a00_0000n + BigInt((i * each + k) * 2))),
     ),
   );
+
+/** What is recorded, and what refused packets get. */
+export const recorderOptions: fc.Arbitrary<RecorderOptions> = fc.record({
+  observe: fc.constantFrom('off', 'counters', 'refused', 'all'),
+  refuseWith: fc.constantFrom('drop', 'reject'),
+});

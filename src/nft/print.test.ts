@@ -175,6 +175,18 @@ const commands: { readonly [K in Command['kind']]: readonly [Extract<Command, { 
     { kind: 'deleteElements', map: peers, family: 6, addresses: [1n, 2n] },
     'delete element inet service peers6-1 { ::1, ::2 }\n',
   ],
+  addSet: [
+    { kind: 'addSet', name: parseObjectName('in-refused-port4-1'), of: 'port4' },
+    'add set inet service in-refused-port4-1 { type ipv4_addr . inet_proto . inet_service; size 4096; flags dynamic,timeout; timeout 10m; }\n',
+  ],
+  flushSet: [
+    { kind: 'flushSet', name: parseObjectName('in-refused-port4-1') },
+    'flush set inet service in-refused-port4-1\n',
+  ],
+  startSecondGeneration: [
+    { kind: 'startSecondGeneration', set: parseObjectName('observed-second') },
+    'add set inet service observed-second { type nf_proto; elements = { ipv4, ipv6 }; }\n',
+  ],
   deleteObject: [
     { kind: 'deleteObject', object: 'ct helper', name: parseObjectName('ftp') },
     'delete ct helper inet service ftp\n',

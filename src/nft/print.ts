@@ -4,6 +4,7 @@ import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, familyBits, maskOf } from './blocks.ts';
 import { isEndedCommand, printEnded, type EndedCommand } from './ended-flows.ts';
+import { generationSet, keptFor, mostRecorded } from './recording.ts';
 import {
   hookPriority,
   protocolNumber,
@@ -11,6 +12,9 @@ import {
   type Command,
   type Match,
   type PortKind,
+  type RecordSetKind,
+  type RecordTuple,
+  type Reject,
   type Rule,
   type Verdict,
   type VerdictMap,
@@ -67,15 +71,39 @@ const matchPrinters: Printers<Match> = {
   ports: ({ transport, original, ...each }) =>
     `${portKey({ transport: transport ?? 'th', ...(original && { original }) })} ${printPorts(each)}`,
   notSyn: () => 'tcp flags ! syn',
+  new: () => 'ct state new',
+  protocols: ({ protocols, not }) => `meta l4proto ${not === true ? '!= ' : ''}${braced(protocols.map(String))}`,
+  secondGeneration: () => `meta nfproto @${generationSet}`,
+  rate: ({ perSecond, burst }) => `limit rate ${perSecond}/second burst ${burst} packets`,
   translated: ({ by }) => `ct status ${by}`,
   forwarded: () => 'iif > 0',
   address: ({ family, side, ranges }) => `${ip(family)} ${side} ${printRanges(ranges, family)}`,
 };
 
-const actionPrinters: Printers<Verdict | VerdictMap> = {
+/** What is kept of a packet: the far address, the protocol and, where it has one, the port. */
+function printRecord({ set, family, side, port }: RecordTuple): string {
+  const key = [`${ip(family)} ${side}`, 'meta l4proto', ...(port === undefined ? [] : [recordedPort[port]])];
+  return `update @${set} { ${key.join(' . ')} counter }`;
+}
+const recordedPort = { packet: 'th dport', original: 'ct original proto-dst' } as const;
+
+/** The kernel refuses further elements beyond the size, and forgets elements that nobody reads. */
+const recordsInto = (type: string): string =>
+  `{ type ${type}; size ${mostRecorded}; flags dynamic,timeout; timeout ${keptFor}; }`;
+const setDefinitions: { readonly [K in RecordSetKind]: string } = {
+  generation: '{ type nf_proto; }',
+  port4: recordsInto('ipv4_addr . inet_proto . inet_service'),
+  port6: recordsInto('ipv6_addr . inet_proto . inet_service'),
+  plain4: recordsInto('ipv4_addr . inet_proto'),
+  plain6: recordsInto('ipv6_addr . inet_proto'),
+};
+
+const actionPrinters: Printers<Verdict | VerdictMap | Reject> = {
   accept: () => 'accept',
   drop: () => 'drop',
   continue: () => 'continue',
+  return: () => 'return',
+  reject: (action) => `reject with ${action.with === 'tcp-reset' ? 'tcp reset' : 'icmpx admin-prohibited'}`,
   jump: ({ chain }) => `jump ${chain}`,
   goto: ({ chain }) => `goto ${chain}`,
   protocolMap: ({ entries }) =>
@@ -114,6 +142,7 @@ export function printRule(rule: Rule): string {
         : `counter name ${ip(counterMap.family)} ${counterMap.side} map @${counterMap.map}`;
     // Joined, because text that is added up is kept in pieces, and very many rules may be kept.
     const parts = rule.matches.map(printMatch);
+    if (rule.record !== undefined) parts.push(printRecord(rule.record));
     if (counting !== undefined) parts.push(counting);
     parts.push(dispatch(actionPrinters, rule.action));
     text = parts.join(' ');
@@ -138,6 +167,11 @@ const commandPrinters: Printers<Command> = {
   deleteChain: (command) => `delete chain ${own(command)} ${command.name}`,
   addRule: (command) => `add rule ${own(command)} ${command.chain} ${printRule(command.rule)}`,
   addMap: (command) => `add map ${own(command)} ${command.name} { type ipv${command.family}_addr : counter; }`,
+  addSet: (command) => `add set ${own(command)} ${command.name} ${setDefinitions[command.of]}`,
+  flushSet: (command) => `flush set ${own(command)} ${command.name}`,
+  // Not `add element`: for that nft reads all sets of the kernel first.
+  startSecondGeneration: (command) =>
+    `add set ${own(command)} ${command.set} { type nf_proto; elements = { ipv4, ipv6 }; }`,
   addElements: (command) =>
     `add element ${own(command)} ${command.map} { ${command.elements
       .map(([address, counter]) => `${printAddress(command.family, address)} : "${counter}"`)

@@ -1,10 +1,14 @@
 /** Owns the lines of an interactive nft session around the batches, and the reading of its replies. */
 import { tableFamily, type Command, type TableName } from './ast.ts';
 import { endedTable, type EndedCommand } from './ended-flows.ts';
+import type { ObjectName } from './names.ts';
 import { printCommands } from './print.ts';
 
 /** Lists one of our tables and nothing else. */
 export const listLine = (table: TableName | typeof endedTable): string => `list table ${tableFamily} ${table}`;
+
+/** Lists one set of ours with its elements. */
+export const setLine = (table: TableName, set: ObjectName): string => `list set ${tableFamily} ${table} ${set}`;
 
 /** Which tables there are, by their names and numbers, and what the counters of one of ours have counted. */
 export const tablesLine = `list tables ${tableFamily}`;

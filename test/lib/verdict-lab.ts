@@ -285,8 +285,9 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
 
   async #noted(): Promise<Notes> {
     const { stdout } = await runQuickly(this.device, ['nft', '-j', 'list', 'sets', 'table', 'inet', 'recorder']);
-    const listing = JSON.parse(stdout) as { nftables: { set?: { name: string; elem?: number[] } }[] };
-    const sets = listing.nftables.flatMap(({ set }) => (set === undefined ? [] : [set]));
+    const listing = JSON.parse(stdout) as { nftables: { set?: { table: string; name: string; elem?: number[] } }[] };
+    // Some versions of nft list the sets of all tables.
+    const sets = listing.nftables.flatMap(({ set }) => (set?.table === 'recorder' ? [set] : []));
     if (sets.map(({ name }) => name).join() !== notes.join()) throw new Error(`not in this order: ${stdout}`);
     return notesOf((name) => new Set(sets.find((set) => set.name === name)?.elem));
   }

@@ -23,7 +23,8 @@ async function judgeOn(
   requests: ProbeRequest[],
 ): Promise<Judged[]> {
   const policy = policyOf(scenario);
-  const options = optionsFor(scenario.neighbourDiscovery, scenario.few);
+  const { observe, refuseWith } = scenario;
+  const options = { ...optionsFor(scenario.neighbourDiscovery, scenario.few), observe, refuseWith };
   await install(lab, policy, { ...options, named: isByNames(scenario) });
   const verdicts = await lab.probe(requests);
   return requests.map(({ packet, shape }, i) => ({

@@ -7,7 +7,8 @@ import { VerdictLab } from '../lib/verdict-lab.ts';
 import { tally, tooFew } from './balance.ts';
 import { explain, isMismatch, judge, type Judged } from './compare.ts';
 import { updating } from './install.ts';
-import { drawScenario } from './scenario.ts';
+import { forgetRecorded, recordedIn, recordFaults } from './recorded.ts';
+import { drawScenario, scenarioText } from './scenario.ts';
 import { fixedSeeds, longRun } from './seeds.ts';
 
 describe('the kernel agrees with the oracle', () => {
@@ -17,19 +18,28 @@ describe('the kernel agrees with the oracle', () => {
   });
   afterAll(() => Promise.all(labs.map((lab) => lab.close())));
 
-  /** Judges one policy, installed as an update of the lab's one before; says where kernel and oracle differ. */
+  /** Tuples that were recorded. */
+  let recorded = 0;
+
+  /** Judges one policy, installed as an update of the lab's one before; says where kernel and oracle differ, and where what was recorded does. */
   async function examine(lab: VerdictLab, seed: number): Promise<Judged[]> {
     const scenario = drawScenario(seed);
     const judged = await judge(lab, scenario, updating);
     const wrong = judged.find(isMismatch);
-    if (wrong === undefined) return judged;
-    throw new Error(`seed ${seed}: ${await explain(lab, scenario, wrong, updating)}`);
+    if (wrong !== undefined) throw new Error(`seed ${seed}: ${await explain(lab, scenario, wrong, updating)}`);
+    if (scenario.observe === 'counters') return judged;
+    const record = await recordedIn(lab);
+    const faults = recordFaults(judged, scenario, record);
+    if (faults.length > 0) throw new Error(`seed ${seed}: ${scenarioText(scenario)}\n${faults.join('\n')}`);
+    recorded += record.tuples.length;
+    await forgetRecorded(lab);
+    return judged;
   }
 
   const run = longRun(process.env);
 
   if (run === undefined) {
-    test('on every packet of 300 random policies', async () => {
+    test('on every packet of 300 random policies, and on every tuple that is recorded of them', async () => {
       const judged: Judged[] = [];
       // By turns, not by who is first: which policy follows which is the same in every run.
       const shares = labs.map((_, index) => fixedSeeds(300).filter((__, turn) => turn % labs.length === index));
@@ -39,6 +49,7 @@ describe('the kernel agrees with the oracle', () => {
       await Promise.all(labs.map((lab, index) => examineAll(lab, shares[index] ?? [])));
       expect(judged.length).toBeGreaterThanOrEqual(30_000);
       expect(tooFew(tally(judged), 40)).toEqual([]);
+      expect(recorded).toBeGreaterThanOrEqual(10_000);
     });
   } else {
     test('on every packet of new policies until it is stopped', { timeout: 0 }, async () => {

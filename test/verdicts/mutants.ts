@@ -1,5 +1,6 @@
 /** Owns the deliberately wrong compilers: each makes one mistake that somebody has made, or easily could. */
 import {
+  isVerdict,
   protocolEntries,
   protocolNumber,
   protocolRule,
@@ -76,7 +77,7 @@ const eachMatch = (mistake: (match: Match) => readonly Match[]): Compiler =>
   eachRule(({ matches, ...rest }) => [{ ...rest, matches: matches.flatMap(mistake) }]);
 
 const eachAction = (mistake: (action: Verdict | VerdictMap) => Verdict | VerdictMap): Compiler =>
-  eachRule((rule) => [{ ...rule, action: mistake(rule.action) }]);
+  eachRule((rule) => [{ ...rule, action: rule.action.kind === 'reject' ? rule.action : mistake(rule.action) }]);
 
 /** The mistake is in where ports lead: by a map, or by the condition that a rule begins with. */
 const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
@@ -84,7 +85,7 @@ const eachPort = (mistake: (entry: PortEntry) => PortEntry): Compiler =>
     const { matches, action } = rule;
     if (action.kind === 'portMap') return [{ ...rule, action: { ...action, entries: action.entries.map(mistake) } }];
     const [ports, ...others] = matches;
-    if (ports?.kind !== 'ports' || 'entries' in action) return [rule];
+    if (ports?.kind !== 'ports' || !isVerdict(action)) return [rule];
     const { verdict, ...changed } = mistake({ from: ports.from, to: ports.to, verdict: action });
     return [{ ...rule, matches: [{ ...ports, ...changed }, ...others], action: verdict }];
   });

@@ -17,6 +17,8 @@ import {
   type Protocol,
   type SecurityRule,
 } from '../../src/policy/rule.ts';
+import type { RefuseWith } from '../../src/nft/compile/recorder.ts';
+import type { Observe } from '../../src/nft/recording.ts';
 import { Random } from '../lib/random.ts';
 import { drawAnchors, drawBlocks, drawRange, type DrawnRange } from './addresses.ts';
 import { drawDevices, drawPeers, type DrawnDevice } from './naming.ts';
@@ -41,6 +43,9 @@ export interface Scenario {
   readonly neighbourDiscovery: boolean;
   /** Of some, there are to be few sets and chains; see `optionsFor`. */
   readonly few: number | undefined;
+  /** What is recorded, and what refused packets get: no verdict differs by that. */
+  readonly observe: Observe;
+  readonly refuseWith: RefuseWith;
   /** Whom peers may name. */
   readonly devices: readonly DrawnDevice[];
   readonly guardrails: Readonly<Record<GuardrailKind, readonly DrawnGroup[]>>;
@@ -122,7 +127,10 @@ function drawUnnamed(seed: number): { readonly scenario: Scenario; readonly arou
   const neighbourDiscovery = random.chance(0.5);
   const few = seed % 3 === 0 ? seed % 5 : undefined;
   const guardrails = { forbid: [], require: [] };
-  const rest = { seed, kind, defaultGroup, neighbourDiscovery, few, devices: [], guardrails } as const;
+  const observe = (['all', 'counters', 'refused', 'all'] as const)[seed % 4] ?? 'all';
+  const refuseWith = seed % 5 === 0 ? 'reject' : 'drop';
+  const seen = { observe, refuseWith } as const;
+  const rest = { seed, kind, defaultGroup, neighbourDiscovery, few, ...seen, devices: [], guardrails } as const;
   return { scenario: { ...rest, applied: drawApplied(kind, around) }, around };
 }
 

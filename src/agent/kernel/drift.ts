@@ -1,6 +1,6 @@
 /** Owns drift: changes that other programs have made in our tables. */
 import { basesOf, type TableName, type TableRules } from '../../nft/ast.ts';
-import { isOurCounter, isOurMap } from '../../nft/read/decompile.ts';
+import { isOurCounter, isOurMap, isOurSet } from '../../nft/read/decompile.ts';
 import type { Installed, InstalledObject } from '../../nft/read/listing.ts';
 import type { Finding } from '../../nft/read/read-chain.ts';
 
@@ -24,18 +24,20 @@ export function foreignParts(
   if (installed === undefined) return [];
   const counters = new Set<string>(rules.counters);
   const maps = new Set<string>(rules.maps?.map(({ name }) => name));
+  const sets = new Set<string>(rules.sets?.map(({ name }) => name));
   const own = new Set<string>([...basesOf(rules), ...rules.helpers].map(({ name }) => name));
   const chains = [...installed.chains.values()]
     .filter(({ name }) => !own.has(name) && before?.chains.has(name) !== true)
     .filter(({ attachment }) => before !== undefined || attachment !== undefined)
     .map(({ name }): Finding => ({ code: 'foreign_chain', name, detail: 'the table contains a foreign chain' }));
   const leftover = (each: InstalledObject): boolean =>
-    (isOurCounter(each) || isOurMap(each)) &&
+    (isOurCounter(each) || isOurMap(each) || isOurSet(each)) &&
     (before === undefined || before.objects.some(({ name }) => name === each.name));
   const foreign = installed.objects.filter(
     (each) =>
       !(each.object === 'counter' && counters.has(each.name)) &&
       !(each.object === 'map' && maps.has(each.name)) &&
+      !(each.object === 'set' && sets.has(each.name)) &&
       !leftover(each),
   );
   const objects = foreign.map(({ object, name }): Finding => ({

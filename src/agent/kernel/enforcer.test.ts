@@ -228,6 +228,7 @@ const bound = (nft: FakeNft) => ({
   run: (commands: readonly Command[]) => nft.run(commands),
   list: (table?: TableName) => nft.list(table),
   listEnded: () => nft.listEnded(),
+  listSet: (table: TableName, set: string) => nft.listSet(table, set),
   counters: () => nft.counters(),
   owns: (pid: number) => nft.owns(pid),
   close: () => nft.close(),

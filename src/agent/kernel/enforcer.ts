@@ -342,10 +342,10 @@ const planFrom = (installed: InstalledTables, ruleset: Ruleset): ReturnType<type
 function surplus(installed: Installed | undefined, rules: TableRules | undefined): number {
   if (installed === undefined || rules === undefined) return 0;
   const { chains, objects } = installed;
-  const { helpers, counters, maps = [] } = rules;
+  const { helpers, counters, maps = [], sets = [] } = rules;
   return (
     Math.max(chains.size - helpers.length - basesOf(rules).length, 0) +
-    Math.max(objects.length - counters.length - maps.length, 0)
+    Math.max(objects.length - counters.length - maps.length - sets.length, 0)
   );
 }
 

@@ -41,6 +41,8 @@ export class FakeNft implements Nft {
   #ended: EndedState | undefined;
   #counts = new Map<string, CounterReading>();
   #incarnations = 0;
+  /** What sets hold, by table and name. */
+  readonly #elements = new Map<string, readonly unknown[]>();
 
   /** How many batches were taken so far. */
   get transactions(): number {
@@ -58,6 +60,7 @@ export class FakeNft implements Nft {
     if (failure?.effect !== 'none') {
       // A new table has new counters, though by the same names.
       for (const { kind, table = 'service' } of commands) if (kind === 'deleteTable') this.#forget(table);
+      for (const command of commands) this.#recorded(command);
       this.#state = next;
       this.#ended = ended;
       this.#transactions++;
@@ -73,6 +76,23 @@ export class FakeNft implements Nft {
   async listEnded(): Promise<EndedListing | undefined> {
     await this.#turn();
     return this.#ended && { elements: [...this.#ended.elements.values()], rules: this.#ended.rules };
+  }
+
+  async listSet(table: TableName, set: string): Promise<readonly unknown[] | undefined> {
+    await this.#turn();
+    const isThere = this.#state[table]?.objects.some(({ object, name }) => object === 'set' && name === set) === true;
+    return isThere ? (this.#elements.get(`${table} ${set}`) ?? []) : undefined;
+  }
+
+  /** Packets come by that rules record. */
+  record(set: string, elements: readonly unknown[], table: TableName = 'service'): void {
+    this.#elements.set(`${table} ${set}`, [...(this.#elements.get(`${table} ${set}`) ?? []), ...elements]);
+  }
+
+  #recorded(command: Command): void {
+    const { table = 'service' } = command;
+    if (command.kind === 'flushSet') this.#elements.delete(`${table} ${command.name}`);
+    if (command.kind === 'startSecondGeneration') this.#elements.set(`${table} ${command.set}`, ['ipv4', 'ipv6']);
   }
 
   /** Somebody else's hand, or time that passed: changes the table for ended connections past the port. */
@@ -121,6 +141,7 @@ export class FakeNft implements Nft {
 
   #forget(table: TableName): void {
     for (const key of this.#counts.keys()) if (key.startsWith(`${table} `)) this.#counts.delete(key);
+    for (const key of this.#elements.keys()) if (key.startsWith(`${table} `)) this.#elements.delete(key);
   }
 
   /** The next batch fails so, with its effect or without. */

@@ -28,6 +28,8 @@ const sameOptions = (a: NamedTarget, b: NamedTarget): boolean =>
   a.mostSets === b.mostSets &&
   a.mostAlone === b.mostAlone &&
   a.fewestInCommon === b.fewestInCommon &&
+  a.observe === b.observe &&
+  a.refuseWith === b.refuseWith &&
   sameServerAccess(a.serverAccess, b.serverAccess);
 
 /** How the kernel gets from what is in force to the target; nothing where more differs, or what changed is not remembered. */

@@ -38,7 +38,8 @@ export class NftSession {
   constructor(options: NftSessionOptions) {
     this.#options = options;
     // nft answers on two streams; only in one of them do answers and marks keep their order.
-    const argv = [...options.prefix, options.program, '-j', '-i'];
+    // Protocols as numbers: their names are those of the device.
+    const argv = [...options.prefix, options.program, '-j', '--numeric-protocol', '-i'];
     this.#child = spawn('/bin/sh', ['-c', 'exec "$@" 2>&1', 'nft', ...argv], {
       stdio: ['pipe', 'pipe', 'ignore'],
       env: helperEnvironment,

@@ -2,6 +2,7 @@
 import type { Command, TableName, TableRules } from '../../nft/ast.ts';
 import type { EndedCommand } from '../../nft/ended-flows.ts';
 import type { EndedListing } from '../../nft/read/ended-flows.ts';
+import type { ObjectName } from '../../nft/names.ts';
 import type { Installed } from '../../nft/read/listing.ts';
 import type { CounterReading } from '../../nft/read/counter-reading.ts';
 
@@ -28,6 +29,8 @@ export interface Nft {
   list(table?: TableName, expected?: TableRules): Promise<Installed | undefined>;
   /** The table for ended connections; nothing where it is not there. */
   listEnded(): Promise<EndedListing | undefined>;
+  /** The elements of a set that rules record into, in nft's JSON; nothing where it is not there. */
+  listSet(table: TableName, set: ObjectName): Promise<readonly unknown[] | undefined>;
   /** The counters of our tables at this moment, ours and others'; none of a table that is not there. */
   counters(): Promise<readonly CounterReading[]>;
   /** Whether the process, as the kernel names the author of a change, is one of this port. */

@@ -7,7 +7,9 @@ import { endedTable, type EndedCommand } from '../../nft/ended-flows.ts';
 import { readEnded, type EndedListing } from '../../nft/read/ended-flows.ts';
 import { ListingReader } from '../../nft/read/listing-text.ts';
 import { NoListing, type Installed } from '../../nft/read/listing.ts';
+import type { ObjectName } from '../../nft/names.ts';
 import { printParts } from '../../nft/print.ts';
+import { elementsOf } from '../../nft/read/recorded.ts';
 import { parseCounterReadings, type CounterReading } from '../../nft/read/counter-reading.ts';
 import {
   batchLine,
@@ -15,6 +17,7 @@ import {
   includeLine,
   listLine,
   readNftReply,
+  setLine,
   tablesLine,
   type NftReply,
 } from '../../nft/session.ts';
@@ -103,6 +106,13 @@ export class RealNft implements Nft {
       if (await this.#isAbsent(endedTable)) return undefined;
       const listing = await this.#listing(listLine(endedTable));
       return listing === undefined ? undefined : readable(() => readEnded(listing));
+    });
+  }
+
+  listSet(table: TableName, set: ObjectName): Promise<readonly unknown[] | undefined> {
+    return this.#inTurn(async () => {
+      const listing = await this.#listing(setLine(table, set));
+      return listing === undefined ? undefined : readable(() => elementsOf(listing, set));
     });
   }
 

@@ -113,6 +113,7 @@ describe('while packets come without a pause', () => {
         run,
         list: (table, expected) => nft.list(table, expected),
         listEnded: () => nft.listEnded(),
+        listSet: (table, set) => nft.listSet(table, set),
         counters: () => nft.counters(),
         owns: (process) => nft.owns(process),
         close: () => nft.close(),

@@ -1,6 +1,7 @@
 /** Owns an in-memory model of our tables: what the kernel holds after a batch, or why it would refuse the batch. */
 import { hookPriority, targets, type Command, type Hook, type ObjectKind, type TableName } from '../../nft/ast.ts';
 import { countersOf } from '../../nft/counters.ts';
+import { recordSetsOf } from '../../nft/recording.ts';
 import {
   isAttachedTo,
   type Installed,
@@ -28,6 +29,9 @@ const targetsOf = (rules: readonly InstalledRule[]): readonly string[] =>
 
 const countersIn = (rules: readonly InstalledRule[]): readonly string[] =>
   countersOf([{ rules: rules.flatMap((each) => (each.kind === 'known' ? each.rule : [])) }]);
+
+const setsIn = (rules: readonly InstalledRule[]): readonly string[] =>
+  recordSetsOf([{ rules: rules.flatMap((each) => (each.kind === 'known' ? each.rule : [])) }]).map(({ name }) => name);
 
 const mapsIn = (rules: readonly InstalledRule[]): readonly string[] =>
   rules.flatMap((each) => (each.kind === 'known' ? (each.rule.counterMap?.map ?? []) : []));
@@ -89,12 +93,21 @@ class Table {
       const { counter, counterMap } = rule.rule;
       if (counter !== undefined && !this.#has('counter', counter)) refuse(noSuchFile);
       if (counterMap !== undefined && !this.#has('map', counterMap.map)) refuse(noSuchFile);
+      for (const set of setsIn([rule])) this.needSet(set);
     }
     draft.rules.push(rule);
   }
 
   addCounter(name: string): void {
     if (!this.#has('counter', name)) this.objects = [...this.objects, { object: 'counter', name }];
+  }
+
+  addSet(name: string): void {
+    if (!this.#has('set', name)) this.objects = [...this.objects, { object: 'set', name }];
+  }
+
+  needSet(name: string): void {
+    if (!this.#has('set', name)) refuse(noSuchFile);
   }
 
   addMap(name: string, family: Family): void {
@@ -133,7 +146,8 @@ class Table {
     if (!this.#has(object, name)) refuse(noSuchFile);
     const rules = [...this.chains.values()].flatMap((chain) => chain.rules);
     const counted = this.objects.some(({ members }) => [...(members?.elements.values() ?? [])].includes(name));
-    const isUsed = object === 'counter' ? counted || countersIn(rules).includes(name) : mapsIn(rules).includes(name);
+    const used = object === 'counter' ? countersIn(rules) : object === 'set' ? setsIn(rules) : mapsIn(rules);
+    const isUsed = (object === 'counter' && counted) || used.includes(name);
     if (isUsed) refuse('Device or resource busy');
     this.objects = this.objects.filter((each) => each.object !== object || each.name !== name);
   }
@@ -213,6 +227,18 @@ const handlers: Handlers = {
   },
   addMap: (table, { name, family }) => {
     table.addMap(name, family);
+    return table;
+  },
+  addSet: (table, { name }) => {
+    table.addSet(name);
+    return table;
+  },
+  flushSet: (table, { name }) => {
+    table.needSet(name);
+    return table;
+  },
+  startSecondGeneration: (table, { set }) => {
+    table.needSet(set);
     return table;
   },
   addElements: (table, { map, elements }) => {

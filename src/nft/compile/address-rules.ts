@@ -37,7 +37,17 @@ export interface AddressRulesOptions {
 /** How rules about addresses are made in one direction. A name is one string, however many rules have it. */
 export function addressRulesOptions(
   direction: Direction,
-  { withoutSet, verdict, maps }: { readonly withoutSet: number; readonly verdict: Verdict; readonly maps: PeerMaps },
+  {
+    withoutSet,
+    verdict,
+    matches,
+    maps,
+  }: {
+    readonly withoutSet: number;
+    readonly verdict: Verdict;
+    readonly matches: 'admitted' | 'forbidden';
+    readonly maps: PeerMaps;
+  },
 ): AddressRulesOptions {
   const counters = new Map<GroupId, ObjectName>();
   const counterOf = (group: GroupId): ObjectName => {
@@ -45,7 +55,7 @@ export function addressRulesOptions(
     counters.set(group, counter);
     return counter;
   };
-  const kind = verdict === accept ? 'accept' : 'drop';
+  const kind = matches === 'admitted' ? 'accept' : 'drop';
   const mapOf = (names: readonly NamedPeers[], family: Family): ObjectName =>
     maps.add({ direction, verdict: kind, family, names });
   return { direction, withoutSet, verdict, counterOf, mapOf };

@@ -23,6 +23,7 @@ import { reasonCounter, type PacketReason } from '../counters.ts';
 import { allHelpers } from './helpers.ts';
 import { parseObjectName, type InterfaceName, type ObjectName } from '../names.ts';
 import type { PeerMaps } from './peer-maps.ts';
+import { isNew, recorderHelpers, type Recorder, type RecorderChains } from './recorder.ts';
 
 /** Where packets are judged: those of the device itself, or those it forwards with an address translated. */
 export interface HookPoint {
@@ -170,17 +171,27 @@ function leadingRules(
   ];
 }
 
-export function baseRules(place: HookPoint, name: InterfaceName, content: BaseContent): readonly Rule[] {
+const noChains: RecorderChains = {};
+
+export function baseRules(
+  place: HookPoint,
+  name: InterfaceName,
+  content: BaseContent,
+  { refused, admitted, answer }: RecorderChains = noChains,
+): readonly Rule[] {
   const fixed = fixedRules(place, name);
   const { here } = fixed;
+  // Everything that comes this far passes, so it is recorded before it is known which rule lets it.
+  const passing = admitted === undefined ? [] : [rule([...here, isNew], jump(admitted))];
   switch (content.kind) {
     case 'open':
-      return [];
+      return passing;
     case 'default':
       // Literally and in this order (reference 1.2 (10)). These two sets of ICMP types are the only ones in a base chain;
       // a packet that passes before their contents are visible is accepted by its family two rules later.
       return [
         fixed.establishedUncounted,
+        ...passing,
         rule([...here, echo[6]], accept),
         rule([...here, echo[4]], accept),
         rule([...here, familyMatch[4]], accept),
@@ -190,12 +201,14 @@ export function baseRules(place: HookPoint, name: InterfaceName, content: BaseCo
     case 'syn-only':
       return [fixed.establishedUncounted, fixed.notSynUncounted];
     case 'forbidding':
-      return leadingRules(place, fixed, content);
+      return [...leadingRules(place, fixed, content), ...passing];
     case 'closed':
       return [
         ...leadingRules(place, fixed, content),
         ...(content.dispatch === undefined ? [] : [rule([...here], jump(content.dispatch))]),
+        ...(refused === undefined ? [] : [rule([...here, isNew], jump(refused))]),
         fixed.refused,
+        ...(answer === undefined ? [] : [rule([...here], jump(answer))]),
         fixed.drop,
       ];
     default:
@@ -203,8 +216,18 @@ export function baseRules(place: HookPoint, name: InterfaceName, content: BaseCo
   }
 }
 
-export const baseChain = (place: HookPoint, name: InterfaceName, content: BaseContent): BaseChain =>
-  node({ kind: 'base', name: baseName(place), hook: baseHook(place), rules: baseRules(place, name, content) });
+export const baseChain = (
+  place: HookPoint,
+  name: InterfaceName,
+  content: BaseContent,
+  recorder?: RecorderChains,
+): BaseChain =>
+  node({
+    kind: 'base',
+    name: baseName(place),
+    hook: baseHook(place),
+    rules: baseRules(place, name, content, recorder),
+  });
 
 /** Whether the device forwards packets at all. */
 export type Forwarding = 'on' | 'off';
@@ -239,6 +262,7 @@ interface ForwardParts {
   readonly into: Part | undefined;
   readonly out: Part | undefined;
   readonly name: InterfaceName;
+  readonly recorders: { readonly [D in Direction]: Recorder };
 }
 
 /** The table that was made last of parts which hang on no policy: most policies have the same. */
@@ -255,12 +279,24 @@ export function forwardRules(parts: ForwardParts, maps: PeerMaps): TableRules | 
   return rules;
 }
 
-function makeForwardRules({ into, out, name }: ForwardParts, maps: PeerMaps): TableRules | undefined {
+function makeForwardRules({ into, out, name, recorders }: ForwardParts, maps: PeerMaps): TableRules | undefined {
   if (into === undefined && out === undefined) return undefined;
   const table = 'service-forward';
-  const inbound = into && baseChain({ table, direction: 'inbound' }, name, into.content);
-  const outbound = out && baseChain({ table, direction: 'outbound' }, name, out.content);
-  const helpers = allHelpers([into, out]);
+  const base = (direction: Direction, part: Part | undefined): BaseChain | undefined =>
+    part && baseChain({ table, direction }, name, part.content, isFixed(part) ? undefined : recorders[direction]);
+  const [inbound, outbound] = [base('inbound', into), base('outbound', out)];
   const bases = { ...(inbound && { inbound }), ...(outbound && { outbound }) };
+  const helpers = withRecorders(recorders, Object.values(bases), allHelpers([into, out]));
   return node({ ...maps.objectsOf([...Object.values(bases), ...helpers]), ...bases, helpers });
 }
+
+/** All chains besides the base chains, each one's targets before it. */
+export const withRecorders = (
+  recorders: { readonly [D in Direction]: Recorder },
+  bases: readonly BaseChain[],
+  helpers: readonly HelperChain[],
+): readonly HelperChain[] => {
+  const chains = [...bases, ...helpers];
+  const recording = [recorders.inbound, recorders.outbound].map((each) => ({ helpers: recorderHelpers(each, chains) }));
+  return allHelpers([...recording, { helpers }]);
+};

@@ -21,8 +21,6 @@ import {
   type AddressRulesOptions,
 } from './address-rules.ts';
 import {
-  accept,
-  drop,
   goto,
   jump,
   makesSet,
@@ -40,6 +38,7 @@ import {
   type ProtocolEntry,
   type Rule,
   type Ruleset,
+  type TableName,
   type Verdict,
 } from '../ast.ts';
 import {
@@ -48,6 +47,7 @@ import {
   forwardRules,
   refusing,
   translated,
+  withRecorders,
   type Forwarding,
   type Part,
   type HookPoint,
@@ -56,10 +56,11 @@ import { bundle } from './bundles.ts';
 import { allHelpers, helperChain, Helpers } from './helpers.ts';
 import type { InterfaceName, ObjectName } from '../names.ts';
 import { PeerMaps } from './peer-maps.ts';
+import { recordersOf, type Recorder, type RecorderOptions } from './recorder.ts';
 import { serverAccessRules } from './server-access.ts';
 import { longestWithoutSet } from './set-budget.ts';
 
-export interface CompileOptions {
+export interface CompileOptions extends RecorderOptions {
   /** The one interface that the policy binds (reference 1.2 (1)). */
   readonly interface: InterfaceName;
   /** Whether the interface does neighbour discovery: neither point-to-point nor NOARP. */
@@ -110,6 +111,7 @@ interface Leaves {
   readonly fewestInCommon: number;
   /** What becomes of the packets that are matched. */
   readonly verdict: Verdict;
+  readonly matches: 'admitted' | 'forbidden';
   /** Where the named devices go. */
   readonly maps: PeerMaps;
 }
@@ -147,7 +149,7 @@ class DirectionCompiler {
   /** The chain that gives matched packets their verdict and returns for all others; none where nothing is matched. */
   dispatch(matched: MatchSet): ObjectName | undefined {
     const rules = this.#dispatchRules(matched);
-    const purpose = this.#leaves.verdict === accept ? this.#direction : 'forbid';
+    const purpose = this.#leaves.matches === 'admitted' ? this.#direction : 'forbid';
     return rules.length === 0 ? undefined : this.#helpers.add(purpose, rules);
   }
 
@@ -348,22 +350,40 @@ export function compile(policy: CanonicalPolicy, options: CompileOptions): Rules
   const withoutSet = longestWithoutSet(policy, options.mostSets);
   const bounds = { withoutSet, mostAlone, fewestInCommon };
   const maps = new PeerMaps(options.salt);
-  const leavesOf = (): BothLeaves => ({
-    admitted: { chains: new Map(), ...bounds, verdict: accept, maps },
-    forbidden: { chains: new Map(), ...bounds, verdict: drop, maps },
-  });
-  const leaves: { readonly [D in Direction]: BothLeaves } = { inbound: leavesOf(), outbound: leavesOf() };
+  const recorders = {
+    inbound: recordersOf('inbound', options, options.salt),
+    outbound: recordersOf('outbound', options, options.salt),
+  };
+  const leavesOf = (direction: Direction): BothLeaves => {
+    const { admit, refuse } = recorders[direction].service;
+    return {
+      admitted: { chains: new Map(), ...bounds, verdict: admit, matches: 'admitted', maps },
+      forbidden: { chains: new Map(), ...bounds, verdict: refuse, matches: 'forbidden', maps },
+    };
+  };
+  const leaves: { readonly [D in Direction]: BothLeaves } = {
+    inbound: leavesOf('inbound'),
+    outbound: leavesOf('outbound'),
+  };
   const part = (direction: Direction): Part =>
     partOf({ table: 'service', direction }, policy[direction], leaves[direction], options);
   const [into, out] = [part('inbound'), part('outbound')];
-  const inbound = baseChain({ table: 'service', direction: 'inbound' }, name, into.content);
-  const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content);
-  const helpers = allHelpers([into, out]);
+  const recordersIn = (table: TableName): { readonly [D in Direction]: Recorder } => ({
+    inbound: recorders.inbound[table],
+    outbound: recorders.outbound[table],
+  });
+  const own = recordersIn('service');
+  const inbound = baseChain({ table: 'service', direction: 'inbound' }, name, into.content, own.inbound);
+  const outbound = baseChain({ table: 'service', direction: 'outbound' }, name, out.content, own.outbound);
+  const helpers = withRecorders(own, [inbound, outbound], allHelpers([into, out]));
   const judged = forwarding === undefined ? undefined : redirected(policy.inbound, leaves.inbound, options);
   const forward =
     forwarding === undefined
       ? undefined
-      : forwardRules({ into: judged, out: translated(out, judged, forwarding), name }, maps);
+      : forwardRules(
+          { into: judged, out: translated(out, judged, forwarding), name, recorders: recordersIn('service-forward') },
+          maps,
+        );
   return node({
     ...maps.objectsOf([inbound, outbound, ...helpers]),
     inbound,

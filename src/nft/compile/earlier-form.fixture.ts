@@ -90,6 +90,7 @@ class EarlierTable {
     const led = (verdict: Verdict): Verdict =>
       'chain' in verdict ? { ...verdict, chain: this.#names.get(verdict.chain) ?? verdict.chain } : verdict;
     const { action } = each;
+    if (action.kind === 'reject') return each;
     if (!('entries' in action)) return { ...each, action: led(action) };
     const entries = action.entries.map((entry) => ({ ...entry, verdict: led(entry.verdict) }));
     return { ...each, action: { ...action, entries } as Rule['action'] };

@@ -22,7 +22,11 @@ export type HelperPurpose =
   | 'to'
   | 'tree'
   | 'ports'
-  | 'bundle';
+  | 'bundle'
+  | 'record'
+  | 'admit'
+  | 'refuse'
+  | 'answer';
 
 /** 128 bits: no two contents ever meet by chance. */
 const digestDigits = 32;

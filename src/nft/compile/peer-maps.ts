@@ -5,6 +5,7 @@ import type { Direction, Members } from '../../policy/rule.ts';
 import type { PeerMap, Rule, TableRules } from '../ast.ts';
 import { countersOf, groupCounter } from '../counters.ts';
 import { parseObjectName, type ObjectName } from '../names.ts';
+import { recordSetsOf } from '../recording.ts';
 
 const digestDigits = 32;
 const form = /^(?:peers|forbid)[46]-[0-9a-f]{32}$/;
@@ -94,13 +95,16 @@ export class PeerMaps {
     return name;
   }
 
-  /** What these rules refer to: counters, and maps of named devices with the counters of those. */
-  objectsOf(chains: readonly { readonly rules: readonly Rule[] }[]): Pick<TableRules, 'counters' | 'maps'> {
+  /** What these rules refer to: counters, maps of named devices with the counters of those, and sets that they record into. */
+  objectsOf(chains: readonly { readonly rules: readonly Rule[] }[]): Pick<TableRules, 'counters' | 'maps' | 'sets'> {
     const counters = countersOf(chains);
     const maps = this.#usedBy(chains);
-    return maps.length === 0
-      ? { counters }
-      : { counters: [...new Set([...counters, ...maps.flatMap((map) => map.counters)])], maps };
+    const sets = recordSetsOf(chains);
+    return {
+      counters: maps.length === 0 ? counters : [...new Set([...counters, ...maps.flatMap((map) => map.counters)])],
+      ...(maps.length > 0 && { maps }),
+      ...(sets.length > 0 && { sets }),
+    };
   }
 
   #usedBy(chains: readonly { readonly rules: readonly Rule[] }[]): readonly PeerMap[] {

@@ -10,6 +10,7 @@ import {
   type HelperChain,
   type ObjectKind,
   type PeerMap,
+  type RecordSet,
   type Rule,
   type Ruleset,
   type TableName,
@@ -81,6 +82,9 @@ const loadMap = ({ name, family, elements }: PeerMap): Command[] => [
   ...(elements.size === 0 ? [] : [{ kind: 'addElements' as const, map: name, family, elements: [...elements] }]),
 ];
 
+const addSets = (sets: readonly RecordSet[]): Command[] =>
+  sets.map(({ name, kind: of }) => ({ kind: 'addSet', name, of }));
+
 /** The same commands about this table. */
 const about = (table: TableName, commands: readonly Command[]): readonly Command[] =>
   table === 'service' ? commands : commands.map((command) => ({ ...command, table }));
@@ -88,6 +92,7 @@ const about = (table: TableName, commands: readonly Command[]): readonly Command
 const installTable = (rules: TableRules): readonly Command[] => [
   { kind: 'addTable' },
   ...addCounters(rules.counters),
+  ...addSets(rules.sets ?? []),
   ...(rules.maps ?? []).flatMap(loadMap),
   ...rules.helpers.flatMap(loadHelper),
   ...basesOf(rules).flatMap(loadBase),
@@ -143,10 +148,9 @@ export function resetBases(desired: Ruleset, chains: ReadonlySet<string>): reado
 
 /** So many commands keep the kernel hardly longer than the turn alone does, and have room in one message to it. */
 const fewCommands = 64;
+const setCommands: ReadonlySet<Command['kind']> = new Set(['addMap', 'addSet', 'addElements', 'deleteElements']);
 const makesNoSet = (command: Command): boolean =>
-  command.kind === 'addRule'
-    ? !makesSet(command.rule)
-    : command.kind !== 'addMap' && command.kind !== 'addElements' && command.kind !== 'deleteElements';
+  command.kind === 'addRule' ? !makesSet(command.rule) : !setCommands.has(command.kind);
 
 /**
  * Whether `stage` and `flip` may be one transaction: rules of all chains hold from one instant on, so where no set is made or
@@ -218,11 +222,13 @@ function needsRebuild({ chains, objects }: Installed, rules: TableRules): boolea
 function collectAll(
   { chains, objects }: Installed,
   kept: ReadonlySet<string>,
-  { counters, maps = [] }: TableRules,
+  { counters, maps = [], sets = [] }: TableRules,
 ): Command[] {
-  const inUse = { counter: new Set<string>(counters), map: new Set<string>(maps.map(({ name }) => name)) };
+  const namesOf = (all: readonly { readonly name: string }[]): ReadonlySet<string> =>
+    new Set(all.map(({ name }) => name));
+  const inUse = { counter: new Set<string>(counters), map: namesOf(maps), set: namesOf(sets) };
   const isUsed = ({ object, name }: InstalledObject): boolean =>
-    (object === 'counter' || object === 'map') && inUse[object].has(name);
+    (object === 'counter' || object === 'map' || object === 'set') && inUse[object].has(name);
   const dead = [...chains.keys()].filter((name): name is ObjectName => !kept.has(name) && isObjectName(name));
   const named = objects
     .filter((each) => !isUsed(each))
@@ -241,7 +247,7 @@ function collectAll(
 
 /** What to do so that one table holds `desired` and nothing else; `installed` is absent where it is not there yet. */
 function planTable(installed: Installed | undefined, desired: TableRules): Update | Tampered {
-  const { counters, helpers, maps = [] } = desired;
+  const { counters, helpers, maps = [], sets = [] } = desired;
   const bases = basesOf(desired);
   if (installed !== undefined && needsRebuild(installed, desired)) {
     return { kind: 'update', stage: [], flip: [...removeTable, ...installTable(desired)], collect: [] };
@@ -269,6 +275,7 @@ function planTable(installed: Installed | undefined, desired: TableRules): Updat
   const counting = new Set(objects.flatMap((each) => (each.object === 'counter' ? each.name : [])));
   const stage = inTable([
     ...addCounters(counters.filter((name) => !counting.has(name))),
+    ...addSets(sets.filter(({ name }) => !objects.some((each) => each.object === 'set' && each.name === name))),
     ...maps.filter(({ name }) => installedMap(name) === undefined).flatMap(loadMap),
     ...helpers.filter(({ name }) => !chains.has(name)).flatMap(loadHelper),
   ]);

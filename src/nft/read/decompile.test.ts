@@ -14,7 +14,14 @@ import { parseInterfaceName } from '../names.ts';
 import { plan } from '../plan/plan.ts';
 import { isEmpty } from '../plan/plan.fixture.ts';
 import type { Finding } from './read-chain.ts';
-import { canonicalPolicy, defaultPolicy, policyOf, serverAccess, written } from '../policies.fixture.ts';
+import {
+  canonicalPolicy,
+  defaultPolicy,
+  recorderOptions,
+  policyOf,
+  serverAccess,
+  written,
+} from '../policies.fixture.ts';
 
 const wg0 = parseInterfaceName('wg0');
 const options = { interface: wg0, neighbourDiscovery: true };
@@ -45,10 +52,11 @@ describe('a listing', () => {
           mostAlone: fc.constantFrom(undefined, 1),
           fewestInCommon: fc.constantFrom(undefined, 1),
         }),
+        recorderOptions,
         fc.infiniteStream(fc.boolean()),
-        (policy, neighbourDiscovery, access, forwarding, bounds, coins) => {
+        (policy, neighbourDiscovery, access, forwarding, bounds, recorder, coins) => {
           const where = { interface: wg0, neighbourDiscovery };
-          const ruleset = compile(policy, { ...where, serverAccess: access, forwarding, ...bounds });
+          const ruleset = compile(policy, { ...where, serverAccess: access, forwarding, ...bounds, ...recorder });
           const listing = listingOf(ruleset, () => coins.next().value === true);
           const [installed, forward] = [parseListing(listing), parseListing(listing, 'service-forward')];
           if (installed === undefined) throw new Error('the table is not there');
@@ -63,7 +71,7 @@ describe('a listing', () => {
           const kept = isCounted('outbound', policy.outbound) && access !== undefined && !isNoAccess(access);
           expect(enforced?.serverAccess).toEqual(kept ? access : undefined);
           const isOpen = ({ kind, forbid }: DirectionPolicy): boolean => kind === 'open' && forbid === undefined;
-          const open = isOpen(policy.inbound) && isOpen(policy.outbound);
+          const open = isOpen(policy.inbound) && isOpen(policy.outbound) && recorder.observe !== 'all';
           expect(enforced?.interface).toBe(open ? undefined : wg0);
           expect(enforced?.neighbourDiscovery).toBe(saysDiscovery(policy) ? neighbourDiscovery : undefined);
         },

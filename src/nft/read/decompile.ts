@@ -9,6 +9,9 @@ import { isProperlyAttached, type Installed, type InstalledObject } from './list
 import type { InterfaceName } from '../names.ts';
 import { isPeerMapName } from '../compile/peer-maps.ts';
 import { printRules } from '../print.ts';
+import { isRecordSetName, unrecordedCounter } from '../recording.ts';
+import type { RecorderChains } from '../compile/recorder.ts';
+import { checkRecorder, recorderVerdicts } from './read-recorder.ts';
 import { ChainReader, Unexpected, unexpectedLayout, type Finding } from './read-chain.ts';
 import { everybody, MatchReader } from './read-matches.ts';
 import { readServerAccess } from '../compile/server-access.ts';
@@ -39,12 +42,20 @@ interface BaseReading {
   readonly serverAccess?: ServerAccess;
 }
 
+interface BaseLayout {
+  readonly content: BaseContent;
+  readonly recorder: RecorderChains;
+}
+
 /** Which of our base chains these rules are: made anew from each candidate, and compared. */
-function contentOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName): BaseContent | undefined {
+function layoutOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName): BaseLayout | undefined {
   const chains = rules.flatMap(targets);
   const server = chains.find((chain) => chain.startsWith('server-'));
   const forbid = chains.find((chain) => chain.startsWith('forbid-'));
-  const dispatch = chains.find((chain) => chain !== server && chain !== forbid);
+  const record = chains.find((chain) => chain.startsWith('record-'));
+  const answer = chains.find((chain) => chain.startsWith('answer-'));
+  const others = new Set<string | undefined>([server, forbid, record, answer]);
+  const dispatch = chains.find((chain) => !others.has(chain));
   const candidates = [false, true].flatMap((neighbourDiscovery): BaseContent[] => {
     const before = { neighbourDiscovery, ...(server && { server }) };
     return [
@@ -52,9 +63,18 @@ function contentOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName
       ...(forbid === undefined ? [] : [{ kind: 'forbidding' as const, ...before, forbid }]),
     ];
   });
-  candidates.push(place.direction === 'inbound' ? { kind: 'default' } : { kind: 'syn-only' });
+  candidates.push({ kind: 'open' }, place.direction === 'inbound' ? { kind: 'default' } : { kind: 'syn-only' });
   const text = printRules(rules);
-  return candidates.find((content) => printRules(baseRules(place, name, content)) === text);
+  return candidates
+    .map((content): BaseLayout => {
+      // Where something is refused at the end, that is what is recorded; elsewhere all that comes so far is admitted.
+      const recorder: RecorderChains =
+        content.kind === 'closed'
+          ? { ...(record && { refused: record }), ...(answer && { answer }) }
+          : { ...(record && { admitted: record }) };
+      return { content, recorder };
+    })
+    .find(({ content, recorder }) => printRules(baseRules(place, name, content, recorder)) === text);
 }
 
 /** What a base chain does, with everything that it leads to. */
@@ -65,14 +85,16 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
   if (!isProperlyAttached(chain, baseHook(place))) {
     throw new Unexpected('wrong_attachment', name, 'the chain has another hook, priority or policy');
   }
-  const chains = new ChainReader(installed, used);
+  const chains = new ChainReader(installed, used, recorderVerdicts(installed, place, used));
   const rules = chains.rules(name);
   const [first] = rules;
   if (first === undefined) return { policy: { kind: 'open' } };
   const here = first.matches.find((match) => match.kind === 'interface');
   if (here === undefined) throw new Unexpected('wrong_layout', name, 'a rule does not name the interface');
-  const content = contentOf(place, rules, here.name);
-  if (content === undefined) throw new Unexpected('wrong_layout', name, 'the rules are in another order');
+  const layout = layoutOf(place, rules, here.name);
+  if (layout === undefined) throw new Unexpected('wrong_layout', name, 'the rules are in another order');
+  const { content, recorder } = layout;
+  checkRecorder(installed, place, recorder, used);
   const admitted = new MatchReader(chains, place, 'accept');
   if (content.kind === 'default') {
     return { policy: { kind: 'closed', ...admitted.dispatch(undefined), any: everybody }, interface: here.name };
@@ -95,7 +117,10 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
 
 /** Whether the object is a counter of ours: one that a rule names, or one that is left of an earlier policy. */
 export const isOurCounter = ({ object, name }: InstalledObject): boolean =>
-  object === 'counter' && readCounter(name) !== undefined;
+  object === 'counter' && (name === unrecordedCounter || readCounter(name) !== undefined);
+
+/** Whether the object is a set that rules of ours record into, or did. What it holds is no part of the rules. */
+export const isOurSet = ({ object, name }: InstalledObject): boolean => object === 'set' && isRecordSetName(name);
 
 /** Whether the object is a map of ours, or one that is left of an earlier policy. */
 export const isOurMap = ({ object, name, members }: InstalledObject): boolean =>
@@ -105,7 +130,9 @@ function strangers({ flagged, chains, objects }: Installed, table: TableName): F
   const own = new Set<string>(directions.map((direction) => baseName({ table, direction })));
   const found: Finding[] = [];
   if (flagged) found.push({ code: 'table_flags', name: '', detail: 'the table has flags, which may disable it' });
-  for (const { object, name } of objects.filter((each) => !isOurCounter(each) && !isOurMap(each))) {
+  for (const { object, name } of objects.filter(
+    (each) => ![isOurCounter, isOurMap, isOurSet].some((isOurs) => isOurs(each)),
+  )) {
     found.push({ code: 'foreign_object', name, detail: `the table contains a foreign ${object}` });
   }
   for (const { name, attachment } of chains.values()) {

@@ -8,6 +8,8 @@ import {
   hookPriority,
   type CounterMap,
   type Match,
+  type RecordTuple,
+  type Reject,
   type Rule,
   type Ruleset,
   type TableName,
@@ -100,6 +102,19 @@ function matchJson(match: Match, taste: Taste): Json {
       const flags = payload('tcp', 'flags');
       return taste() ? { match: { op: '!', left: flags, right: 'syn' } } : equal({ '&': [flags, 'syn'] }, 0);
     }
+    case 'new':
+      return { match: { op: 'in', left: { ct: { key: 'state' } }, right: 'new' } };
+    case 'protocols': {
+      const { protocols, not } = match;
+      const names = protocols.map((each) => (taste() ? each : (protocolNames[each] ?? each)));
+      return {
+        match: { op: not === true ? '!=' : '==', left: { meta: { key: 'l4proto' } }, right: setJson(names, taste) },
+      };
+    }
+    case 'secondGeneration':
+      return equal({ meta: { key: 'nfproto' } }, '@observed-second');
+    case 'rate':
+      return { limit: { rate: match.perSecond, burst: match.burst, per: 'second' } };
     case 'translated':
       return { match: { op: 'in', left: { ct: { key: 'status' } }, right: match.by } };
     case 'forwarded':
@@ -154,7 +169,18 @@ const lookUpJson = ({ family, side, map }: CounterMap): Json => ({
   counter: { map: { key: payload(family === 4 ? 'ip' : 'ip6', side), data: `@${map}` } },
 });
 
-function ruleJson({ matches, counter, counterMap, action }: Rule, taste: Taste): Json[] {
+const recordJson = ({ set, family, side, port }: RecordTuple): Json => {
+  const key = [payload(family === 4 ? 'ip' : 'ip6', side), { meta: { key: 'l4proto' } }];
+  const ports = port === undefined ? [] : [port === 'packet' ? payload('th', 'dport') : originalPort];
+  return { set: { op: 'update', elem: { concat: [...key, ...ports] }, set: `@${set}`, stmt: [{ counter: null }] } };
+};
+
+const rejectJson = (action: Reject): Json =>
+  action.with === 'tcp-reset'
+    ? { reject: { type: 'tcp reset' } }
+    : { reject: { type: 'icmpx', expr: 'admin-prohibited' } };
+
+function ruleJson({ matches, record, counter, counterMap, action }: Rule, taste: Taste): Json[] {
   const counted = counter === undefined ? (counterMap === undefined ? [] : [lookUpJson(counterMap)]) : [{ counter }];
   const protocol = (transport: TransportName): Json =>
     equal({ meta: { key: 'l4proto' } }, taste() ? transport : transport === 'tcp' ? 6 : 17);
@@ -165,8 +191,10 @@ function ruleJson({ matches, counter, counterMap, action }: Rule, taste: Taste):
         : []),
       matchJson(match, taste),
     ]),
+    ...(record === undefined ? [] : [recordJson(record)]),
     ...counted,
   ];
+  if (action.kind === 'reject') return [...conditions, rejectJson(action)];
   if (!('entries' in action)) return [...conditions, verdictJson(action)];
   const implied =
     action.kind === 'portMap' && action.transport !== 'th' && (action.original === true || taste())
@@ -198,6 +226,16 @@ function tableJson(table: TableName, rules: TableRules, taste: Taste): Json[] {
       }),
     },
   }));
+  // Packets put elements there at any time.
+  const sets = (rules.sets ?? []).map(({ name, kind }) => ({
+    set: {
+      ...own,
+      name,
+      type: kind === 'generation' ? 'nf_proto' : ['ipv4_addr', 'inet_proto'],
+      handle: (handle += 1),
+      ...(taste() && { elem: ['ipv4', { elem: { val: { concat: ['1.2.3.4', 'tcp'] }, expires: 599 } }] }),
+    },
+  }));
   const chains: Json[] = [];
   const listed: Json[] = [];
   for (const chain of [...helpers, ...basesOf(rules)]) {
@@ -210,7 +248,7 @@ function tableJson(table: TableName, rules: TableRules, taste: Taste): Json[] {
       listed.push({ rule: { ...own, chain: chain.name, handle: (handle += 1), expr: ruleJson(each, taste) } });
     }
   }
-  return [{ table: { family: 'inet', name: table, handle: 1 } }, ...counting, ...maps, ...chains, ...listed];
+  return [{ table: { family: 'inet', name: table, handle: 1 } }, ...counting, ...maps, ...sets, ...chains, ...listed];
 }
 
 /** The listing of the ruleset. */

@@ -5,8 +5,10 @@ import type { Family } from '../../policy/rule.ts';
 import {
   accept,
   drop,
+  goBack,
   goOn,
   goto,
+  isVerdict,
   jump,
   mapRule,
   node,
@@ -28,6 +30,8 @@ import {
 import { field, isObject, type JsonObject } from '../../policy/json.ts';
 import { isNumberBetween, tagged } from './json.ts';
 import { isObjectName, parseInterfaceName } from '../names.ts';
+import { generationSet } from '../recording.ts';
+import { parseRate, parseRecord, parseReject, parseState } from './parse-recording.ts';
 
 /** Symbols that nft may print instead of numbers, by what they are a value of. */
 const symbols = {
@@ -158,20 +162,27 @@ const isOriginalPort = (value: unknown): boolean => {
 function ctMatch(ct: JsonObject, op: unknown, right: unknown): Match | undefined {
   const key = tagged(ct, 'key');
   if (op !== 'in') return undefined;
-  if (key === 'state') return isEstablished(right) ? node({ kind: 'established' }) : undefined;
+  if (key === 'state') return parseState(right);
   if (key !== 'status') return undefined;
   return right === 'dnat' || right === 'snat' ? node({ kind: 'translated', by: right }) : undefined;
 }
 
+/** Ascending, each once. */
+const protocolsOf = (right: unknown): number[] | undefined =>
+  every(itemsOf(right), (item) => byteOf(item, symbols.protocol))?.toSorted((a, b) => a - b);
+
 function metaMatch(key: unknown, right: unknown): Match | undefined {
+  if (key === 'nfproto' && right === `@${generationSet}`) return node({ kind: 'secondGeneration' });
   if (key === 'nfproto') {
     const number = byteOf(right, symbols.nfproto);
     if (number === symbols.nfproto.ipv4) return node({ kind: 'family', family: 4 });
     return number === symbols.nfproto.ipv6 ? node({ kind: 'family', family: 6 }) : undefined;
   }
   if (key === 'l4proto') {
-    const protocol = byteOf(right, symbols.protocol);
-    return protocol === undefined ? undefined : node({ kind: 'protocol', protocol });
+    const protocols = protocolsOf(right);
+    const [protocol] = protocols ?? [];
+    if (protocols === undefined || protocol === undefined) return undefined;
+    return protocols.length > 1 ? node({ kind: 'protocols', protocols }) : node({ kind: 'protocol', protocol });
   }
   if (key !== 'iifname' && key !== 'oifname') return undefined;
   try {
@@ -181,11 +192,6 @@ function metaMatch(key: unknown, right: unknown): Match | undefined {
   }
 }
 
-function isEstablished(right: unknown): boolean {
-  const states = new Set(Array.isArray(right) ? (right as readonly unknown[]) : []);
-  return states.size === 2 && states.has('established') && states.has('related');
-}
-
 const isTcpFlags = (value: unknown): boolean => {
   const payload = tagged(value, 'payload');
   return isObject(payload) && field(payload, 'protocol') === 'tcp' && field(payload, 'field') === 'flags';
@@ -193,12 +199,16 @@ const isTcpFlags = (value: unknown): boolean => {
 
 function parseMatch(expression: unknown): Match | undefined {
   const match = tagged(expression, 'match');
-  if (!isObject(match)) return undefined;
+  if (!isObject(match)) return parseRate(expression);
   const [op, left, right] = [field(match, 'op'), field(match, 'left'), field(match, 'right')];
   const ct = tagged(left, 'ct');
   if (isObject(ct)) return ctMatch(ct, op, right);
   const meta = tagged(tagged(left, 'meta'), 'key');
   if (op === '>' && meta === 'iif') return Number(right) === 0 ? node({ kind: 'forwarded' }) : undefined;
+  if (op === '!=' && meta === 'l4proto') {
+    const protocols = protocolsOf(right);
+    return protocols && node({ kind: 'protocols', protocols, not: true });
+  }
   if (op === '!' && isTcpFlags(left)) return right === 'syn' ? node({ kind: 'notSyn' }) : undefined;
   if (op !== '==') return undefined;
   const masked = tagged(left, '&');
@@ -216,6 +226,7 @@ function parseVerdict(expression: unknown): Verdict | undefined {
   if (tagged(expression, 'accept') === null) return accept;
   if (tagged(expression, 'drop') === null) return drop;
   if (tagged(expression, 'continue') === null) return goOn;
+  if (tagged(expression, 'return') === null) return goBack;
   for (const [tag, make] of [
     ['jump', jump],
     ['goto', goto],
@@ -367,13 +378,18 @@ export function parseRule(expressions: unknown): Rule | undefined {
   const counterMap = parseCounterMap(counter);
   const counted = typeof counter === 'string' && isObjectName(counter) ? counter : undefined;
   if (counted !== undefined || counterMap !== undefined) conditions = conditions.slice(0, -1);
+  const record = parseRecord(conditions.at(-1), addressKey);
+  if (record !== undefined) conditions = conditions.slice(0, -1);
   const named = namedTransport(conditions.at(-1));
-  const action = parseVerdict(last) ?? parseMap(last, named);
+  const action = parseVerdict(last) ?? parseReject(last) ?? parseMap(last, named);
   if (action === undefined) return undefined;
   // `meta l4proto tcp` before a map of ports: some versions of nft print what `tcp dport` already implies.
   if (action.kind === 'portMap' && named === action.transport) conditions = conditions.slice(0, -1);
   const matches = parseMatches(conditions);
   if (matches === undefined) return undefined;
+  if (record !== undefined) {
+    return counted === undefined && counterMap === undefined ? node({ matches, record, action }) : undefined;
+  }
   if (counterMap === undefined) return rule(matches, action, counted);
-  return 'entries' in action ? undefined : mapRule(matches, counterMap, action);
+  return isVerdict(action) ? mapRule(matches, counterMap, action) : undefined;
 }

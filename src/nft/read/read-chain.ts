@@ -1,5 +1,6 @@
 /** Owns the reading of installed chains: either all their rules are ours, or reading stops with the finding. */
-import type { Rule } from '../ast.ts';
+import type { Rule, Verdict } from '../ast.ts';
+import { withVerdicts } from './recorder-verdicts.ts';
 import type { Installed, InstalledMembers } from './listing.ts';
 
 /** Something in our table that we did not put there, or something of ours that is gone. */
@@ -34,9 +35,13 @@ export class ChainReader {
   readonly #installed: Installed;
   readonly used: Set<string>;
 
-  constructor(installed: Installed, used: Set<string>) {
+  readonly #verdicts: ReadonlyMap<string, Verdict>;
+
+  /** `verdicts` are what chains decide that record or answer a packet first. */
+  constructor(installed: Installed, used: Set<string>, verdicts: ReadonlyMap<string, Verdict>) {
     this.#installed = installed;
     this.used = used;
+    this.#verdicts = verdicts;
   }
 
   /** Who is in a map of ours. */
@@ -51,7 +56,7 @@ export class ChainReader {
     if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain does not exist');
     this.used.add(name);
     return chain.rules.map((each) => {
-      if (each.kind === 'known') return each.rule;
+      if (each.kind === 'known') return this.#verdicts.size === 0 ? each.rule : withVerdicts(each.rule, this.#verdicts);
       throw new Unexpected('foreign_rule', name, `the chain contains a foreign rule: ${each.json}`);
     });
   }

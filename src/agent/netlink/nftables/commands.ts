@@ -75,6 +75,9 @@ function write(batch: FilterBatch, command: Command | EndedCommand): boolean {
     case 'deleteEnded':
       writeEnded(batch, command);
       return true;
+    case 'addSet':
+    case 'flushSet':
+    case 'startSecondGeneration':
     case 'deleteChain':
     case 'deleteObject':
     case 'makeEndedTable':

@@ -35,6 +35,7 @@ const interfaceName = (name: string): Uint8Array => {
 };
 
 const establishedOrRelated = 0x2 | 0x4;
+const newState = 0x8;
 const translatedBy = { snat: 0x10, dnat: 0x20 } as const;
 const syn = 0x2;
 const icmpOf = { 4: protocolNumber.icmp, 6: protocolNumber.icmpv6 } as const;
@@ -181,6 +182,18 @@ const encoders: {
     out.compareByte('eq', 0);
     return true;
   },
+  new(out, match) {
+    const { kind: _, ...rest } = match;
+    nothingElse(rest);
+    out.ct('state');
+    out.mask(le32(newState));
+    out.compare('neq', le32(0));
+    return true;
+  },
+  // These stand in chains that are loaded once, which `nft` does.
+  protocols: () => false,
+  secondGeneration: () => false,
+  rate: () => false,
   translated(out, match) {
     const { kind: _, by, ...rest } = match;
     nothingElse(rest);
@@ -299,8 +312,9 @@ export function writeRule(batch: FilterBatch, table: TableName, chain: string, r
 }
 
 function writeAnew(batch: FilterBatch, table: TableName, chain: string, rule: Rule): boolean {
-  const { matches, counter, counterMap, action, ...rest } = rule;
+  const { matches, record, counter, counterMap, action, ...rest } = rule;
   nothingElse(rest);
+  if (record !== undefined || action.kind === 'reject') return false;
   const lookUps: (LookUp | undefined)[] = [];
   for (const match of matches) {
     const lookUp = writeSetOf(batch, table, match);

@@ -110,7 +110,7 @@ interface Entries {
 
 type Form = 'intervals' | 'values';
 
-export const verdictCode = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4 } as const;
+export const verdictCode = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, return: -5 } as const;
 
 /** A verdict as data, of an element or of what sets the register of verdicts. */
 export function writeVerdict(batch: FilterBatch, type: number, verdict: Verdict): void {
