@@ -19,6 +19,7 @@ import { lockState } from './locks.ts';
 import { Agent } from './loop/agent.ts';
 import { PolicyClock } from './loop/policy-clock.ts';
 import { connectionLog } from './report/connection-log.ts';
+import { FlowReports } from './report/flow-reports.ts';
 import { printMetrics } from './report/metrics.ts';
 import { MetricsFile } from './report/metrics-file.ts';
 import { Reporter } from './report/reporter.ts';
@@ -32,6 +33,7 @@ import { BadIdentity, IdentityFolder } from './source/identity.ts';
 import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
 import { serverProbe } from './source/server-probe.ts';
 import { openServerAccess } from './source/open-server-access.ts';
+import { defaultSettings, readSettings } from './source/settings.ts';
 import { StateFolder } from './state/state-folder.ts';
 
 export async function runAgent(
@@ -85,12 +87,22 @@ export async function runAgent(
     serverAccess,
     onServerTime: (shown) => time.serverTime(shown),
   });
+  let { observe } = defaultSettings;
+  /** Every answer to a report carries the settings of the organization. */
+  const follow = (answer: unknown): void => {
+    const settings = readSettings(answer);
+    if (settings === undefined) return;
+    ({ observe } = settings);
+    agent.follow(settings);
+  };
   const reporter = new Reporter({
     send: async (report, within) => {
       const { device, client } = source.who ?? {};
-      if (device !== undefined) await client?.statuses.report(config.organization, device, report, { signal: within });
+      if (device === undefined) return;
+      follow(await client?.statuses.report(config.organization, device, report, { signal: within }));
     },
     count: async () => {
+      if (observe === 'off') return { ...agent.status, counts: {} };
       await atMost(agent.count());
       return agent.status;
     },
@@ -100,6 +112,19 @@ export async function runAgent(
     random,
     log,
     devices,
+  });
+  const flows = new FlowReports({
+    take: () => agent.takeRecorded(),
+    send: async (report, within) => {
+      const { device, client } = source.who ?? {};
+      if (device === undefined) return;
+      follow(await client?.statuses.reportFlows(config.organization, device, report, { signal: within }));
+    },
+    isLive: () => source.connection.phase === 'live',
+    clock,
+    monotonic,
+    random,
+    log,
   });
   const logConnection = connectionLog(log);
   source.onChange(() => logConnection(source.connection));
@@ -145,7 +170,12 @@ export async function runAgent(
     // fails.
     netlink.start();
     nft.start().catch(() => {});
-    await Promise.all([agent.run({ signal }), reporter.run({ signal }), serverAccess?.run({ signal })]);
+    await Promise.all([
+      agent.run({ signal }),
+      reporter.run({ signal }),
+      flows.run({ signal }),
+      serverAccess?.run({ signal }),
+    ]);
     refused.signal.throwIfAborted();
     log('info', 'stopping the agent; its rules stay in force');
   } finally {

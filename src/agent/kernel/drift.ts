@@ -47,3 +47,17 @@ export function foreignParts(
   }));
   return [...chains, ...objects];
 }
+
+/** How much a table holds beyond what the rules need, in chains and objects. */
+export function surplus(installed: Installed | undefined, rules: TableRules | undefined): number {
+  if (installed === undefined || rules === undefined) return 0;
+  const { chains, objects } = installed;
+  const { helpers, counters, maps = [], sets = [] } = rules;
+  return (
+    Math.max(chains.size - helpers.length - basesOf(rules).length, 0) +
+    Math.max(objects.length - counters.length - maps.length - sets.length, 0)
+  );
+}
+
+export const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table does not exist' };
+export const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table contains other rules' };

@@ -22,9 +22,10 @@ import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same-policy.ts';
 import { sameServerAccess } from '../../policy/server-access.ts';
 import { holding, memberUpdate, type Membership } from './member-update.ts';
+import type { RecordingTable } from './flow-recorder.ts';
 import { NftError, type Nft } from './nft.ts';
 import { outcomeOf } from './table-model.ts';
-import { foreignParts, type TableChange } from './drift.ts';
+import { foreignParts, otherRules, surplus, tableGone, type TableChange } from './drift.ts';
 
 /** What is to be enforced, and where. */
 export interface Target extends Omit<CompileOptions, 'salt'> {
@@ -108,10 +109,24 @@ export class Enforcer {
     return this.#inForce?.target;
   }
 
+  /** The sets that rules in force record into. */
+  get recording(): readonly RecordingTable[] {
+    const ruleset = this.#inForce?.ruleset;
+    return tableNames.flatMap((table) => {
+      const sets = (ruleset && rulesOfTable(ruleset, table))?.sets;
+      return sets === undefined ? [] : [{ table, sets }];
+    });
+  }
+
   /** Reads what the kernel enforces, independent of what this enforcer wrote. */
   async read(): Promise<Decompiled | undefined> {
     const { service } = await this.#list();
     return service && decompile(service);
+  }
+
+  /** The table as it was last read; absent where it is not there, or nobody has read it. */
+  get installed(): Installed | undefined {
+    return this.#known?.service;
   }
 
   /**
@@ -331,23 +346,10 @@ export class Enforcer {
   }
 }
 
-const tableGone: Finding = { code: 'missing_chain', name: '', detail: 'the table does not exist' };
-const otherRules: Finding = { code: 'wrong_layout', name: '', detail: 'the table contains other rules' };
 const callsForRepair = ({ code }: Finding): boolean => code !== 'unused_chain';
 
 const planFrom = (installed: InstalledTables, ruleset: Ruleset): ReturnType<typeof plan> =>
   plan(installed.service, ruleset, installed['service-forward']);
-
-/** How much a table holds beyond what the rules need, in chains and objects. */
-function surplus(installed: Installed | undefined, rules: TableRules | undefined): number {
-  if (installed === undefined || rules === undefined) return 0;
-  const { chains, objects } = installed;
-  const { helpers, counters, maps = [], sets = [] } = rules;
-  return (
-    Math.max(chains.size - helpers.length - basesOf(rules).length, 0) +
-    Math.max(objects.length - counters.length - maps.length - sets.length, 0)
-  );
-}
 
 /** What in our tables calls for a repair. */
 function findingsIn(installed: InstalledTables, ruleset: Ruleset): readonly Finding[] {

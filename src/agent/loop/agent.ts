@@ -1,7 +1,9 @@
 /** Owns the agent's loop: event handlers set marks, and the loop reads the marks and takes one step at a time. */
 import { setImmediate } from 'node:timers/promises';
+import { sleep } from '../../client/clock.ts';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
+import { FlowRecorder, type Recorded } from '../kernel/flow-recorder.ts';
 import { readCounters, saveCounters } from './counters.ts';
 import { followCheck, untilCheck } from './checked-apply.ts';
 import { markMonitorEvent } from './drift-response.ts';
@@ -9,6 +11,7 @@ import { followSource, followTime, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
 import { PolicyClock } from './policy-clock.ts';
 import { isUnsaved, savePolicy, saveTime } from './policy-steps.ts';
+import { recorderSettings, type ObserveSettings } from '../kernel/recorder-settings.ts';
 import { initialState } from './state.ts';
 import { statusOf, type AgentStatus } from './status.ts';
 import type { NextStep, StepKind } from './step.ts';
@@ -28,6 +31,7 @@ const isForStart = (next: NextStep): boolean => next.kind === 'step' && startSte
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: Watcher;
+  readonly #recorder: FlowRecorder;
   #wake: (() => void) | undefined;
 
   constructor(options: AgentOptions) {
@@ -38,6 +42,7 @@ export class Agent {
       this.#wake?.();
     });
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
+    this.#recorder = new FlowRecorder({ nft, wait: (milliseconds) => sleep(clock, milliseconds) });
     const time = options.time ?? new PolicyClock({ clock, monotonic });
     const wake = (): void => this.#wake?.();
     this.#loop = { options, state, links, enforcer, time, wake, ended: new EndedFlows({ nft }) };
@@ -95,6 +100,23 @@ export class Agent {
   /** Reads the counters, for a status that is of this moment. Where they cannot be read, the totals stay. */
   count(): Promise<void> {
     return readCounters(this.#loop);
+  }
+
+  /** What the organization wants recorded and answered from now on. */
+  follow(settings: ObserveSettings): void {
+    const wanted = recorderSettings(settings);
+    const { state } = this.#loop;
+    if (wanted.observe === state.settings.observe && wanted.refuseWith === state.settings.refuseWith) return;
+    state.settings = wanted;
+    this.#wake?.();
+  }
+
+  /** What the kernel has recorded since the last call; nothing where no rule in force records. */
+  async takeRecorded(): Promise<(Recorded & { readonly observed: 'refused' | 'all' }) | undefined> {
+    const { enforcer } = this.#loop;
+    const observed = enforcer.target?.observe;
+    if (observed !== 'refused' && observed !== 'all') return undefined;
+    return { ...(await this.#recorder.take(enforcer.recording)), observed };
   }
 
   /** Takes our tables away. */

@@ -91,7 +91,7 @@ export function refreshTarget(state: LoopState, serverAccess: ServerAccess | und
 }
 
 function targetOf(state: LoopState, serverAccess: ServerAccess | undefined): Target | undefined {
-  const { desired, driver, forwarding, target: old } = state;
+  const { desired, driver, forwarding, settings, target: old } = state;
   if (desired === undefined || driver === undefined) return undefined;
   const { name, neighbourDiscovery } = driver;
   const same =
@@ -99,8 +99,10 @@ function targetOf(state: LoopState, serverAccess: ServerAccess | undefined): Tar
     old.interface === name &&
     old.neighbourDiscovery === neighbourDiscovery &&
     old.forwarding === forwarding &&
+    old.observe === settings.observe &&
+    old.refuseWith === settings.refuseWith &&
     sameServerAccess(old.serverAccess, serverAccess);
   if (same) return old;
   const { canonical: policy, named, membership } = desired;
-  return { policy, named, membership, interface: name, neighbourDiscovery, forwarding, serverAccess };
+  return { policy, named, membership, interface: name, neighbourDiscovery, forwarding, serverAccess, ...settings };
 }

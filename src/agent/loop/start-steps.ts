@@ -6,6 +6,7 @@ import { chooseDriver, type Driver, type Note, type Selector } from '../host/dri
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { SavedTime } from '../state/saved-time.ts';
+import { installedSettings } from '../kernel/recorder-settings.ts';
 import { readCounters } from './counters.ts';
 import { resumeCheck } from './checked-apply.ts';
 import type { DesiredPolicy } from './desired-policy.ts';
@@ -72,6 +73,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   ];
   if (lastGood.kind === 'found') state.driver = driverLastTime(state.driver, selector, lastGood.record);
   const kernel = await enforcer.read();
+  if (enforcer.installed !== undefined) state.settings = installedSettings(enforcer.installed);
   // Rules that were there have judged what there is, but perhaps not all the time, and the last run may have ended before it dealt with the connections.
   markUncheckedFlows(loop);
   // Before anything is put in force: counters that are not there now will begin anew.

@@ -1,5 +1,6 @@
 /** Owns the loop's state: one record of everything that the agent remembers between two steps. */
 import type { Forwarding } from '../../nft/compile/base.ts';
+import type { RecorderOptions } from '../../nft/compile/recorder.ts';
 import type { InterfaceName } from '../../nft/names.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -62,6 +63,8 @@ export interface LoopState {
   driver: Driver | undefined;
   /** Whether the device forwards packets; absent where that makes no difference. */
   forwarding: Forwarding | undefined;
+  /** What rules record, and what refused packets get. Settings that make no difference to rules are left out. */
+  settings: RecorderOptions;
   target: Target | undefined;
   inForce: InForce | undefined;
   /** The digest of what the kernel held when the rules of this target were read back. */
@@ -134,6 +137,7 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   desired: undefined,
   driver: undefined,
   forwarding: undefined,
+  settings: {},
   target: undefined,
   inForce: undefined,
   readBack: undefined,

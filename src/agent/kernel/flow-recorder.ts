@@ -1,0 +1,91 @@
+/** Owns the reading of what the kernel has recorded: turns to the other generation of sets, then reads and empties the first (decision 0085). */
+import type { Command, RecordSet, TableName } from '../../nft/ast.ts';
+import { tuplesOf, type RecordedTuple } from '../../nft/read/recorded.ts';
+import { generationSet, readRecordSetName, unrecordedCounter } from '../../nft/recording.ts';
+import type { Nft } from './nft.ts';
+
+/** The sets of one table that rules in force record into. */
+export interface RecordingTable {
+  readonly table: TableName;
+  readonly sets: readonly RecordSet[];
+}
+
+export interface Recorded {
+  readonly tuples: readonly RecordedTuple[];
+  /** Packets that found no room. */
+  readonly unrecorded: number;
+}
+
+/** Milliseconds after which no packet is on its way through the rules of the generation before. */
+const settling = 100;
+
+const keyOf = ({ direction, verdict, family, far, protocol, port }: RecordedTuple): string =>
+  `${direction} ${verdict} ${family} ${far} ${protocol} ${port}`;
+
+/** Its calls are made one at a time. Throws `NftError`, and then nothing is lost: the next call reads what this one did not empty. */
+export class FlowRecorder {
+  readonly #nft: Nft;
+  readonly #wait: (milliseconds: number) => Promise<void>;
+  /** What the counters showed when they were last read. */
+  readonly #seen = new Map<TableName, { readonly incarnation: string; readonly packets: number }>();
+
+  constructor({ nft, wait }: { readonly nft: Nft; readonly wait: (milliseconds: number) => Promise<void> }) {
+    this.#nft = nft;
+    this.#wait = wait;
+  }
+
+  /** Everything that was recorded since the last call, in all of these tables. */
+  async take(tables: readonly RecordingTable[]): Promise<Recorded> {
+    const finished: (RecordingTable & { readonly generation: 1 | 2 })[] = [];
+    for (const { table, sets } of tables) {
+      const isSecond = ((await this.#nft.listSet(table, generationSet)) ?? []).length > 0;
+      const turn: Command = isSecond
+        ? { kind: 'flushSet', table, name: generationSet }
+        : { kind: 'startSecondGeneration', table, set: generationSet };
+      await this.#nft.run([turn]);
+      finished.push({ table, sets, generation: isSecond ? 2 : 1 });
+    }
+    if (finished.length === 0) return { tuples: [], unrecorded: 0 };
+    await this.#wait(settling);
+    const tuples: RecordedTuple[] = [];
+    for (const each of finished) tuples.push(...(await this.#empty(each)));
+    return { tuples: added(tuples), unrecorded: await this.#unrecorded() };
+  }
+
+  /** Reads the sets of one generation, which no packet goes into any more, and empties them. */
+  async #empty({ table, sets, generation }: RecordingTable & { readonly generation: 1 | 2 }): Promise<RecordedTuple[]> {
+    const tuples: RecordedTuple[] = [];
+    const filled: Command[] = [];
+    for (const { name } of sets) {
+      if (readRecordSetName(name)?.generation !== generation) continue;
+      const elements = (await this.#nft.listSet(table, name)) ?? [];
+      if (elements.length === 0) continue;
+      tuples.push(...tuplesOf(name, elements));
+      filled.push({ kind: 'flushSet', table, name });
+    }
+    await this.#nft.run(filled);
+    return tuples;
+  }
+
+  async #unrecorded(): Promise<number> {
+    let sum = 0;
+    for (const { table, name, incarnation, packets } of await this.#nft.counters()) {
+      if (name !== unrecordedCounter) continue;
+      const before = this.#seen.get(table);
+      const from = before?.incarnation === incarnation && before.packets <= packets ? before.packets : 0;
+      sum += packets - from;
+      this.#seen.set(table, { incarnation, packets });
+    }
+    return sum;
+  }
+}
+
+/** The same tuple may have been recorded in both tables. */
+function added(tuples: readonly RecordedTuple[]): readonly RecordedTuple[] {
+  const sums = new Map<string, RecordedTuple>();
+  for (const tuple of tuples) {
+    const before = sums.get(keyOf(tuple));
+    sums.set(keyOf(tuple), before === undefined ? tuple : { ...tuple, packets: before.packets + tuple.packets });
+  }
+  return [...sums.values()];
+}

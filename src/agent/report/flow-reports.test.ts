@@ -1,0 +1,140 @@
+/** Proves the reports of observed traffic: their form, their bounds, and that what does not fit is a number. */
+import { describe, expect, test } from 'vitest';
+import { RingfenceError } from '../../client/error.ts';
+import type { Recorded } from '../kernel/flow-recorder.ts';
+import type { FlowReport } from '../../api/flows/flow-report.ts';
+import { FlowReports, withinBounds, type FlowReportsOptions } from './flow-reports.ts';
+
+type RecordedTuple = Recorded['tuples'][number];
+
+const tuple = (port: number, more: Partial<RecordedTuple> = {}): RecordedTuple => ({
+  direction: 'inbound',
+  verdict: 'refused',
+  family: 4,
+  far: 0x6440_0002n,
+  protocol: 6,
+  port,
+  packets: 1,
+  ...more,
+});
+
+const many = (count: number, more: Partial<RecordedTuple> = {}): RecordedTuple[] =>
+  Array.from({ length: count }, (_, i) => tuple(i + 1, more));
+
+/** A minute passes between two readings. */
+function start(options: Partial<FlowReportsOptions> = {}) {
+  const sent: FlowReport[] = [];
+  let recorded: { tuples: readonly RecordedTuple[]; unrecorded: number } = { tuples: [], unrecorded: 0 };
+  let now = Date.parse('2026-11-18T08:00:00Z');
+  const world = { isLive: true, sent };
+  const reports = new FlowReports({
+    take: async () => ({ ...recorded, observed: 'all' }),
+    send: async (report) => {
+      sent.push(report);
+    },
+    isLive: () => world.isLive,
+    clock: { now: () => now, after: () => () => {} },
+    monotonic: () => now,
+    random: () => 0,
+    log: () => {},
+    ...options,
+  });
+  const pass = async (tuples: readonly RecordedTuple[], unrecorded = 0): Promise<boolean> => {
+    recorded = { tuples, unrecorded };
+    now += 60_000;
+    await reports.take();
+    return reports.send(new AbortController().signal);
+  };
+  return Object.assign(world, { pass });
+}
+
+describe('a report of observed traffic', () => {
+  test('has the tuples of a minute in the words of the wire', async () => {
+    const { pass, sent } = start();
+    const { port: _, ...ping } = tuple(0, {
+      verdict: 'admitted',
+      direction: 'outbound',
+      family: 6,
+      far: 1n,
+      protocol: 58,
+    });
+    const { port: __, ...sctp } = tuple(0, { protocol: 132, packets: 7 });
+    expect(await pass([tuple(443), ping, sctp], 5)).toBe(true);
+    expect(sent).toEqual([
+      {
+        since: '2026-11-18T08:00:00.000Z',
+        until: '2026-11-18T08:01:00.000Z',
+        observed: 'all',
+        tuples: [
+          { direction: 'in', verdict: 'refused', far: '100.64.0.2', protocol: 'tcp', port: 443, packets: 1 },
+          { direction: 'in', verdict: 'refused', far: '100.64.0.2', protocol: '132', packets: 7 },
+          { direction: 'out', verdict: 'admitted', far: '::1', protocol: 'icmpv6', packets: 1 },
+        ],
+        not_recorded: 5,
+      },
+    ]);
+  });
+
+  test('waits while the server is away, and reports of later minutes with it, oldest first', async () => {
+    const world = start();
+    world.isLive = false;
+    expect(await world.pass([tuple(1)])).toBe(false);
+    expect(await world.pass([tuple(2)])).toBe(false);
+    world.isLive = true;
+    expect(await world.pass([tuple(3)])).toBe(true);
+    expect(world.sent.map(({ tuples }) => tuples.map(({ port }) => port))).toEqual([[1], [2], [3]]);
+  });
+
+  test.each([
+    ['reports', { mostWaiting: 2 }],
+    ['tuples', { mostTuples: 2 }],
+  ])('beyond so many %s gives way to a later one, which counts its packets as not recorded', async (_, bound) => {
+    const world = start(bound);
+    world.isLive = false;
+    await world.pass([tuple(1, { packets: 10 })], 1);
+    for (const port of [2, 3, 4]) await world.pass([tuple(port)]);
+    world.isLive = true;
+    await world.pass([tuple(5)]);
+    expect(world.sent.map(({ tuples }) => tuples[0]?.port)).toEqual([4, 5]);
+    // The first minute had 11 packets, the second and third one each.
+    expect(world.sent.reduce((sum, { not_recorded }) => sum + not_recorded, 0)).toBe(13);
+  });
+
+  test('that the server refuses is not sent again, and one that it cannot take now is', async () => {
+    const answers = [
+      new RingfenceError({ code: 'unavailable', status: 503, message: 'later' } as never),
+      new RingfenceError({ code: 'not_found', status: 404, message: 'no such operation' } as never),
+    ];
+    expect(answers.map(({ retryable }) => retryable)).toEqual([true, false]);
+    let asked = 0;
+    const { pass } = start({
+      send: async () => {
+        const answer = answers[asked++];
+        if (answer !== undefined) throw answer;
+      },
+    });
+    expect(await pass([tuple(1)])).toBe(false);
+    expect(await pass([tuple(2)])).toBe(true);
+    expect(asked).toBe(3);
+  });
+});
+
+describe('the bounds of a report', () => {
+  test('are 4,096 of each direction and family; where both verdicts have more, each has half', () => {
+    const kept = withinBounds([
+      ...many(4_096),
+      ...many(4_096, { verdict: 'admitted' }),
+      ...many(100, { direction: 'outbound' }),
+      ...many(4_000, { family: 6 }),
+      ...many(200, { family: 6, verdict: 'admitted' }),
+    ]);
+    const count = (wanted: Partial<RecordedTuple>): number =>
+      kept.filter((each) => Object.entries(wanted).every(([key, value]) => each[key as keyof RecordedTuple] === value))
+        .length;
+    expect(count({ direction: 'inbound', family: 4, verdict: 'refused' })).toBe(2_048);
+    expect(count({ direction: 'inbound', family: 4, verdict: 'admitted' })).toBe(2_048);
+    expect(count({ direction: 'outbound' })).toBe(100);
+    expect(count({ family: 6, verdict: 'refused' })).toBe(3_896);
+    expect(count({ family: 6, verdict: 'admitted' })).toBe(200);
+  });
+});

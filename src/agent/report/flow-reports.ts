@@ -1,0 +1,159 @@
+/** Owns the reports of observed traffic: sums of a minute, a bounded queue while the server is away, and how much did not fit. */
+import type { FlowReport, FlowTuple } from '../../api/flows/flow-report.ts';
+import { flowLimits, mostPackets } from '../../api/limits.ts';
+import { Backoff } from '../../client/backoff.ts';
+import { sleep, type Clock } from '../../client/clock.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { printAddress } from '../../policy/address.ts';
+import type { Log } from '../host/log.ts';
+import type { Recorded } from '../kernel/flow-recorder.ts';
+
+type RecordedTuple = Recorded['tuples'][number];
+
+export interface FlowReportsOptions {
+  /** What was recorded since the last call; nothing where no rule in force records. */
+  readonly take: () => Promise<(Recorded & { readonly observed: 'refused' | 'all' }) | undefined>;
+  readonly send: (report: FlowReport, signal: AbortSignal) => Promise<unknown>;
+  /** Whether the server can be reached, as far as known. */
+  readonly isLive: () => boolean;
+  readonly clock: Clock;
+  readonly monotonic: () => number;
+  readonly random: () => number;
+  readonly log: Log;
+  /** Reports that wait for the server at most; 60 unless given. */
+  readonly mostWaiting?: number;
+  /** Tuples in all of them at most; 32,768 unless given, which take some 5 MB. */
+  readonly mostTuples?: number;
+}
+
+const minute = 60_000;
+const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' };
+
+const packetsOf = (tuples: readonly { readonly packets: number }[]): number =>
+  tuples.reduce((sum, { packets }) => sum + packets, 0);
+
+const reported = ({ direction, verdict, family, far, protocol, port, packets }: RecordedTuple): FlowTuple => ({
+  direction: direction === 'inbound' ? 'in' : 'out',
+  verdict,
+  far: printAddress(family, far),
+  protocol: protocolNames[protocol] ?? String(protocol),
+  ...(port !== undefined && { port }),
+  packets: Math.min(packets, mostPackets),
+});
+
+/** The tuples that a report may hold: of each direction and family so many, and half of them for either verdict where both have more. */
+export function withinBounds(
+  tuples: readonly RecordedTuple[],
+  most: number = flowLimits.tuplesPerMinute,
+): readonly RecordedTuple[] {
+  return (['inbound', 'outbound'] as const).flatMap((direction) =>
+    ([4, 6] as const).flatMap((family) => {
+      const own = tuples.filter((tuple) => tuple.direction === direction && tuple.family === family);
+      if (own.length <= most) return own;
+      const [refused, admitted] = [
+        own.filter(({ verdict }) => verdict === 'refused'),
+        own.filter(({ verdict }) => verdict === 'admitted'),
+      ];
+      const room = Math.max(most / 2, most - admitted.length);
+      const kept = refused.slice(0, room);
+      return [...kept, ...admitted.slice(0, most - kept.length)];
+    }),
+  );
+}
+
+export class FlowReports {
+  readonly #options: FlowReportsOptions;
+  #waiting: FlowReport[] = [];
+  #since: number;
+  #refused = false;
+
+  constructor(options: FlowReportsOptions) {
+    this.#options = options;
+    this.#since = options.clock.now();
+  }
+
+  /** Reads once a minute and sends what it can, until the signal is aborted. */
+  async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    const { clock, random, monotonic } = this.#options;
+    // Agents that start together do not report together.
+    let due = monotonic() + minute * random();
+    const backoff = new Backoff({ random, first: 5_000, longest: minute });
+    while (!signal.aborted) {
+      if (monotonic() >= due) {
+        due = Math.max(due + minute, monotonic() + minute / 2);
+        await this.take();
+      }
+      const isDone = await this.send(signal);
+      if (isDone) backoff.reset();
+      const wait = isDone ? due - monotonic() : Math.min(backoff.next(undefined), due - monotonic());
+      await sleep(clock, Math.max(wait, 1), signal).catch(() => {});
+    }
+  }
+
+  /** Takes what was recorded, and queues it. Where it cannot be read now, the next call has it. */
+  async take(): Promise<void> {
+    const { take, clock, log } = this.#options;
+    try {
+      const recorded = await take();
+      const now = clock.now();
+      if (recorded !== undefined) this.#queue(recorded, now);
+      this.#since = now;
+    } catch (error) {
+      log('debug', `the agent cannot read observed traffic: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** Sends what waits, oldest first. Answers whether nothing waits any more. */
+  async send(signal: AbortSignal): Promise<boolean> {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (!this.#options.isLive()) return false;
+      try {
+        await this.#options.send(next, signal);
+        this.#refused = false;
+      } catch (error) {
+        if (signal.aborted || !(error instanceof RingfenceError) || error.retryable) return false;
+        // A server of an earlier version, or one that does not take it: it never will.
+        this.#complain(error);
+      }
+      if (this.#waiting[0] === next) this.#waiting.shift();
+    }
+    return true;
+  }
+
+  #queue({ tuples, unrecorded, observed }: Recorded & { readonly observed: 'refused' | 'all' }, now: number): void {
+    const kept = withinBounds(tuples);
+    const not_recorded = unrecorded + packetsOf(tuples) - packetsOf(kept);
+    this.#waiting.push({
+      since: new Date(Math.min(this.#since, now)).toISOString(),
+      until: new Date(now).toISOString(),
+      observed,
+      tuples: kept.map(reported),
+      not_recorded: Math.min(not_recorded, mostPackets),
+    });
+    this.#makeRoom();
+  }
+
+  /** The oldest reports go first. The newest one counts what they held. */
+  #makeRoom(): void {
+    const { mostWaiting = 60, mostTuples = 32_768, log } = this.#options;
+    let size = this.#waiting.reduce((sum, { tuples }) => sum + tuples.length, 0);
+    let lost = 0;
+    while (this.#waiting.length > 1 && (this.#waiting.length > mostWaiting || size > mostTuples)) {
+      const oldest = this.#waiting.shift();
+      if (oldest === undefined) break;
+      size -= oldest.tuples.length;
+      lost += packetsOf(oldest.tuples) + oldest.not_recorded;
+      log('debug', 'the agent drops a report of observed traffic: the server is away', { since: oldest.since });
+    }
+    const newest = this.#waiting.at(-1);
+    if (lost === 0 || newest === undefined) return;
+    const not_recorded = Math.min(newest.not_recorded + lost, mostPackets);
+    this.#waiting.splice(-1, 1, { ...newest, not_recorded });
+  }
+
+  #complain(error: RingfenceError): void {
+    if (this.#refused) return;
+    this.#refused = true;
+    this.#options.log('warn', `the server does not accept observed traffic of this device: ${error.message}`);
+  }
+}
