@@ -116,3 +116,7 @@ async function visitIn(context: BrowserContext, url: string, options: VisitOptio
 
 /** Waits until it is there to be seen; what never comes fails the test with what was looked for. */
 export const expectShown = (what: Locator): Promise<void> => what.first().waitFor({ state: 'visible' });
+
+/** As text, for the page: whether it loaded a file because it needed it, and not ahead of need in an idle moment. */
+export const isNeeded =
+  "({ startTime }) => startTime < (performance.getEntriesByName('load-ahead')[0]?.startTime ?? Infinity)";

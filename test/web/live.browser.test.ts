@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
-import { expectShown } from '../lib/browser.ts';
+import { expectShown, isNeeded } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace } from '../lib/server.ts';
 import { wireTo } from '../lib/wire.ts';
@@ -228,7 +228,7 @@ test('the first page needs less than 350 KB of script, compressed', async () => 
   await open('/devices', async (page) => {
     await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
     const loaded = (await page.evaluate(
-      `performance.getEntriesByType('resource').map((entry) => entry.name)`,
+      `performance.getEntriesByType('resource').filter(${isNeeded}).map((entry) => entry.name)`,
     )) as string[];
     const scripts = loaded.map((name) => new URL(name).pathname).filter((path) => path.endsWith('.js'));
     expect(scripts.length).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Proves the pages of single records: what a device may reach, its name and its history. */
+/** Proves the pages of records in daily use: a device, its history and activity, keys, and the command palette. */
 import type { Locator } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
@@ -55,4 +55,76 @@ test('a device shows its effective access with guardrails and counts, is renamed
   await expectShown(history.getByText('added it'));
   await page.getByRole('link', { name: 'Which devices can connect to it?' }).click();
   await expectShown(page.getByRole('heading', { level: 1, name: 'Reachability' }));
+});
+
+test('the activity is filtered by person, device and day in the URL, and a change of a device is taken back there', async () => {
+  const place = await newPlace(stage.server);
+  const device = await addDevice(place, 'web-1', { labels: ['app'] });
+  await addDevice(place, 'web-2');
+  await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { labels: ['app', 'prod'] });
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/activity?device=${device.id}` });
+  const entries = page.getByRole('region', { name: 'Activity' }).locator('.deed');
+  await expect.poll(() => entries.count()).toBe(2);
+  await page.getByRole('button', { name: 'Filter', exact: true }).click();
+  await page.getByLabel('Filter by day').fill('2020-01-01');
+  await expectShown(page.getByText('Nothing matches'));
+  await page.getByRole('button', { name: 'Day: 2020-01-01 , remove this filter' }).click();
+  await expect.poll(() => entries.count()).toBe(2);
+  await entries
+    .first()
+    .getByRole('button', { name: /^Details/ })
+    .click();
+  await entries.first().getByRole('button', { name: 'Take this back' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Take it back' }).click();
+  await expectShown(page.getByText('The change of web-1 is taken back.'));
+  const after = await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`);
+  expect(after.labels).toEqual(['app']);
+  await page.getByRole('button', { name: 'Show everything' }).click();
+  await expectShown(entries.filter({ hasText: 'web-2' }));
+});
+
+test('a key shows the groups that its devices get by label too, and one that is used up leads to its devices', async () => {
+  const place = await newPlace(stage.server);
+  await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'database',
+    applies_to: [{ labels: ['db'] }],
+  });
+  const made = await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {
+    name: 'rack',
+    labels: ['db'],
+  });
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/keys` });
+  const entry = page.getByRole('region', { name: 'Enrollment keys' }).getByRole('listitem');
+  await expectShown(entry.getByText('database (by label)'));
+  await expectShown(entry.getByRole('button', { name: 'Revoke rack' }));
+  await stage.server.nobody
+    .as(made.key as string)
+    .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joined', hostname: 'db-7' });
+  await entry.getByRole('button', { name: 'Revoke rack' }).waitFor({ state: 'detached' });
+  await entry.getByRole('link', { name: 'Devices that joined' }).click();
+  await expectShown(page.getByRole('region', { name: 'Activity' }).getByRole('link', { name: 'db-7' }));
+});
+
+test('the palette explains, isolates and copies a command, and the question mark lists the shortcuts', async () => {
+  const place = await newPlace(stage.server);
+  const device = await addDevice(place, 'edge-7');
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups` });
+  await expectShown(page.getByText('Live', { exact: true }));
+  await page.keyboard.press('?');
+  await expectShown(page.getByRole('dialog', { name: 'Keyboard shortcuts' }).getByText('Ctrl S'));
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  const choose = async (text: string, option: string): Promise<void> => {
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: /^Find/ }).fill(text);
+    await page.getByRole('option').first().filter({ hasText: option }).waitFor();
+    await page.keyboard.press('Enter');
+  };
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await choose('copy edge', 'Copy: ringfence device show edge-7');
+  await expectShown(page.getByText('Copied: ringfence device show edge-7'));
+  await choose('explain edge', 'Explain who can reach edge-7');
+  await page.waitForURL(new RegExp(`reach\\?to=${device.id}`));
+  await choose('isolate edge', 'Isolate edge-7…');
+  await expectShown(page.getByRole('button', { name: 'Isolate the device' }));
 });

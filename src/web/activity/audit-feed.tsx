@@ -1,16 +1,20 @@
 /** Owns the activity feed for owners: the audit log by day, newest first; new entries appear as they happen. */
 import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useParams } from '@tanstack/react-router';
-import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
-import { EventsIcon, SearchIcon } from '../components/icons.tsx';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useCallback, useDeferredValue, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { FilterBar, FilterPicker, SearchField, type Choice, type FilterChip } from '../components/filter-bar.tsx';
+import { EventsIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
+import { dayLimits, isInSearch, isSearching, noSearch, type ActivitySearch } from '../model/activity-search.ts';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
+import { deviceName } from '../state/live.ts';
+import { useMembers, useRights, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { Entry } from './entry.tsx';
 import { useSentenceNames } from './names.ts';
@@ -34,48 +38,145 @@ function useAudit(org: string) {
   });
 }
 
+/** Entries that fill a window, and pages that a search reads by itself. */
+const [enough, mostPages] = [20, 20];
+
+/** A search reads older entries by itself until it has found some, or all of its day. */
+function useOlder({
+  search,
+  found,
+  query: { data, hasNextPage, isFetching, fetchNextPage },
+}: {
+  readonly search: ActivitySearch;
+  readonly found: number;
+  readonly query: ReturnType<typeof useAudit>;
+}): void {
+  const pages = data?.pages;
+  const oldest = pages?.at(-1)?.value.at(-1)?.at;
+  const begin = search.day === undefined ? undefined : dayLimits(search.day)[0];
+  const isDayOpen = begin !== undefined && oldest !== undefined && Date.parse(oldest) >= begin;
+  const isWanted =
+    isSearching(search) &&
+    hasNextPage &&
+    !isFetching &&
+    (pages?.length ?? 0) < mostPages &&
+    (begin === undefined ? found < enough : isDayOpen);
+  useEffect(() => {
+    if (isWanted) void fetchNextPage();
+  }, [isWanted, fetchNextPage]);
+}
+
+function ActivityFilters({
+  search,
+  children,
+}: {
+  readonly search: ActivitySearch;
+  /** What else can be chosen. */
+  readonly children: ReactNode;
+}): ReactNode {
+  const navigate = useNavigate({ from: '/o/$org/activity' });
+  const { devices, groups } = useSnapshot();
+  const { data: members = [] } = useMembers();
+  const filter = useCallback(
+    (next: { readonly [Name in keyof ActivitySearch]?: string | undefined }): void =>
+      void navigate({
+        search: (before) =>
+          Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined)),
+        replace: true,
+      }),
+    [navigate],
+  );
+  const onSearch = useCallback((q: string | undefined) => filter({ q }), [filter]);
+  const people = members.map(({ user_id, username }): Choice => ({ value: user_id, label: username }));
+  const deviceChoices = devices.map((device): Choice => ({ value: device.id, label: deviceName(device) }));
+  const groupChoices = groups.map(({ id, group_name }): Choice => ({ value: id, label: group_name }));
+  const chip = (of: string, name: keyof ActivitySearch, choices: readonly Choice[] = []): readonly FilterChip[] => {
+    const value = search[name];
+    const label = choices.find((choice) => choice.value === value)?.label;
+    return value === undefined ? [] : [{ of, value: label ?? value, clear: () => filter({ [name]: undefined }) }];
+  };
+  return (
+    <FilterBar
+      label="Activity"
+      search={
+        <SearchField
+          label="Search the activity"
+          placeholder="Person, group or device"
+          q={search.q}
+          onChange={onSearch}
+        />
+      }
+      chips={[
+        ...chip('Person', 'by', people),
+        ...chip('Device', 'device', deviceChoices),
+        ...chip('Group', 'group', groupChoices),
+        ...chip('Day', 'day'),
+      ]}
+      clearAll={isSearching(search) ? { label: 'Show everything', act: () => filter(noSearch) } : undefined}
+    >
+      <FilterPicker of="person" all="Everyone" data={people} value={search.by} onChange={(by) => filter({ by })} />
+      <FilterPicker
+        of="device"
+        all="Every device"
+        data={deviceChoices}
+        value={search.device}
+        onChange={(device) => filter({ device })}
+      />
+      <FilterPicker
+        of="group"
+        all="Every group"
+        data={groupChoices}
+        value={search.group}
+        onChange={(group) => filter({ group })}
+      />
+      <TextInput
+        type="date"
+        aria-label="Filter by day"
+        value={search.day ?? ''}
+        onChange={(event) => filter({ day: event.currentTarget.value === '' ? undefined : event.currentTarget.value })}
+      />
+      {children}
+    </FilterBar>
+  );
+}
+
 export function AuditFeed(): ReactNode {
   const { org } = useParams({ from: '/o/$org/activity' });
   const { groupById } = useSnapshot();
   const { governs } = useRights();
   const names = useSentenceNames();
-  const [text, setText] = useState('');
+  const search = useSearch({ from: '/o/$org/activity' });
   const [topic, setTopic] = useState('all');
   const [isLoud, setLoud] = useState(false);
   const [target, setTarget] = useState<Target>();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
   const query = useAudit(org);
   const { data, fetchNextPage, hasNextPage, isFetchingNextPage } = query;
   const entries = useMemo(() => data?.pages.flatMap(({ value }) => value), [data]);
-  const wanted = useDeferredValue(text).trim().toLowerCase();
+  const narrowed = useDeferredValue(search);
+  const wanted = (narrowed.q ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
       entries?.filter(
         (entry) =>
           (isLoud || !isQuiet(entry)) &&
           (topic === 'all' || topicOf(entry.operation) === topic) &&
+          isInSearch(entry, narrowed) &&
           (wanted === '' || hasWords(searchText(entry, names), wanted)),
       ),
-    [entries, isLoud, topic, wanted, names],
+    [entries, isLoud, topic, narrowed, wanted, names],
   );
+  useOlder({ search: narrowed, found: shown?.length ?? 0, query });
   const group = target === undefined ? undefined : groupById.get(target.record.id);
   return (
     <>
-      <div className="row">
-        <TextInput
-          className="grow"
-          miw={220}
-          aria-label="Search the activity"
-          placeholder="Search by person, group, device, port, address or request"
-          leftSection={<SearchIcon size={16} />}
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-        />
+      <ActivityFilters search={search}>
         <Checkbox
           label="Also what agents report"
           checked={isLoud}
           onChange={(event) => setLoud(event.currentTarget.checked)}
         />
-      </div>
+      </ActivityFilters>
       <div>
         <Segmented aria-label="What about" value={topic} onChange={setTopic} data={topicChoices} />
       </div>
@@ -95,7 +196,14 @@ export function AuditFeed(): ReactNode {
             <h2 className="day">{day.name}</h2>
             <ul className="feed">
               {day.entries.map((entry) => (
-                <Entry key={entry.id} entry={entry} org={org} names={names} restore={governs ? setTarget : undefined} />
+                <Entry
+                  key={entry.id}
+                  entry={entry}
+                  org={org}
+                  names={names}
+                  restore={governs ? setTarget : undefined}
+                  confirm={governs ? setConfirmation : undefined}
+                />
               ))}
             </ul>
           </div>
@@ -116,6 +224,7 @@ export function AuditFeed(): ReactNode {
           </div>
         )}
       </section>
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <Restore org={org} group={group} target={target} close={() => setTarget(undefined)} />
     </>
   );

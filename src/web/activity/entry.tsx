@@ -11,6 +11,7 @@ import { actorName } from '../../client/words/action.ts';
 import { deviceChanges, fieldLines, groupChanges, type Line } from '../../client/words/changes.ts';
 import { sentenceOf, type Names, type Sentence } from '../../client/words/sentence.ts';
 import { shortId } from '../../client/words/short-id.ts';
+import type { Confirmation } from '../components/confirm.tsx';
 import { DownIcon, UpIcon } from '../components/icons.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed } from '../components/toast.tsx';
@@ -18,6 +19,7 @@ import type { Target } from '../group/restore.tsx';
 import { credentialName } from '../model/activity.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { askWayBack, deviceWayBack } from './device-way-back.tsx';
 import { Lines } from '../components/lines.tsx';
 
 const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
@@ -90,10 +92,13 @@ export function Entry({
   org,
   names,
   restore,
+  confirm,
 }: {
   readonly entry: AuditEntry;
   readonly org: string;
   readonly names: Names;
+  /** Asks before a change of a device is taken back; absent where nothing may be changed. */
+  readonly confirm: ((confirmation: Confirmation) => void) | undefined;
   /** Absent where nothing may be changed. */
   readonly restore: ((target: Target) => void) | undefined;
 }): ReactNode {
@@ -101,6 +106,8 @@ export function Entry({
   const sentence = sentenceOf(entry, names);
   const lines = open ? linesOf(entry, names) : undefined;
   const { client } = useSession();
+  const device = useSnapshot().deviceById.get(entry.subject_id ?? '');
+  const back = open && device !== undefined && confirm !== undefined ? deviceWayBack(entry) : undefined;
   /** The state that stood before this entry is what the group goes back to. */
   const takeBack = (): void => {
     const page = { limit: 1, after: String(entry.revision ?? 0) };
@@ -129,6 +136,13 @@ export function Entry({
               {entry.revision === undefined ? '' : `, revision ${entry.revision}`}. Request{' '}
               <span className="mono">{entry.request_id}</span>.
             </p>
+            {back === undefined || device === undefined ? null : (
+              <div className="row">
+                <Button size="compact-sm" variant="default" onClick={() => confirm?.(askWayBack(device, back, client))}>
+                  Take this back
+                </Button>
+              </div>
+            )}
             {restore === undefined || !hasWayBack(entry) ? null : (
               <div className="row">
                 <Button size="compact-sm" variant="default" onClick={takeBack}>

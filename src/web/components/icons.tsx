@@ -48,6 +48,7 @@ export const PeopleIcon = drawn(
 export const PlusIcon = drawn('M12 5v14', 'M5 12h14');
 export const TrashIcon = drawn('M4 7h16', 'M9 7V4h6v3', 'M6 7l1 13h10l1-13', 'M10 11v5', 'M14 11v5');
 export const CopyIcon = drawn('M9 9h11v11H9z', 'M5 15H4V4h11v1');
+export const FilterIcon = drawn('M4 6h16', 'M7 12h10', 'M10 18h4');
 export const SearchIcon = drawn('M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14z', 'M20 20l-4-4');
 export const SunIcon = drawn(
   'M12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8z',

@@ -1,8 +1,7 @@
-/** Owns the filters above the list of devices. Each is part of the URL, so that a view can be saved and shared. */
-import { Button, CloseButton, Select, TextInput } from '@mantine/core';
-import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+/** Owns the search and the filters of the list of devices. Each is part of the URL, so that a view can be saved and shared. */
+import { useCallback, useMemo, type ReactNode } from 'react';
 import { mostUrgentFirst } from '../../api/enforcement/in-force.ts';
-import { SearchIcon } from '../components/icons.tsx';
+import { FilterBar, FilterPicker, SearchField, type Choice, type FilterChip } from '../components/filter-bar.tsx';
 import { filterNames, isFiltered, versionOf, type DeviceSearch, type StateFilter } from '../model/device-search.ts';
 import { countDeviceStates } from '../model/device-state.ts';
 import { countLabels } from '../model/labels.ts';
@@ -12,85 +11,6 @@ import { stateTitle } from './device-state.tsx';
 
 /** What is to change in the address; undefined takes a filter away. */
 export type Filter = { readonly [Name in keyof DeviceSearch]?: DeviceSearch[Name] | undefined };
-
-interface Choice {
-  readonly value: string;
-  readonly label: string;
-}
-
-/** Typing is quick, the address need not follow every letter. */
-const settleMs = 150;
-
-function SearchField({
-  q,
-  filter,
-}: {
-  readonly q: string | undefined;
-  readonly filter: (next: Filter) => void;
-}): ReactNode {
-  const [text, setText] = useState(q ?? '');
-  const told = useRef(q ?? '');
-  // Somebody else changed the address: a link, the button for every device, the way back.
-  useEffect(() => {
-    if ((q ?? '') === told.current) return;
-    told.current = q ?? '';
-    setText(q ?? '');
-  }, [q]);
-  useEffect(() => {
-    if (text === told.current) return undefined;
-    const timer = setTimeout(() => {
-      told.current = text;
-      filter({ q: text === '' ? undefined : text });
-    }, settleMs);
-    return () => clearTimeout(timer);
-  }, [text, filter]);
-  return (
-    <TextInput
-      className="search"
-      aria-label="Search devices"
-      placeholder="Search by name, address, label or key"
-      leftSection={<SearchIcon size={16} />}
-      value={text}
-      onChange={(event) => setText(event.currentTarget.value)}
-      rightSection={
-        text === '' ? null : <CloseButton size="sm" aria-label="Clear the search" onClick={() => setText('')} />
-      }
-    />
-  );
-}
-
-function Picker({
-  of,
-  all,
-  data,
-  value,
-  onChange,
-}: {
-  readonly of: string;
-  /** The text while nothing is chosen. The clear button brings it back. */
-  readonly all: string;
-  readonly data: readonly Choice[];
-  readonly value: string | undefined;
-  readonly onChange: (value: string | undefined) => void;
-}): ReactNode {
-  // A view that was kept may name what is no longer there: it says so instead of showing nothing.
-  const known = value === undefined || data.some((choice) => choice.value === value);
-  return (
-    <Select
-      className="filter"
-      aria-label={`Filter by ${of}`}
-      placeholder={all}
-      clearable
-      searchable
-      data={known ? [...data] : [...data, { value, label: `${value} (none)` }]}
-      value={value ?? null}
-      onChange={(next) => onChange(next ?? undefined)}
-      clearButtonProps={{ 'aria-label': all }}
-      comboboxProps={{ width: 'max-content', position: 'bottom-start' }}
-      maxDropdownHeight={320}
-    />
-  );
-}
 
 export function DeviceFilters({
   search,
@@ -121,44 +41,70 @@ export function DeviceFilters({
       .toSorted(([a], [b]) => (sortKey(a) < sortKey(b) ? -1 : 1))
       .map(([value, count]) => ({ value, label: `${value} (${count})` }));
   }, [devices, statuses]);
+  const groupChoices = groups.map(({ id, group_name }): Choice => ({ value: id, label: group_name }));
+  const userChoices = members.map(({ user_id, username }): Choice => ({ value: user_id, label: username }));
+  const labelOf = (choices: readonly Choice[], value: string): string =>
+    choices.find((choice) => choice.value === value)?.label ?? value;
+  const { state, label, group, user, version, admits } = search;
+  const chips: readonly (FilterChip | undefined)[] = [
+    state && { of: 'State', value: labelOf(states, state), clear: () => filter({ state: undefined }) },
+    label && { of: 'Label', value: label, clear: () => filter({ label: undefined }) },
+    group && { of: 'Group', value: labelOf(groupChoices, group), clear: () => filter({ group: undefined }) },
+    user && { of: 'User', value: labelOf(userChoices, user), clear: () => filter({ user: undefined }) },
+    version && { of: 'Version', value: version, clear: () => filter({ version: undefined }) },
+    admits && { of: 'Admits', value: admits, clear: () => filter({ admits: undefined }) },
+  ].map((chip) => (chip === '' ? undefined : chip));
+  const onSearch = useCallback((q: string | undefined) => filter({ q }), [filter]);
   return (
-    <div className="filters" role="search" aria-label="Devices">
-      <SearchField q={search.q} filter={filter} />
-      <Picker
+    <FilterBar
+      label="Devices"
+      search={
+        <SearchField
+          label="Search devices"
+          placeholder="Name, address, label or key"
+          q={search.q}
+          onChange={onSearch}
+        />
+      }
+      chips={chips.filter((chip) => chip !== undefined)}
+      clearAll={isFiltered(search) ? { label: 'Show every device', act: () => filter(noFilter) } : undefined}
+    >
+      <FilterPicker
         of="state"
         all="Every state"
         data={states}
-        value={search.state}
+        value={state}
         onChange={(value) => filter({ state: value as StateFilter | undefined })}
       />
-      <Picker of="label" all="Every label" data={labels} value={search.label} onChange={(label) => filter({ label })} />
-      <Picker
+      <FilterPicker
+        of="label"
+        all="Every label"
+        data={labels}
+        value={label}
+        onChange={(value) => filter({ label: value })}
+      />
+      <FilterPicker
         of="group"
         all="Every group"
-        data={groups.map(({ id, group_name }) => ({ value: id, label: group_name }))}
-        value={search.group}
-        onChange={(group) => filter({ group })}
+        data={groupChoices}
+        value={group}
+        onChange={(value) => filter({ group: value })}
       />
-      <Picker
+      <FilterPicker
         of="user"
         all="Every user"
-        data={members.map(({ user_id, username }) => ({ value: user_id, label: username }))}
-        value={search.user}
-        onChange={(user) => filter({ user })}
+        data={userChoices}
+        value={user}
+        onChange={(value) => filter({ user: value })}
       />
-      <Picker
+      <FilterPicker
         of="version"
         all="Every version"
         data={versions}
-        value={search.version}
-        onChange={(version) => filter({ version })}
+        value={version}
+        onChange={(value) => filter({ version: value })}
       />
-      {isFiltered(search) ? (
-        <Button variant="subtle" size="compact-sm" onClick={() => filter(noFilter)}>
-          Show every device
-        </Button>
-      ) : null}
-    </div>
+    </FilterBar>
   );
 }
 

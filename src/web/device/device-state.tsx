@@ -8,7 +8,7 @@ import { stateOf } from '../model/device-state.ts';
 
 export const stateTones: { readonly [Word in InForce]: Tone } = {
   yes: 'good',
-  behind: 'accent',
+  behind: 'warn',
   failed: 'bad',
   reverted: 'bad',
   offline: 'warn',
@@ -20,9 +20,12 @@ export const stateTones: { readonly [Word in InForce]: Tone } = {
 export const stateTitle = (word: InForce): string =>
   `${inForceTitles[word].charAt(0).toUpperCase()}${inForceTitles[word].slice(1)}`;
 
-/** Away, though the word does not say so: it had its policy when it went, or failed before. */
-const isSilentlyAway = (status: DeviceStatus | undefined): boolean =>
-  status !== undefined && !status.online && status.in_force !== 'offline' && status.in_force !== 'never_seen';
+/** A full dot while the device is connected, a ring while it is away. */
+const Presence = ({ isOnline }: { readonly isOnline: boolean }): ReactNode => (
+  <span className={isOnline ? 'presence presence-on' : 'presence'}>
+    <span className="visually-hidden">{isOnline ? 'online' : 'away'}</span>
+  </span>
+);
 
 /** Uses a native title instead of a tooltip, because it appears in every row of a long list. */
 export function DeviceStateTag({
@@ -38,9 +41,12 @@ export function DeviceStateTag({
   const seen =
     status?.last_seen_at === undefined ? 'never seen' : `last seen ${ago(Date.parse(status.last_seen_at), Date.now())}`;
   return (
-    <span className="tags" title={`The device ${status?.detail ?? inForceMeanings[state]} (${seen})`}>
+    <span
+      className="tags tags-state"
+      title={`The device ${status?.detail ?? inForceMeanings[state]} (${status?.online === true ? 'online' : seen})`}
+    >
       <Tag tone={stateTones[state]}>{stateTitle(state)}</Tag>
-      {isSilentlyAway(status) ? <span className="small dimmed">away</span> : null}
+      {status === undefined || state === 'never_seen' ? null : <Presence isOnline={status.online} />}
     </span>
   );
 }

@@ -3,6 +3,7 @@
  * that ends it.
  */
 import { Button, Modal, Select, TextInput } from '@mantine/core';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';
 import type { Device } from '../../api/device.ts';
@@ -89,7 +90,10 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
 /** The button that isolates a device, for owners. */
 export function IsolateButton({ device }: { readonly device: Device }): ReactNode {
   const { governs } = useRights();
-  const [isOpen, setOpen] = useState(false);
+  const { isolate } = useSearch({ from: '/o/$org/devices/$device' });
+  const navigate = useNavigate({ from: '/o/$org/devices/$device' });
+  const isOpen = isolate === true;
+  const setOpen = (open: boolean): void => void navigate({ search: open ? { isolate: true } : {}, replace: true });
   if (!governs || device.isolated !== undefined) return null;
   return (
     <>

@@ -224,7 +224,7 @@ export function GroupDevices({
   return (
     <section className="card" aria-label="Devices">
       <div className="card-head">
-        <h2>Applies to</h2>
+        <h2>Devices</h2>
         <Tag tone={devices.length > 0 ? 'accent' : 'plain'}>{plural(devices.length, 'device')}</Tag>
       </div>
       <div className="card-body stack">

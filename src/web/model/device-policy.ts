@@ -120,7 +120,11 @@ export interface GroupOn {
 }
 
 /** Gives the groups that decide for a device, in their order; guardrails stand above them and are not among these. */
-export function groupsOn({ groups, groupById, defaultGroup }: Known): (device: Device) => readonly GroupOn[] {
+export function groupsOn({
+  groups,
+  groupById,
+  defaultGroup,
+}: Known): (device: Pick<Device, 'security_groups' | 'labels' | 'trial'>) => readonly GroupOn[] {
   const byLabel = byLabelIn(groups)
     .filter(({ guardrail }) => guardrail === undefined)
     .toSorted((a, b) => (a.id < b.id ? -1 : 1));

@@ -1,6 +1,6 @@
 /** Proves the search of the command palette. */
 import { expect, it } from 'vitest';
-import { findCommands, type Command } from './palette.ts';
+import { findCommands, readVerb, type Command } from './palette.ts';
 
 const command = (kind: Command['kind'], name: string, keywords = ''): Command => ({ id: name, kind, name, keywords });
 const commands = [
@@ -27,4 +27,11 @@ it('finds by address and by several words in any order, and nothing else', () =>
   expect(found('create')).toEqual(['New group']);
   expect(found('mail')).toEqual([]);
   expect(found('web', 1)).toEqual(['web']);
+});
+
+it('a verb before the name of a device asks for that action', () => {
+  expect(readVerb('isolate db-1')).toEqual({ verb: 'isolate', rest: 'db-1' });
+  expect(readVerb('expl web')).toEqual({ verb: 'explain', rest: 'web' });
+  expect(readVerb('copy ')).toEqual({ verb: 'copy', rest: '' });
+  for (const text of ['db-1', 'is db-1', 'isolated db-1', 'isolate', '']) expect(readVerb(text)).toBeUndefined();
 });

@@ -25,15 +25,25 @@ function rank({ name, keywords, kind }: Command, words: readonly string[]): numb
   return score;
 }
 
-/** At most so many, the best first; with nothing typed, pages and actions. */
-export function findCommands(commands: Iterable<Command>, text: string, most: number): readonly Command[] {
+/** At most so many, the best first; with nothing typed, what `untyped` says. */
+export function findCommands(
+  commands: Iterable<Command>,
+  text: string,
+  most: number,
+  untyped: 'pages and actions' | 'devices too' = 'pages and actions',
+): readonly Command[] {
   const words = text
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== '');
   const found: { readonly command: Command; readonly score: number }[] = [];
   for (const command of commands) {
-    if (words.length === 0 && (command.kind === 'device' || command.kind === 'group')) continue;
+    if (
+      untyped === 'pages and actions' &&
+      words.length === 0 &&
+      (command.kind === 'device' || command.kind === 'group')
+    )
+      continue;
     const score = rank(command, words);
     if (score !== undefined) found.push({ command, score });
   }
@@ -41,4 +51,15 @@ export function findCommands(commands: Iterable<Command>, text: string, most: nu
     .toSorted((a, b) => a.score - b.score)
     .slice(0, most)
     .map(({ command }) => command);
+}
+
+/** What can be done with a device from the palette. */
+export const deviceVerbs = ['explain', 'isolate', 'copy'] as const;
+export type DeviceVerb = (typeof deviceVerbs)[number];
+
+/** Reads `isolate db-1`: the verb, or the beginning of one, and what is left. */
+export function readVerb(text: string): { readonly verb: DeviceVerb; readonly rest: string } | undefined {
+  const [, first = '', rest = ''] = /^\s*(\S{3,})\s+(.*)$/.exec(text.toLowerCase()) ?? [];
+  const verb = deviceVerbs.find((one) => first !== '' && one.startsWith(first));
+  return verb === undefined ? undefined : { verb, rest };
 }

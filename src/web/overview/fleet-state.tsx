@@ -66,19 +66,21 @@ export function FleetState({
         </p>
         <Exceptions overview={overview} org={org} />
       </div>
-      <div className="fleet-past">
-        <div className="row between">
-          <h2>In force over time</h2>
-          <Segmented
-            look="small"
-            aria-label="Span of time"
-            data={spans}
-            value={String(hours)}
-            onChange={(value) => setHours(Number(value))}
-          />
+      {overview.samples.length === 0 ? null : (
+        <div className="fleet-past">
+          <div className="row between">
+            <h2>In force over time</h2>
+            <Segmented
+              look="small"
+              aria-label="Span of time"
+              data={spans}
+              value={String(hours)}
+              onChange={(value) => setHours(Number(value))}
+            />
+          </div>
+          <InForcePlot overview={overview} window={window} />
         </div>
-        <InForcePlot overview={overview} window={window} />
-      </div>
+      )}
     </section>
   );
 }

@@ -28,7 +28,9 @@ export function Packets({
       <p className="stat-figure" title={grouped(sum)}>
         <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
       </p>
-      <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
+      {sum === 0 ? null : (
+        <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
+      )}
       <p className="small dimmed">{about}</p>
     </section>
   );

@@ -13,7 +13,7 @@ export function ActivityPage(): ReactNode {
           <h1>Activity</h1>
           <p className="dimmed">
             {isOwner
-              ? 'Who did what, with before and after. Changes of groups can be taken back.'
+              ? 'Who did what, with before and after. Changes of groups and devices can be taken back.'
               : 'What changes while this page is open.'}
           </p>
         </div>

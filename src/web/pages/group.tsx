@@ -123,7 +123,7 @@ export function GroupPage(): ReactNode {
             </Tag>
             {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
             {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
-            {(group.applies_to ?? []).map((selector) => (
+            {(rights.editGroup(group) ? [] : (group.applies_to ?? [])).map((selector) => (
               <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
             ))}
             <span>

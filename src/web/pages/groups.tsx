@@ -95,12 +95,12 @@ function Section({
   const { me } = useRights();
   if (groups.length === 0) return null;
   return (
-    <section className="card" aria-label={title}>
-      <div className="card-head card-head-dense">
+    <section className="group-section" aria-label={title}>
+      <div className="group-section-head">
         <h2>{title}</h2>
         <span className="small dimmed">{hint}</span>
       </div>
-      <ul className="group-rows">
+      <ul className="group-section">
         {groups.map((group) => (
           <Row
             key={group.id}
@@ -176,30 +176,43 @@ export function GroupsPage(): ReactNode {
           }
         />
       ) : null}
-      <Section
-        title="Default group"
-        hint="Applies to every device that carries no group."
-        groups={groups.filter(({ is_default }) => is_default === true)}
-        {...shared}
-      />
-      <Section
-        title="Yours"
-        hint="Only you change these."
-        groups={groups.filter(({ user_id }) => user_id === me.id)}
-        {...shared}
-      />
-      <Section
-        title="The organization's"
-        hint="Owners change these; every device may carry them."
-        groups={rest.filter(({ user_id }) => user_id === undefined)}
-        {...shared}
-      />
-      <Section
-        title="Of other members"
-        hint="Visible while a device of the organization uses them."
-        groups={rest.filter(({ user_id }) => user_id !== undefined && user_id !== me.id)}
-        {...shared}
-      />
+      {groups.length === 0 ? null : (
+        <div className="card group-rows">
+          <div className="group-row group-heads small dimmed" aria-hidden="true">
+            <span>Group</span>
+            <span>Inbound</span>
+            <span>Outbound</span>
+            <span className="group-row-end">
+              <span>Changed</span>
+              <span>On devices</span>
+            </span>
+          </div>
+          <Section
+            title="Default group"
+            hint="Applies to every device that carries no group."
+            groups={groups.filter(({ is_default }) => is_default === true)}
+            {...shared}
+          />
+          <Section
+            title="Yours"
+            hint="Only you change these."
+            groups={groups.filter(({ user_id }) => user_id === me.id)}
+            {...shared}
+          />
+          <Section
+            title="The organization's"
+            hint="Owners change these; every device may carry them."
+            groups={rest.filter(({ user_id }) => user_id === undefined)}
+            {...shared}
+          />
+          <Section
+            title="Of other members"
+            hint="Visible while a device of the organization uses them."
+            groups={rest.filter(({ user_id }) => user_id !== undefined && user_id !== me.id)}
+            {...shared}
+          />
+        </div>
+      )}
       {groups.length === 0 ? (
         <div className="card">
           <Empty

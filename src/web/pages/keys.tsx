@@ -1,10 +1,12 @@
 /** Owns the enrollment keys of an organization: what each admits, for how long, and its revocation. */
 import { Button } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useParams } from '@tanstack/react-router';
+import { Link, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { EnrollmentKey } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
+import { matchesAny } from '../../policy/fleet/selector.ts';
+import { byLabelIn, groupsOn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -17,16 +19,25 @@ import { useSession } from '../state/session.ts';
 
 function Entry({
   entry,
+  org,
   revoke,
 }: {
   readonly entry: EnrollmentKey;
+  readonly org: string;
   readonly revoke: (() => void) | undefined;
 }): ReactNode {
-  const { groupById, defaultGroup } = useSnapshot();
+  const { groups, groupById, defaultGroup } = useSnapshot();
   const nameOf = useNames();
+  const { isOwner } = useRights();
   const over = Date.parse(entry.expires_at) <= Date.now();
-  const groups = entry.security_groups ?? [];
+  const isDone = over || entry.uses_left === 0;
   const labels = entry.labels ?? [];
+  // What a device with the key's groups and labels has: also groups by label, and the default group where there is none.
+  const start = { security_groups: entry.security_groups ?? [], labels };
+  const starting = groupsOn({ groups, groupById, defaultGroup })(start);
+  const guardrails = byLabelIn(groups).filter(
+    ({ guardrail, applies_to }) => guardrail !== undefined && matchesAny(applies_to, labels),
+  );
   return (
     <li>
       <div className="grow stack tight">
@@ -45,17 +56,19 @@ function Entry({
           <Ago at={entry.expires_at} />
         </p>
         <div className="row small dimmed">
-          Devices start under{' '}
+          {isDone ? 'Devices started with' : 'Devices start with'}{' '}
           <span className="tags">
-            {groups.length === 0 ? (
-              <Tag>{defaultGroup?.group_name ?? 'default'}</Tag>
-            ) : (
-              groups.map((id) => (
-                <Tag key={id} tone="accent">
-                  {groupById.get(id)?.group_name ?? 'unknown group'}
-                </Tag>
-              ))
-            )}
+            {starting.map(({ id, group, by }) => (
+              <Tag key={id} tone={by === 'default' ? 'plain' : 'accent'}>
+                {group?.group_name ?? 'a group that you may not see'}
+                {by === 'label' ? ' (by label)' : ''}
+              </Tag>
+            ))}
+            {guardrails.map(({ id, group_name }) => (
+              <Tag key={id} tone="warn">
+                guardrail {group_name}
+              </Tag>
+            ))}
           </span>
           {labels.length === 0 ? null : (
             <>
@@ -69,7 +82,12 @@ function Entry({
           )}
         </div>
       </div>
-      {revoke === undefined ? null : (
+      {!isDone || !isOwner ? null : (
+        <Link className="link small" to="/o/$org/activity" params={{ org }} search={{ q: entry.id }}>
+          Devices that joined
+        </Link>
+      )}
+      {revoke === undefined || isDone ? null : (
         <Button
           size="compact-sm"
           variant="default"
@@ -136,7 +154,7 @@ export function KeysPage(): ReactNode {
         {data === undefined || data.length === 0 ? null : (
           <ul className="group-list wraps">
             {data.map((key) => (
-              <Entry key={key.id} entry={key} revoke={isMine(key) ? () => revoke(key) : undefined} />
+              <Entry key={key.id} entry={key} org={org} revoke={isMine(key) ? () => revoke(key) : undefined} />
             ))}
           </ul>
         )}

@@ -39,6 +39,7 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
       <p className="dimmed overview-line">
         {plural(overview.devices, 'device')}, {grouped(overview.online)} connected
       </p>
+      <Attention overview={overview} org={org} />
       <FleetState overview={overview} window={window} org={org} hours={hours} setHours={setHours} />
       <div className="stats">
         <PolicyTestsCard overview={overview} org={org} />
@@ -47,11 +48,8 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
         <Packets of="admitted" overview={overview} window={window} />
       </div>
       <div className="overview-columns">
-        <Attention overview={overview} org={org} />
-        <div className="stack">
-          <LastChanges org={org} />
-          <EndingSoon org={org} />
-        </div>
+        <LastChanges org={org} />
+        <EndingSoon org={org} />
       </div>
     </>
   );

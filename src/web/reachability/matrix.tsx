@@ -8,7 +8,7 @@ export interface Pick {
   readonly to: number;
 }
 
-const signs: { readonly [K in Reach['kind']]: string } = { yes: '✓', no: '', unknown: '?', self: '' };
+const signs: { readonly [K in Reach['kind']]: string } = { yes: '✓', no: '×', unknown: '?', self: '' };
 const words: { readonly [K in Reach['kind']]: string } = {
   yes: 'may connect',
   no: 'may not connect',

@@ -2,12 +2,15 @@
 import { Modal, TextInput, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
-import { findCommands, type Command } from '../model/palette.ts';
+import { deviceVerbs, findCommands, readVerb, type Command, type DeviceVerb } from '../model/palette.ts';
 import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
+import { failed, notify } from '../components/toast.tsx';
+import { useDeviceNames } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { navigationLinks } from './navigation.ts';
+import { showShortcuts } from './shortcuts.tsx';
 
 const most = 12;
 
@@ -56,6 +59,7 @@ function useCommands(org: string): readonly Runnable[] {
           ]
         : []),
       action('tokens', 'Your tokens', 'account', () => void navigate({ to: '/o/$org/tokens', params: { org } })),
+      action('shortcuts', 'Keyboard shortcuts', 'help keys ?', () => showShortcuts()),
       action('scheme', `Use the ${next} colours`, 'dark light theme', () => setColorScheme(next)),
       action('sign-out', 'Sign out', 'leave log out', () => end()),
       ...groups.map((group): Runnable => ({
@@ -76,6 +80,50 @@ function useCommands(org: string): readonly Runnable[] {
   }, [org, devices, groups, mayWrite, navigate, next, setColorScheme, end]);
 }
 
+/** Commands take a name without quotes only where a shell takes it as it is. */
+const isPlainWord = (name: string): boolean => /^[\w.-]+$/.test(name);
+
+const copy = (command: string): void => {
+  navigator.clipboard.writeText(command).then(
+    () => notify(`Copied: ${command}`),
+    (error: unknown) => failed(error, 'The browser does not allow copying'),
+  );
+};
+
+/** What can be done with a device that was found. */
+function useDeviceActions(org: string): (device: Command, verbs: readonly DeviceVerb[]) => readonly Runnable[] {
+  const { governs } = useRights();
+  const names = useDeviceNames();
+  const navigate = useNavigate();
+  return ({ id, name }, verbs) => {
+    const word = isPlainWord(names.nameOf(id)) ? names.nameOf(id) : id;
+    const command = `ringfence device show ${word}`;
+    const actions: { readonly [Verb in DeviceVerb]: readonly [name: string, run: () => void] } = {
+      explain: [
+        `Explain who can reach ${name}`,
+        () => void navigate({ to: '/o/$org/reach', params: { org }, search: { to: id } }),
+      ],
+      isolate: [
+        `Isolate ${name}…`,
+        () => void navigate({ to: '/o/$org/devices/$device', params: { org, device: id }, search: { isolate: true } }),
+      ],
+      copy: [`Copy: ${command}`, () => copy(command)],
+    };
+    return verbs
+      .filter((verb) => verb !== 'isolate' || governs)
+      .map((verb): Runnable => ({
+        id: `${verb} ${id}`,
+        kind: 'action',
+        name: actions[verb][0],
+        keywords: '',
+        run: actions[verb][1],
+      }));
+  };
+}
+
+/** Devices that a verb lists. */
+const mostOfVerb = 6;
+
 const icons: { readonly [K in Command['kind']]: ReactNode } = {
   page: <SearchIcon size={16} />,
   action: <PlusIcon size={16} />,
@@ -88,7 +136,20 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const wanted = useDeferredValue(text);
-  const found = useMemo(() => findCommands(commands, wanted, most) as readonly Runnable[], [commands, wanted]);
+  const actionsOf = useDeviceActions(org);
+  const asked = readVerb(wanted);
+  const matched = useMemo(() => findCommands(commands, wanted, most) as readonly Runnable[], [commands, wanted]);
+  const devices = matched.filter(({ kind }) => kind === 'device');
+  const [only] = devices.length === 1 ? devices : [];
+  const found =
+    asked === undefined
+      ? [...matched, ...(only === undefined ? [] : actionsOf(only, deviceVerbs))]
+      : findCommands(
+          commands.filter(({ kind }) => kind === 'device'),
+          asked.rest,
+          mostOfVerb,
+          'devices too',
+        ).flatMap((device) => actionsOf(device, [asked.verb]));
   const current = Math.min(at, found.length - 1);
   const choose = (command: Runnable | undefined): void => {
     if (command === undefined) return;
@@ -113,7 +174,7 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
         aria-expanded={found.length > 0}
         aria-controls="palette-list"
         aria-activedescendant={found[current] === undefined ? undefined : `palette-${current}`}
-        placeholder="Find a page, an action, a group or a device"
+        placeholder="Find, or explain, isolate, copy …"
         leftSection={<SearchIcon size={16} />}
         value={text}
         onChange={(event) => {

@@ -23,6 +23,7 @@ import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
+import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
 
@@ -252,6 +253,7 @@ export function OrganizationFrame(): ReactNode {
             <Trials key={org} />
           </div>
           <Content />
+          <Shortcuts />
           <Refusal />
         </main>
       </div>

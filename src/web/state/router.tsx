@@ -10,6 +10,7 @@ import {
 import { onDemand } from './load-ahead.ts';
 import { Landing } from '../pages/landing.tsx';
 import { OrganizationFrame } from '../shell/layout.tsx';
+import { parseActivitySearch } from '../model/activity-search.ts';
 import { parseDeviceSearch } from '../model/device-search.ts';
 import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
@@ -48,6 +49,9 @@ const devices = createRoute({
 const device = createRoute({
   getParentRoute: inside,
   path: '/devices/$device',
+  // Opens the dialog that isolates, for the command palette.
+  validateSearch: (search: Record<string, unknown>): { isolate?: true } =>
+    search['isolate'] === true ? { isolate: true } : {},
   component: lazyRouteComponent(
     onDemand(() => import('../pages/device.tsx')),
     'DevicePage',
@@ -106,6 +110,7 @@ const tests = createRoute({
 const activity = createRoute({
   getParentRoute: inside,
   path: '/activity',
+  validateSearch: parseActivitySearch,
   component: lazyRouteComponent(
     onDemand(() => import('../pages/activity.tsx')),
     'ActivityPage',
