@@ -174,6 +174,32 @@ describe('editing a group', () => {
     await first.waitForFunction(`document.querySelector('[aria-label="Ports of inbound rule 1"]')?.value === '8080'`);
   });
 
+  test('shows which rules the observed traffic used, and drafts the group without the others', async () => {
+    const { owner, base } = place;
+    await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+    const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+      group_name: 'observed',
+      inbound_rules: [tcp(5432), tcp(9100)],
+    });
+    const device = await owner.api.expect(201, 'POST', `${base}/devices`, {
+      public_key: 'observed',
+      security_groups: [group.id],
+    });
+    await stage.server.nobody.as(device.device_token).expect(200, 'POST', `${base}/devices/${device.id}/flows`, {
+      since: new Date(Date.now() - 60_000).toISOString(),
+      until: new Date().toISOString(),
+      observed: 'all',
+      tuples: [{ direction: 'in', verdict: 'admitted', far: '100.64.0.7', protocol: 'tcp', port: 5432, packets: 2 }],
+      not_recorded: 0,
+    });
+    const page = await open(owner.token, `/groups/${group.id}`);
+    const usage = page.getByRole('region', { name: 'Usage' });
+    await expectShown(usage.getByText('2 packets'));
+    await usage.getByRole('button', { name: 'Draft without the 1 unused rule' }).click();
+    await page.getByLabel('Ports of inbound rule 2').waitFor({ state: 'detached' });
+    expect(await inbound(page, 'Ports', 1).inputValue()).toBe('5432');
+  });
+
   test('leaving with unsaved changes is asked about', async () => {
     const group = await newGroup();
     const page = await open(place.owner.token, `/groups/${group.id}`);

@@ -6,6 +6,7 @@ import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
+import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { adviceOn } from '../model/advice.ts';
 import { readDraft, withDrafted } from '../model/allow-draft.ts';
@@ -22,6 +23,7 @@ import { Merge, type EditConflict } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
+import { GroupRuleUsage } from './usage.tsx';
 import { notify } from '../components/toast.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
@@ -106,6 +108,15 @@ interface Base {
   readonly revision: number;
 }
 const baseOf = (group: SecurityGroup): Base => ({ content: contentOf(group), revision: group.revision });
+
+/** The content without these rules. */
+function withoutRules(content: Content, unused: readonly RuleUsage[]): Content {
+  const left = (direction: 'inbound' | 'outbound') =>
+    content[`${direction}_rules`].filter(
+      (_, index) => !unused.some((one) => one.direction === direction && one.rule === index),
+    );
+  return { ...content, inbound_rules: left('inbound'), outbound_rules: left('outbound') };
+}
 
 export function GroupEditor({
   group,
@@ -227,6 +238,11 @@ export function GroupEditor({
         setDraft={setDraft}
         appliesByLabel={group.user_id === undefined && group.is_default !== true}
         guardrail={guardrail}
+      />
+      <GroupRuleUsage
+        group={group}
+        canDraft={!dirty && !onTrial}
+        draftWithout={(unused) => setDraft(draftOf(withoutRules(contentOf(group), unused), names))}
       />
       {content === undefined ? null : (
         <Preview
