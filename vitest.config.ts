@@ -5,8 +5,8 @@ import { LongestFirst } from './test/lib/longest-first.ts';
 const needs = ['pg', 'netns', 'browser', 'faults'] as const;
 /** Those whose files share one PostgreSQL. Where things are killed, each file has its own. */
 const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
-// Tests of the packages and of database clusters have configurations of their own, in test/packages and test/cluster.
-const heavy = [...needs, 'systemd', 'cluster'].map((need) => `**/*.${need}.test.ts`);
+// Tests of the packages, of database clusters and of trials have configurations of their own, in test/packages, test/cluster and test/trials.
+const heavy = [...needs, 'systemd', 'cluster', 'lab'].map((need) => `**/*.${need}.test.ts`);
 /** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
 const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns']);
 

@@ -6,7 +6,8 @@ import { groupsInForce, type DrawnGroup, type DrawnRule, type Scenario } from '.
 export function naiveVerdict(scenario: Scenario, packet: Packet): 'accept' | 'drop' {
   const { forbid, require } = scenario.guardrails;
   const rulesOf = (groups: readonly DrawnGroup[]): DrawnRule[] => groups.flatMap((group) => group[packet.direction]);
-  const isMatched = (rules: readonly DrawnRule[]): boolean => rules.some((rule) => isAbout(scenario, rule, packet));
+  const isMatched = (rules: readonly DrawnRule[]): boolean =>
+    rules.some((rule) => rule.expiry !== 'past' && isAbout(scenario, rule, packet)); // reference 2.14
   if (scenario.neighbourDiscovery && isGenuineDiscovery(packet)) return 'accept';
   if (isMatched(rulesOf(forbid))) return 'drop'; // reference 1.4
   if (isMatched(rulesOf(require))) return 'accept';

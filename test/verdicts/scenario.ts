@@ -19,6 +19,7 @@ import {
 } from '../../src/policy/rule.ts';
 import type { RefuseWith } from '../../src/nft/compile/recorder.ts';
 import type { Observe } from '../../src/nft/recording.ts';
+import { policyAt } from '../../src/policy/time/policy-at.ts';
 import { Random } from '../lib/random.ts';
 import { drawAnchors, drawBlocks, drawRange, type DrawnRange } from './addresses.ts';
 import { drawDevices, drawPeers, type DrawnDevice } from './naming.ts';
@@ -30,6 +31,8 @@ export interface DrawnRule {
   readonly to: number;
   readonly ranges: readonly DrawnRange[];
   readonly peers?: readonly Peer[];
+  /** Whether it has expired at the moment at which packets are sent, or expires later; absent: it never does. */
+  readonly expiry?: 'past' | 'later';
 }
 
 export type DrawnGroup = Readonly<Record<Direction, readonly DrawnRule[]>>;
@@ -80,10 +83,28 @@ function drawKind(roll: number): Scenario['kind'] {
   return roll < 94 ? 'mixed' : 'tangled ports';
 }
 
-/** Every third scenario names devices and has guardrails, drawn apart, so that the rest stays as it is. */
+/** Every third scenario names devices and has guardrails, every fourth has rules that expire; drawn apart, so that the rest stays as it is. */
 export function drawScenario(seed: number): Scenario {
   const { scenario, around } = drawUnnamed(seed);
-  return seed % 3 === 1 ? withNames(scenario, { ...around, random: new Random(seed ^ 0x6e61_6d65) }) : scenario;
+  const named = seed % 3 === 1 ? withNames(scenario, { ...around, random: new Random(seed ^ 0x6e61_6d65) }) : scenario;
+  return seed % 4 === 2 ? withExpiry(named, new Random(seed ^ 0x656e_6473)) : named;
+}
+
+/** The moment at which packets are sent, and the ends of rules before and after it. */
+const sentAt = Date.parse('2100-01-02T00:00:00Z');
+const expiryTimes = { past: '2100-01-01T00:00:00Z', later: '2100-01-03T00:00:00Z' } as const;
+
+function withExpiry(scenario: Scenario, random: Random): Scenario {
+  const rules = (some: readonly DrawnRule[]): DrawnRule[] =>
+    some.map((rule) => (random.chance(0.4) ? { ...rule, expiry: random.pick(['past', 'past', 'later']) } : rule));
+  const groups = (some: readonly DrawnGroup[]): DrawnGroup[] =>
+    some.map(({ inbound, outbound }) => ({ inbound: rules(inbound), outbound: rules(outbound) }));
+  const { forbid, require } = scenario.guardrails;
+  return {
+    ...scenario,
+    applied: groups(scenario.applied),
+    guardrails: { forbid: groups(forbid), require: groups(require) },
+  };
 }
 
 function withNames(scenario: Scenario, around: Surroundings): Scenario {
@@ -266,12 +287,13 @@ function separateRange(family: Family, index: number): DrawnRange {
   return { family, first, last: first + 7n, text };
 }
 
-const written = ({ protocol, from, to, ranges, peers }: DrawnRule): SecurityRule => ({
+const written = ({ protocol, from, to, ranges, peers, expiry }: DrawnRule): SecurityRule => ({
   ip_protocol: protocol,
   from_port: from,
   to_port: to,
   ...(ranges.length > 0 ? { ip_ranges: ranges.map((range) => range.text) } : {}),
   ...(peers && { peers }),
+  ...(expiry && { expires_at: expiryTimes[expiry] }),
 });
 
 /** The body that a person would send to make the group. */
@@ -324,9 +346,9 @@ export function writtenPolicy(scenario: Scenario): EffectivePolicy {
 /** Every other scenario that names devices is enforced by names, the others by addresses. */
 export const isByNames = ({ devices, seed }: Scenario): boolean => devices.length > 0 && seed % 2 === 1;
 
-/** The policy with the addresses that its peers stand for. */
+/** The policy with the addresses that its peers stand for, at the moment at which packets are sent. */
 export const policyOf = (scenario: Scenario): EffectivePolicy =>
-  resolvePolicy(writtenPolicy(scenario), fleetOf(scenario));
+  policyAt(resolvePolicy(writtenPolicy(scenario), fleetOf(scenario)), sentAt).policy;
 
 /** The groups in force, as drawn. */
 export const groupsInForce = ({ applied, defaultGroup }: Scenario): readonly DrawnGroup[] =>

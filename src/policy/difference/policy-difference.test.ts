@@ -6,15 +6,17 @@ import { decide } from '../decide.ts';
 import { policyDigest } from '../digest/digest.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import { Fleet } from '../fleet/fleet.ts';
-import { device, guardedPolicy, packetOfFleet } from '../fleet/fleet.fixture.ts';
+import { device, guardedPolicy, packetOfFleet, peer } from '../fleet/fleet.fixture.ts';
+import type { DeviceIdentity } from '../fleet/identity.ts';
 import { resolvePolicy } from '../fleet/resolve.ts';
 import { parseGroupId } from '../ids.ts';
+import { policyIsolation } from '../isolation/isolation.ts';
 import { isEcho } from '../match.ts';
 import { normalizeRules } from '../normalize.ts';
 import type { Packet } from '../packet.ts';
 import { printRange } from '../address.ts';
 import { hasAddress } from '../range.ts';
-import type { PolicyGroup, SecurityRule, StoredRule } from '../rule.ts';
+import type { Peer, PolicyGroup, SecurityRule, StoredRule } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
 import { policyDifference } from './policy-difference.ts';
 import type { Traffic, TrafficSet } from './traffic.ts';
@@ -77,6 +79,36 @@ function atMoment(policy: EffectivePolicy, seed: number): EffectivePolicy {
   return policyAt(timed, Date.parse('2030-01-01T12:00:00Z')).policy;
 }
 
+/** For each device of a fleet whether it is isolated, until when, and whom it still talks to; the first one is the device whose policy it is. */
+const isolations = fc.array(
+  fc.option(
+    fc.record({
+      until: fc.constantFrom(undefined, Date.parse('2030-01-01T00:00:00Z'), Date.parse('2030-01-02T00:00:00Z')),
+      allow: fc.array(peer, { maxLength: 2 }),
+    }),
+    { nil: undefined, freq: 3 },
+  ),
+  { minLength: 8, maxLength: 8 },
+);
+
+/** The policy with what the isolated devices of the fleet mean for the first of them. */
+function withIsolated(
+  policy: EffectivePolicy,
+  devices: readonly DeviceIdentity[],
+  isolated: readonly ({ readonly until: number | undefined; readonly allow: readonly Peer[] } | undefined)[],
+): EffectivePolicy {
+  const all = devices.map((one, index): DeviceIdentity => {
+    const found = isolated[index];
+    if (found === undefined) return one;
+    const { until, allow } = found;
+    return { ...one, isolated: { allow, ...(until !== undefined && { until }) } };
+  });
+  const fleet = new Fleet(all);
+  const [self] = all;
+  const isolation = self && policyIsolation(self, fleet.isolated);
+  return resolvePolicy({ ...policy, ...(isolation && { isolation }) }, fleet);
+}
+
 /** Of two moments of a fleet and of a policy. */
 const change = fc.record({
   before: guardedPolicy,
@@ -84,16 +116,19 @@ const change = fc.record({
   same: fc.boolean(),
   fleetBefore: fc.array(device, { maxLength: 8 }),
   fleetAfter: fc.array(device, { maxLength: 8 }),
+  isolatedBefore: isolations,
+  isolatedAfter: isolations,
   packets: fc.array(packetOfFleet, { minLength: 100, maxLength: 100 }),
 });
 
 describe('the difference of two policies', () => {
-  it('holds exactly the packets on which both decide differently, each once: 10,000 random packets with peers, guardrails and rules that expired', () => {
-    let packets = 0;
+  it('holds exactly the packets on which both decide differently, each once: 10,000 random packets with peers, guardrails, isolated devices and rules that expired', () => {
+    let [packets, isolatedRuns] = [0, 0];
     fc.assert(
-      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, packets: asked }) => {
-        const old = atMoment(resolvePolicy(before, new Fleet(fleetBefore)), 0);
-        const now = atMoment(resolvePolicy(same ? before : after, new Fleet(fleetAfter)), same ? 1 : 0);
+      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, packets: asked, ...isolated }) => {
+        const old = atMoment(withIsolated(before, fleetBefore, isolated.isolatedBefore), 0);
+        const now = atMoment(withIsolated(same ? before : after, fleetAfter, isolated.isolatedAfter), same ? 1 : 0);
+        if (old.isolation !== undefined || now.isolation !== undefined) isolatedRuns += 1;
         const difference = policyDifference(canonicalize(old), canonicalize(now));
         for (const packet of asked) {
           packets += 1;
@@ -108,13 +143,14 @@ describe('the difference of two policies', () => {
       { numRuns: 100 },
     );
     expect(packets).toBe(10_000);
+    expect(isolatedRuns).toBeGreaterThan(20);
   });
 
   it('says that both mean the same exactly when their digests are equal, and then nothing is gained or lost', () => {
     fc.assert(
-      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter }) => {
-        const old = canonicalize(resolvePolicy(before, new Fleet(fleetBefore)));
-        const now = canonicalize(resolvePolicy(same ? before : after, new Fleet(fleetAfter)));
+      fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, ...isolated }) => {
+        const old = canonicalize(withIsolated(before, fleetBefore, isolated.isolatedBefore));
+        const now = canonicalize(withIsolated(same ? before : after, fleetAfter, isolated.isolatedAfter));
         const { isSame, inbound, outbound } = policyDifference(old, now);
         expect(isSame).toBe(policyDigest(old) === policyDigest(now));
         const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
