@@ -8,6 +8,7 @@ import { changeParts } from '../../client/change-parts.ts';
 import type { Calls } from '../../client/calls.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
 import { writeOrAsk } from './opening.ts';
 
 /** The query of `POST …/changes`. With `detach`, a device that is left without groups is no question. */
@@ -45,6 +46,10 @@ export async function writeChanges(
   const parts = changeParts(change);
   if (parts.length > 1) {
     const most = limits.changeSetRecords;
+    if (session.trial.confirm_within !== undefined)
+      throw usageError(
+        `the change has ${countOf(change)} records, and one trial may have ${most}; nothing was written`,
+      );
     session.terminal.note(
       `The change has ${countOf(change)} records, and one change may have ${most}: it is written as ${parts.length} changes, one after the other.`,
     );
@@ -72,6 +77,8 @@ export async function writeChanges(
 
 /** How to undo what was written. */
 export function sayUndo(session: Session, written: readonly WrittenChangeSet[]): void {
+  // A trial has its own way back.
+  if (session.startedTrial !== undefined) return;
   const ids = written.map(({ change_id }) => change_id).toReversed();
   if (ids.length > 0) session.say(`To undo it: ${ids.map((id) => `ringfence undo ${id}`).join(' && ')}`);
 }
