@@ -57,7 +57,7 @@ const stateBecomes = (group: SecurityGroup, state: string): Promise<void> =>
   eventually(`the trial is ${state}`, async () => (await stateOf(group)) === state);
 
 /** Waits until packets meet these verdicts. */
-const shows = (...rows: readonly (readonly [Probe, Verdict])[]): Promise<void> =>
+const expectSoon = (...rows: readonly (readonly [Probe, Verdict])[]): Promise<void> =>
   fleet.eventually(rows[0]?.[0].to ?? 2, JSON.stringify(rows), async () => {
     const seen = await fleet.judge(rows.map(([probe]) => probe));
     return rows.every(([, verdict], index) => seen[index] === verdict);
@@ -106,24 +106,24 @@ async function startAgent(number: number): Promise<void> {
   }
 }
 /** Everything is as in the beginning. */
-const isAsBefore = (): Promise<void> =>
-  shows([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped], [tcp(1, 3, 22), 'open'], [tcp(1, 3, 80), dropped]);
+const expectAsBefore = (): Promise<void> =>
+  expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped], [tcp(1, 3, 22), 'open'], [tcp(1, 3, 80), dropped]);
 
 test('a trial that is confirmed stays in force after its end', async () => {
   const tried = await attempt(2, 20, port(22), port(80));
-  await shows([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), dropped]);
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), dropped]);
   await hold('confirmed', 2, 80);
   expect(await fleet.owner.trials.confirm(fleet.org, trialIdOf(tried))).toMatchObject({ state: 'confirmed' });
   await passes(tried.trial?.ends_at ?? '');
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   expect(await fleet.device(1).perform({ do: 'echo', name: 'confirmed', timeoutMs })).toBe('open');
   await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22)] });
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a trial that somebody reverts, and one whose time is over at the server, end with their connections', async () => {
   const [reverted, expired] = [await attempt(2, 600, port(22), port(80)), await attempt(3, 25, port(22), port(80))];
-  await shows([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
   await hold('reverted', 2, 80);
   await hold('expired', 3, 80);
   await hold('admitted before and after', 2, 22);
@@ -131,27 +131,27 @@ test('a trial that somebody reverts, and one whose time is over at the server, e
   await ends('reverted', 2);
   await stateBecomes(expired, 'expired');
   await ends('expired', 3);
-  await isAsBefore();
+  await expectAsBefore();
   expect(await fleet.device(1).perform({ do: 'echo', name: 'admitted before and after', timeoutMs })).toBe('open');
   await fleet.converged(2, 3);
 });
 
 test('two trials at once, and the server is killed: each device goes back by itself, each at its own end', async () => {
   const [first, second] = [await attempt(2, 30, port(22), port(80)), await attempt(3, 75, port(22), port(80))];
-  await shows([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
   await hold('offline', 2, 80);
   await fleet.lab.stopServer('SIGKILL');
   await passes(first.trial?.ends_at ?? '', 0);
   await ends('offline', 2);
   expect(Date.now()).toBeLessThan(Date.parse(second.trial?.ends_at ?? ''));
-  await shows([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
   await passes(second.trial?.ends_at ?? '', 0);
-  await isAsBefore();
+  await expectAsBefore();
   await fleet.lab.startServer();
   await stateBecomes(first, 'expired');
   await stateBecomes(second, 'expired');
   await fleet.converged(1, 2, 3);
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a device that is cut off goes back at the end although somebody confirms, and takes the change when it is back', async () => {
@@ -162,34 +162,34 @@ test('a device that is cut off goes back at the end although somebody confirms, 
   );
   const [group] = tried.security_groups;
   if (group === undefined) throw new Error('nothing was written');
-  await shows([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
   await cutOff(2);
   await fleet.owner.trials.confirm(fleet.org, trialIdOf(group));
   await passes(group.trial?.ends_at ?? '', 0);
-  await shows([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
   await reconnect(2);
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   for (const number of [2, 3])
     await fleet.owner.groups.update(fleet.org, groupOf(number), { inbound_rules: [port(22)] });
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a device that reboots without a server tries on until the end, and not after it', async () => {
   const tried = await attempt(2, 75, port(22), port(80));
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   await cutOff(2);
   await loseKernel(2);
   await startAgent(2);
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   expect(Date.now()).toBeLessThan(Date.parse(tried.trial?.ends_at ?? ''));
   await passes(tried.trial?.ends_at ?? '', 0);
-  await shows([tcp(1, 2, 80), dropped], [tcp(1, 2, 22), 'open']);
+  await expectSoon([tcp(1, 2, 80), dropped], [tcp(1, 2, 22), 'open']);
   await loseKernel(2);
   await startAgent(2);
-  await shows([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped]);
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped]);
   await reconnect(2);
   await stateBecomes(tried, 'expired');
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test.each([
@@ -197,21 +197,21 @@ test.each([
   ['back', -hour],
 ])('a clock that is set %s by an hour while the device is down ends the trial at once', async (_, moved) => {
   const tried = await attempt(2, 7_200, port(22), port(80));
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   await cutOff(2);
   await loseKernel(2);
   // Forward, the end is passed; back, nobody can tell.
   await moveClock(moved > 0 ? 2 * moved : moved);
   await startAgent(2);
-  await shows([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped]);
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped]);
   // The server knows: it is still tried, and then reverted.
   await moveClock(0);
   await fleet.device(2).stopAgent();
   await reconnect(2);
   await startAgent(2);
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a clock that is set while the agent runs without a server: forward it ends the trial, back it prolongs nothing', async () => {
@@ -220,13 +220,13 @@ test('a clock that is set while the agent runs without a server: forward it ends
     await fleet.device(number).stopAgent();
     await startAgent(number);
   }
-  await shows([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
   await Promise.all([cutOff(2), cutOff(3)]);
   await moveClock(-hour);
   await passes(first.trial?.ends_at ?? '', 0);
-  await shows([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
   await moveClock(hour);
-  await shows([tcp(1, 3, 80), dropped]);
+  await expectSoon([tcp(1, 3, 80), dropped]);
   await moveClock(0);
   for (const number of [2, 3]) {
     await fleet.device(number).stopAgent();
@@ -234,20 +234,20 @@ test('a clock that is set while the agent runs without a server: forward it ends
     await fleet.lab.startAgent(fleet.device(number));
   }
   await fleet.owner.trials.revert(fleet.org, trialIdOf(second));
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a trial whose peers disappear admits them no more, and ends as any other', async () => {
   const client = await fleet.idOf(1);
   await fleet.owner.devices.update(fleet.org, client, { labels: ['app'] });
   const tried = await attempt(2, 600, port(5_432, { peers: [{ labels: ['app'] }] }));
-  await shows([tcp(1, 2, 5_432), 'open'], [tcp(3, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
+  await expectSoon([tcp(1, 2, 5_432), 'open'], [tcp(3, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
   await hold('peer', 2, 5_432);
   await fleet.owner.devices.update(fleet.org, client, { labels: [] });
   await ends('peer', 2);
-  await shows([tcp(1, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
+  await expectSoon([tcp(1, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
   await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a trial on canaries is widened twice, and taken back everywhere', async () => {
@@ -266,18 +266,18 @@ test('a trial on canaries is widened twice, and taken back everywhere', async ()
     { inbound_rules: [port(22), port(8_080)] },
     { confirm_within: 600, scope: 'label:canary' },
   );
-  await shows(...rows(2));
+  await expectSoon(...rows(2));
   await fleet.owner.trials.widen(fleet.org, trialIdOf(tried), { scope: 'label:canary,label:edge' });
-  await shows(...rows(2, 3));
+  await expectSoon(...rows(2, 3));
   await fleet.owner.trials.widen(fleet.org, trialIdOf(tried), { scope: null });
-  await shows(...rows(1, 2, 3));
+  await expectSoon(...rows(1, 2, 3));
   await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
-  await shows(...rows());
+  await expectSoon(...rows());
   await fleet.attach(1);
   for (const number of [2, 3]) await fleet.attach(number, groupOf(number));
   await fleet.owner.groups.delete(fleet.org, common.id);
   expect((await fleet.defaultGroup()).id).toBe(id);
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('an owner who is demoted while the change is tried cannot keep it, and it is taken back in time', async () => {
@@ -294,11 +294,11 @@ test('an owner who is demoted while the change is tried cannot keep it, and it i
     { inbound_rules: [port(22), port(80)] },
     { confirm_within: 25 },
   );
-  await shows([tcp(1, 2, 80), 'open']);
+  await expectSoon([tcp(1, 2, 80), 'open']);
   await fleet.owner.members.update(fleet.org, user.id, { role: 'member' });
   await expect(second.trials.confirm(fleet.org, trialIdOf(tried))).rejects.toMatchObject({ status: 403 });
   await stateBecomes(tried, 'expired');
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a group that is restored as a trial, after its peers are gone, admits nobody by them', async () => {
@@ -309,7 +309,7 @@ test('a group that is restored as a trial, after its peers are gone, admits nobo
   const named = await fleet.owner.groups.update(fleet.org, groupOf(2), {
     inbound_rules: [port(443), port(5_433, { peers: [{ device_id: spare.id }] })],
   });
-  await shows([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), 'open'], [tcp(1, 2, 22), dropped]);
+  await expectSoon([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), 'open'], [tcp(1, 2, 22), dropped]);
   await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22)] });
   await fleet.owner.devices.delete(fleet.org, spare.id);
   const restored = await fleet.owner.history.restore(
@@ -318,32 +318,32 @@ test('a group that is restored as a trial, after its peers are gone, admits nobo
     { revision: named.revision },
     { confirm_within: 25 },
   );
-  await shows([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), dropped], [tcp(1, 2, 22), dropped]);
+  await expectSoon([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), dropped], [tcp(1, 2, 22), dropped]);
   await stateBecomes(restored, 'expired');
-  await isAsBefore();
+  await expectAsBefore();
 });
 
 test('a rule that expires ends with its connection on a device that is cut off, also after a reboot with the clock set back', async () => {
   const expires_at = new Date(Date.now() + 75_000).toISOString();
   await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22), port(7_000, { expires_at })] });
-  await shows([tcp(1, 2, 7_000), 'open']);
+  await expectSoon([tcp(1, 2, 7_000), 'open']);
   await cutOff(2);
   await loseKernel(2);
   await startAgent(2);
-  await shows([tcp(1, 2, 7_000), 'open'], [tcp(1, 2, 22), 'open']);
+  await expectSoon([tcp(1, 2, 7_000), 'open'], [tcp(1, 2, 22), 'open']);
   await hold('expiring', 2, 7_000);
   expect(Date.now()).toBeLessThan(Date.parse(expires_at));
   await passes(expires_at, 0);
   await ends('expiring', 2);
-  await shows([tcp(1, 2, 7_000), dropped], [tcp(1, 2, 22), 'open']);
+  await expectSoon([tcp(1, 2, 7_000), dropped], [tcp(1, 2, 22), 'open']);
   await loseKernel(2);
   await moveClock(-hour);
   await startAgent(2);
-  await shows([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
   await moveClock(0);
   await fleet.device(2).stopAgent();
   await reconnect(2);
   await fleet.lab.startAgent(fleet.device(2));
-  await shows([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
   await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22)] });
 });
