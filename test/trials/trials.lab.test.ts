@@ -80,8 +80,11 @@ const ends = (name: string, to: number): Promise<void> =>
 
 /** Cuts a device off from its server; the drivers still reach each other. */
 const cutOff = async (number: number): Promise<void> => {
-  const rules = 'table inet cut { chain out { type filter hook output priority -300; oifname "up0" drop; }; }';
-  await fleet.device(number).namespace.run(['nft', '-f', '-'], rules);
+  const rules = ['input', 'output'].map(
+    (hook) =>
+      `chain ${hook} { type filter hook ${hook} priority -300; ${hook === 'input' ? 'iifname' : 'oifname'} "up0" drop; }`,
+  );
+  await fleet.device(number).namespace.run(['nft', '-f', '-'], `table inet cut {\n${rules.join('\n')}\n}\n`);
 };
 const reconnect = async (number: number): Promise<void> => {
   await fleet.device(number).namespace.run(['nft', 'delete', 'table', 'inet', 'cut']);
