@@ -69,9 +69,10 @@ function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
   return turns;
 }
 
-/** Blocks that one request reads at a time, and looks at in all. */
-const blocksAtOnce = 64;
-const mostBlocks = 8_192;
+/** Blocks that one request reads first and at most at a time, and looks at in all. */
+const fewBlocks = 64;
+const manyBlocks = 1_024;
+const mostBlocks = 4_096;
 /** Later than any time that is stored. */
 const lastTime = '9999-12-31T00:00:00.000Z';
 const firstTime = '1970-01-01T00:00:00.000Z';
@@ -130,9 +131,14 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     },
   });
 
-  const readBlocks = (org: OrganizationId, query: FlowQuery, from: Cursor): Promise<readonly sql.BlockRow[]> => {
+  const readBlocks = (
+    org: OrganizationId,
+    query: FlowQuery,
+    { from, limit }: { readonly from: Cursor; readonly limit: number },
+  ): Promise<readonly sql.BlockRow[]> => {
     const { devices, since = firstTime, until = lastTime } = query;
-    const values = [org, since, until, from.until, wantedBits(query) ?? null, from.id, blocksAtOnce];
+    const [bits = null, otherBits = bits] = wantedBits(query) ?? [];
+    const values = [org, since, until, from.until, bits, from.id, limit, otherBits];
     if (devices === undefined) return reads.run(sql.blocksOfOrganization, values);
     const [first, second] = devices;
     if (first === undefined) return Promise.resolve([]);
@@ -151,8 +157,8 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     async page(org, query): Promise<FlowPage> {
       const flows: StoredFlow[] = [];
       let from = cursorOf(query.after);
-      for (let seen = 0; seen < mostBlocks;) {
-        const rows = await readBlocks(org, query, from);
+      for (let seen = 0, limit = fewBlocks; seen < mostBlocks; limit = Math.min(2 * limit, manyBlocks)) {
+        const rows = await readBlocks(org, query, { from, limit });
         for (const { id, device_id, since, until, block } of rows) {
           const first = id === from.id ? from.place : 0;
           for (const { place, sum } of readBlock(block, query)) {
@@ -162,7 +168,7 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
           }
         }
         const last = rows.at(-1);
-        if (last === undefined || rows.length < blocksAtOnce) return { flows };
+        if (last === undefined || rows.length < limit) return { flows };
         seen += rows.length;
         // The next read begins after the last block. A place beyond its sums skips it where ids do not tell.
         from = { until: last.until, id: (BigInt(last.id) - 1n).toString(), place: 0 };

@@ -53,18 +53,18 @@ export interface BlockRow {
   readonly block: Buffer;
 }
 
-const holdsWanted = `($5::bit varying[] IS NULL OR EXISTS (SELECT 1 FROM unnest($5::bit varying[]) AS w (bits) WHERE f.filter & w.bits = w.bits))`;
-/** Values: organization, since, until (of the query), until and id of the last block (this one included), wanted bits, limit, devices. */
+const holdsWanted = `($5::bit varying IS NULL OR f.filter & $5 = $5 OR f.filter & $8 = $8::bit varying)`;
+/** Values: organization, since, until (of the query), until of the last block (this one included), wanted bits, its id, limit, other bits that will do, devices. */
 const blocks = (devices: string): string =>
   `SELECT f.id::text AS id, f.device_id, f.since, f.until, f.block FROM flows f
    WHERE f.org_id = $1 AND f.until > $2 AND f.since < $3 AND (f.until, f.id) <= ($4::timestamptz, $6::text::bigint) AND ${holdsWanted} ${devices}
    ORDER BY f.until DESC, f.id DESC LIMIT $7`;
 
 export const blocksOfOrganization = statement<BlockRow>('flow_blocks_of_organization', blocks(''));
-export const blocksOfDevice = statement<BlockRow>('flow_blocks_of_device', blocks('AND f.device_id = $8::uuid'));
+export const blocksOfDevice = statement<BlockRow>('flow_blocks_of_device', blocks('AND f.device_id = $9::uuid'));
 export const blocksOfDevices = statement<BlockRow>(
   'flow_blocks_of_devices',
-  blocks('AND f.device_id = ANY ($8::uuid[])'),
+  blocks('AND f.device_id = ANY ($9::uuid[])'),
 );
 
 export interface CoverageRow {

@@ -133,6 +133,9 @@ export function blockFilter(sums: readonly FlowSum[]): string {
   return filter.text;
 }
 
+/** Far ends that a search of filters looks for at most. */
+const mostWanted = 2;
+
 /** The bits that a block must have to hold anything wanted; undefined: any block may. One text for each far end that is asked for. */
 export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilter): readonly string[] | undefined {
   const common = [
@@ -140,8 +143,9 @@ export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilt
     ...(protocol === undefined ? [] : [protocolKey(protocol)]),
     ...(port === undefined ? [] : [portKey(port)]),
   ];
-  const single = far?.every(({ first, last }) => first === last) === true ? far : undefined;
-  if (common.length === 0 && single === undefined) return undefined;
+  const isFew = far !== undefined && far.length <= mostWanted && far.every(({ first, last }) => first === last);
+  const single = isFew ? far : undefined;
+  if (single?.length === 0 || (common.length === 0 && single === undefined)) return undefined;
   const textOf = (keys: readonly string[]): string => {
     const filter = new BlockFilter();
     for (const key of keys) filter.add(key);
