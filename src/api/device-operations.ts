@@ -13,7 +13,7 @@ import {
   UpdateDevice,
 } from './device.ts';
 import { IsolateDevice } from './isolation.ts';
-import { PageQuery, RevisionPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
+import { PageQuery, PastPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
 
@@ -34,7 +34,7 @@ export const deviceRows = {
     effect: 'read',
     tag: 'devices',
     summary: 'List devices',
-    query: RevisionPageQuery,
+    query: PastPageQuery,
     answer: Device,
     fails: ['revision_gone'],
   },

@@ -38,21 +38,25 @@ const revisionPage = {
   ),
 };
 
-export const RevisionPageQuery = Type.Object(revisionPage, strict);
+/** A list as it was. */
+const pastPage = {
+  ...revisionPage,
+  at_revision: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: largestRevision,
+      description: 'The records at this revision of the organization. A device token cannot use it.',
+    }),
+  ),
+  at: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      description: 'The records at this time, instead of `at_revision`. A device token cannot use it.',
+    }),
+  ),
+};
 
-export const GroupPageQuery = Type.Object(
-  {
-    ...revisionPage,
-    at_revision: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: largestRevision,
-        description: 'The groups at this revision of the organization. A device token cannot use it.',
-      }),
-    ),
-  },
-  strict,
-);
+export const PastPageQuery = Type.Object(pastPage, strict);
 
 export const HistoryQuery = Type.Object(
   {

@@ -8,7 +8,7 @@ import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } fr
 import { historyRows } from './history/operations.ts';
 import {
   DeleteGroupQuery,
-  GroupPageQuery,
+  PastPageQuery,
   PageQuery,
   RemoveMemberQuery,
   TokenPageQuery,
@@ -43,7 +43,7 @@ const createGroup = {
   etag: true,
   fails: ['phase_limit', 'limit_reached', 'policy_test_failed'],
 } as const;
-const listGroups = { query: GroupPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
+const listGroups = { query: PastPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
 const updateGroup = {
   query: UpdateGroupQuery,

@@ -9,7 +9,7 @@ export const versions = [
   ['1.1.0', '412be79d12132602'],
   ['1.2.0', '0f32bb4377c87fc9'],
   ['1.3.0', 'c362c35b5bb16fda'],
-  ['1.4.0', 'fba0e288a81bf7e2'],
+  ['1.4.0', 'e274f6c16858cf6a'],
 ] as const;
 
 export const apiVersion: string = versions[versions.length - 1]?.[0] ?? '';

@@ -100,3 +100,38 @@ it('the CI example plans on a merge request without writing, and applies on main
   await done(people.owner.run(['policy', 'fmt', folder]));
   expect(await run('plan')).toContain('No changes');
 });
+
+it('explain and export look back to a revision or a time, also at devices that are gone', async () => {
+  const { owner, member } = people;
+  const create = (name: string, address: string, label: string) =>
+    done(owner.run(['device', 'create', name, '--public-key', name, '--tunnel-ip', address, '--label', label, '-q']));
+  await create('app-1', '100.64.0.1', 'app');
+  await create('db-1', '100.64.0.2', 'db');
+  const rule = 'tcp 5432 from label:app';
+  await done(owner.run(['group', 'create', 'database', '--applies-to', 'label:db', '--in', rule, '-q']));
+  const then = String(await head());
+  const moment = (await people.place.owner.api.expect(200, 'GET', `${people.place.base}/audit?limit=1`))[0].at;
+  const saved = await done(owner.run(['export']));
+  await done(owner.run(['device', 'label', 'set', 'app-1', 'other']));
+  const ask = async (...more: readonly string[]) =>
+    done(owner.run(['explain', 'app-1', 'db-1', '5432', '-q', ...more]));
+  expect([await ask(), await ask('--at-revision', then), await ask('--at', moment)]).toEqual([
+    'refused\n',
+    'allowed\n',
+    'allowed\n',
+  ]);
+  const past = await owner.run(['explain', 'app-1', 'db-1', '5432', '--at-revision', then]);
+  expect(past.stderr).toContain('Whether the devices enforced it then is not known.');
+  expect(past.stdout).not.toContain('never reported');
+  await done(owner.run(['device', 'delete', 'app-1', '--yes']));
+  expect(await ask('--at-revision', then)).toBe('allowed\n');
+  expect(await done(member.run(['explain', 'app-1', 'db-1', '5432', '-q', '--at-revision', then]))).toBe('allowed\n');
+  expect(await done(owner.run(['export', '--at-revision', then]))).toBe(saved);
+  const { api } = people.place.owner;
+  await api.expect(422, 'GET', `${people.place.base}/devices?at_revision=999999`);
+  await api.expect(422, 'GET', `${people.place.base}/devices?at_revision=${then}&at=${moment}`);
+  await api.expect(410, 'GET', `${people.place.base}/devices?at=2001-01-01T00:00:00Z`);
+  expect(await owner.run(['explain', 'db-1', 'db-1', '1', '--at', '1d', '--at-revision', '1'])).toMatchObject({
+    code: 2,
+  });
+});

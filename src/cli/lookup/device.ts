@@ -5,11 +5,12 @@ import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { printable } from '../../node/printable.ts';
+import type { PastQuery } from './past.ts';
 import { isPattern, matchesPattern } from './pattern.ts';
 
-export async function allDevices(session: Session): Promise<readonly Device[]> {
+export async function allDevices(session: Session, past: PastQuery = {}): Promise<readonly Device[]> {
   const client = await session.client();
-  return client.devices.list(await session.organization());
+  return client.devices.list(await session.organization(), past);
 }
 
 export const namesOfDevice = ({ id, hostname, public_key, tunnel_ip, user_id }: Device): NamedThing => ({

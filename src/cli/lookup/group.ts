@@ -5,10 +5,11 @@ import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { printable } from '../../node/printable.ts';
+import type { PastQuery } from './past.ts';
 
-export async function allGroups(session: Session): Promise<readonly SecurityGroup[]> {
+export async function allGroups(session: Session, past: PastQuery = {}): Promise<readonly SecurityGroup[]> {
   const client = await session.client();
-  return client.groups.list(await session.organization());
+  return client.groups.list(await session.organization(), past);
 }
 
 /** `default` also means the organization's default group: where another group is called so, the word is ambiguous. */

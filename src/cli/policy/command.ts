@@ -23,6 +23,11 @@ const fileFormat =
   '`name`, `from`, `to`, `protocol`, `port`, `expect` as `allow` or `refuse`, and `note`). Write rules as in `group allow`, or as API records. A file describes a whole ' +
   'group: a direction that you leave out has no rules. Applying the same file twice changes nothing the second time.';
 
+const pastOptions = (): readonly Option[] => [
+  new Option('--at <time>', 'look at this time: 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m ago'),
+  new Option('--at-revision <revision>', 'look at this revision of the organization'),
+];
+
 const fileOptions = (): readonly Option[] => [
   repeated('-f, --file <file>', 'a file, a folder of them, or - for stdin'),
   new Option(
@@ -115,6 +120,7 @@ export function addPolicyCommands(program: Command): void {
         'To use the file in another organization, export with --names-only.',
       options: [
         new Option('--names-only', 'write devices by name, without their ids'),
+        ...pastOptions(),
         new Option(
           '--snapshot',
           'print all records as JSON, with addresses, for `ringfence test --snapshot`; `apply` does not read it',
@@ -123,6 +129,7 @@ export function addPolicyCommands(program: Command): void {
       examples: [
         'ringfence export > backup.yaml',
         'ringfence export --snapshot > fleet.json',
+        'ringfence export --at-revision 120 > before.yaml',
         'ringfence export -o json',
         'ringfence export --names-only > new.yaml',
       ],
@@ -159,6 +166,7 @@ export function addPolicyCommands(program: Command): void {
         new Option('--proto <protocol>', 'tcp, udp, icmp, or a protocol number').default('tcp'),
         new Option('--port <port>', 'destination port, for tcp and udp: a number, or a service like ssh'),
         new Option('--exit-code', 'exit with 1 if the connection is refused'),
+        ...pastOptions(),
         new Option(
           '--keep [name]',
           'keep it this way: add a policy test that expects this answer for these two ends (owners only)',
@@ -169,6 +177,7 @@ export function addPolicyCommands(program: Command): void {
         "ringfence explain app-1 db-1 5432 --keep 'app reaches db'",
         'ringfence explain --who db-1 5432',
         'ringfence explain --from app-1',
+        'ringfence explain app-1 db-1 5432 --at 2026-11-09T10:00',
         'ringfence explain --from 203.0.113.9 --to edge-1 --proto udp --port 53 --exit-code',
       ],
     },

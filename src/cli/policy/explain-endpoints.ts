@@ -2,11 +2,12 @@
 import type { Device } from '../../api/device.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import type { PastOptions } from '../lookup/past.ts';
 import { deviceName, namesOfDevice, pickDevice } from '../lookup/device.ts';
 import { namedLine } from '../session/find-one.ts';
 import { usageError } from '../terminal/exit.ts';
 
-export interface ExplainOptions {
+export interface ExplainOptions extends PastOptions {
   readonly from?: string;
   readonly to?: string;
   readonly proto: string;
@@ -40,6 +41,8 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   }
   const [from, to, port] = (['from', 'to', 'port'] as const).map((name) => given.get(name) ?? options[name]);
   if (options.who === true && options.from !== undefined) throw usageError('--who lists every source; remove --from');
+  if (options.keep !== undefined && (options.at ?? options.atRevision) !== undefined)
+    throw usageError('--keep is about the present; remove --at');
   if (options.keep !== undefined && (from === undefined || to === undefined))
     throw usageError('--keep needs a source and a destination');
   const isReach = options.from !== undefined && options.who !== true && row.length === 0;

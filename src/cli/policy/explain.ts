@@ -21,6 +21,7 @@ import { renderTable } from '../terminal/table.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allStatuses } from '../lookup/device-report.ts';
 import { allGroups } from '../lookup/group.ts';
+import { pastWords, readPast, type PastQuery } from '../lookup/past.ts';
 import { doubtAbout, verdictWords } from './enforcement.ts';
 import {
   readExplainQuery,
@@ -51,21 +52,29 @@ interface Side {
 
 export async function explain(session: Session, row: readonly string[], options: ExplainOptions): Promise<void> {
   const asked = readExplainQuery(row, options);
-  const [all, groups, statuses] = await Promise.all([allDevices(session), allGroups(session), allStatuses(session)]);
+  const past = readPast(options);
+  const at = past && timeOf(past);
+  const [all, groups, statuses] = await Promise.all([
+    allDevices(session, past),
+    allGroups(session, past),
+    past === undefined ? allStatuses(session) : undefined,
+  ]);
+  if (past !== undefined)
+    session.say(`The policy as it was ${pastWords(past)}. Whether the devices enforced it then is not known.`);
   if (asked.to === undefined) {
     const { to: source, devices: placed } = readEndpoints({ to: asked.from ?? '' }, all);
-    const around = { groups, statuses, fleet: fleetOf(placed), names: peerNames(placed) };
+    const around = { groups, statuses, at, fleet: fleetOf(placed), names: peerNames(placed) };
     const isOpen = asked.port === undefined && asked.proto === 'tcp';
     return explainReach(session, {
       source,
       devices: placed,
-      policyOf: (device) => knownPolicy(device, groups, around.fleet),
+      policyOf: (device) => knownPolicy(device, groups, around.fleet, at),
       only: isOpen ? undefined : { transport: readTransport(asked, source.address.family), words: askedWords(asked) },
       judge: (to, transport) => judge(sidesOf(source, to, transport, around)),
     });
   }
   const { from, to, devices } = readEndpoints({ from: asked.from, to: asked.to }, all);
-  const known: ExplainedPolicies = { groups, statuses, fleet: fleetOf(devices), names: peerNames(devices) };
+  const known: ExplainedPolicies = { groups, statuses, at, fleet: fleetOf(devices), names: peerNames(devices) };
   if (from === undefined) return explainWho(session, asked, { to, devices, ...known });
   if (from.address.family !== to.address.family) {
     throw usageError(
@@ -81,7 +90,7 @@ export async function explain(session: Session, row: readonly string[], options:
   await session.print({
     data: {
       verdict: passes ? 'allowed' : 'refused',
-      in_force: sides.every(({ doubt }) => doubt === undefined),
+      ...(past === undefined ? { in_force: sides.every(({ doubt }) => doubt === undefined) } : past),
       from: endData(from),
       to: endData(to),
       sides: sides.map(sideData),
@@ -96,6 +105,9 @@ export async function explain(session: Session, row: readonly string[], options:
   if (options.exitCode === true && !passes) process.exitCode = exitCodes.failed;
 }
 
+/** Rules that expire count for what they were then. A revision has no time here, so that such rules count as they do now. */
+const timeOf = ({ at }: PastQuery): number | undefined => (at === undefined ? undefined : Date.parse(at));
+
 const askedWords = ({ proto, port }: ExplainQuery): string => `${proto}${port === undefined ? '' : ` ${port}`}`;
 
 /** By which rule the far side admits it, and why that may not be in force; undefined where a side refuses. */
@@ -108,7 +120,10 @@ function judge(sides: readonly Side[]): Admission | undefined {
 /** What is known of the organization. */
 interface ExplainedPolicies {
   readonly groups: readonly SecurityGroup[];
-  readonly statuses: ReadonlyMap<string, DeviceStatus>;
+  /** Absent for the past: only the present is known to be in force or not. */
+  readonly statuses: ReadonlyMap<string, DeviceStatus> | undefined;
+  /** The moment, in milliseconds since 1970; absent for now. */
+  readonly at: number | undefined;
   readonly fleet: Fleet;
   readonly names: PeerNames;
 }
@@ -190,14 +205,14 @@ function sideOf(
   direction: Direction,
   { address: remote, name: farEnd }: ExplainEndpoint,
   transport: Transport,
-  { groups, statuses, fleet, names }: ExplainedPolicies,
+  { groups, statuses, at, fleet, names }: ExplainedPolicies,
 ): Side {
-  const policy = knownPolicy(device, groups, fleet);
+  const policy = knownPolicy(device, groups, fleet, at);
   const packet: Packet = { direction, family: remote.family, remote: remote.value, transport };
-  const surroundings = surroundingsOf(statuses.get(device.id)?.status);
+  const surroundings = surroundingsOf(statuses?.get(device.id)?.status);
   const { containers } = surroundings;
   const decision = decide(policy, packet, { ...surroundings, fleet });
-  const doubt = doubtAbout(device, statuses);
+  const doubt = statuses && doubtAbout(device, statuses);
   return { device, direction, policy, packet, containers, decision, names, farEnd, doubt };
 }
 

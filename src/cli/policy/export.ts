@@ -9,24 +9,29 @@ import { writeGroup } from '../group/text.ts';
 import { wordsFor } from '../../client/words/naming.ts';
 import type { Session } from '../session/session.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
-import { storedTests } from '../lookup/stored-tests.ts';
+import { pastWords, readPast, type PastOptions } from '../lookup/past.ts';
+import { noTests, storedTests } from '../lookup/stored-tests.ts';
 import type { Scope } from './policy-file.ts';
 import { writeTest } from './written-test.ts';
 
-export interface ExportOptions {
+export interface ExportOptions extends PastOptions {
   readonly namesOnly?: boolean;
   readonly snapshot?: boolean;
 }
 
 /** What `apply` would read as what is there: the organization's groups and mine, and the devices that have any. */
-export async function exportPolicy(session: Session, { namesOnly, snapshot }: ExportOptions): Promise<void> {
+export async function exportPolicy(session: Session, options: ExportOptions): Promise<void> {
+  const { namesOnly, snapshot } = options;
+  const past = readPast(options);
   const client = await session.client();
   const [groups, devices, me, { tests }] = await Promise.all([
-    allGroups(session),
-    allDevices(session),
+    allGroups(session, past),
+    allDevices(session, past),
     client.whoAmI(),
-    storedTests(session),
+    past === undefined ? storedTests(session) : noTests,
   ]);
+  if (past !== undefined)
+    session.say(`Groups and devices as they were ${pastWords(past)}. Policy tests have no history and are left out.`);
   if (snapshot === true) {
     const security_groups = groups;
     return printSnapshot(session, { user_id: me.id, security_groups, devices, policy_tests: tests });

@@ -24,9 +24,14 @@ import { allGroups, namesOfGroup } from '../lookup/group.ts';
 export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.map(deviceIdentity));
 
 /** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */
-export function knownPolicy(device: Device, groups: readonly SecurityGroup[], fleet: Fleet): EffectivePolicy {
+export function knownPolicy(
+  device: Device,
+  groups: readonly SecurityGroup[],
+  fleet: Fleet,
+  at = Date.now(),
+): EffectivePolicy {
   const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups, fleet.isolated);
-  if (!('missing' in policy)) return resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
+  if (!('missing' in policy)) return resolvePolicy(policyAt(policy, at).policy, fleet);
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
   throw new CliError(
     'notFound',

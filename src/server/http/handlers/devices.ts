@@ -21,6 +21,8 @@ import { lengthsOf, stored, type Call, type Handler, type RecordResult } from '.
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
+import { aboutRevision, pastRevision } from './past.ts';
+import type { RevisionPage } from '../../store/contract/page.ts';
 import { trialOf } from '../request/trial.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */
@@ -95,8 +97,13 @@ function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
 
 const list: Handler<'listDevicesInOrganization'> = async (call, { store }) => {
   const { org_id } = call.params;
+  const past = await pastRevision(call, store);
   await store.log.checkListing(org_id, call.query.gt_revision);
-  return answerList(call, (part) => store.devices.list(org_id, part), {
+  const read = (part: RevisionPage) =>
+    past === undefined
+      ? store.devices.list(org_id, part)
+      : store.history.devicesAt(org_id, past, part).catch(aboutRevision);
+  return answerList({ path: call.path, query: { ...call.query, at_revision: past } }, read, {
     id: (device) => device.id,
     json: (device) => device.json,
   });

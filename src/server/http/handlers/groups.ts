@@ -9,7 +9,8 @@ import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
 import { stored, type HandlerResult, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { HttpError, refuse, revisionAhead } from '../errors.ts';
+import { refuse } from '../errors.ts';
+import { aboutRevision, pastRevision } from './past.ts';
 import { refuseEverything, withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
 import { trialOf } from '../request/trial.ts';
@@ -115,23 +116,15 @@ const list =
       id: (group: Stored<GroupRecord>) => group.id,
       json: (group: Stored<GroupRecord>) => jsonFor(call, group),
     };
-    const { at_revision } = call.query;
-    if (at_revision !== undefined && principal.kind !== 'user')
-      throw new HttpError('forbidden', 'A device token cannot read the history.');
+    const past = await pastRevision(call, store);
     await store.log.checkListing(params.org_id, call.query.gt_revision);
     // A group may be a megabyte: few are read before it is known how large they are here.
     const read = (part: { readonly limit: number }) =>
-      at_revision === undefined
+      past === undefined
         ? store.groups.list(params.org_id, { ...part, ...seen })
-        : store.history.groupsAt(params.org_id, at_revision, { ...part, ...seen }).catch(aboutRevision);
-    return answerList(call, read, show, { first: 16 });
+        : store.history.groupsAt(params.org_id, past, { ...part, ...seen }).catch(aboutRevision);
+    return answerList({ path: call.path, query: { ...call.query, at_revision: past } }, read, show, { first: 16 });
   };
-
-/** A revision that is yet to come is a problem of the query. */
-function aboutRevision(error: unknown): never {
-  if (!(error instanceof StoreError) || error.problem.code !== 'revision_ahead') throw error;
-  throw revisionAhead('/at_revision', error.problem.head);
-}
 
 /** The group that the guard has read. */
 function groupOf(call: Pick<Call<OperationId>, 'operation' | 'subjects'>): Stored<GroupRecord> {

@@ -2,7 +2,7 @@
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupOwner, GroupReader } from './groups.ts';
 import type { RevisionPage } from './page.ts';
-import type { DevicePolicyRecord, GroupRecord, Stored, Timestamp } from './records.ts';
+import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored, Timestamp } from './records.ts';
 
 /** One state. A reader who could see the record at that time may see this state. */
 export interface State<T> {
@@ -39,6 +39,13 @@ export interface History {
     revision: number,
     query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
   ): Promise<readonly Stored<GroupRecord>[]>;
+  /**
+   * The devices at a revision, in the order of ids: what decides their policy. Other fields are as they were at the last
+   * change of these. Fails with `revision_ahead` or `revision_gone`.
+   */
+  devicesAt(org: OrganizationId, revision: number, query: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  /** The newest revision that was written up to a time. Fails with `revision_gone` where the history starts later. */
+  revisionAt(org: OrganizationId, at: Date): Promise<number>;
   /** One of them; undefined when it did not exist then or the reader could not see it. */
   groupAt(
     org: OrganizationId,

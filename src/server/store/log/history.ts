@@ -4,7 +4,7 @@ import { parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import type { GroupReader } from '../contract/groups.ts';
 import type { History, State, StatePage } from '../contract/history.ts';
-import type { DevicePolicyRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/single-statement.ts';
@@ -68,6 +68,27 @@ const groupsAt = statement<AtRow>(
      WHERE s.type = 'change' AND ${couldSee('s', '$3')} AND ($4::text IS NULL OR coalesce(s.owner_id::text, '') = $4) AND s.revision > $5
      ORDER BY s.id LIMIT $7) AS s ON true
    WHERE h.org_id = $1 ORDER BY s.id`,
+);
+
+/** The same for devices. Values: organization, revision, greater than this revision, after this id, limit. */
+const devicesAt = statement<AtRow>(
+  'devices_at',
+  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (
+     SELECT * FROM (
+       SELECT DISTINCT ON (s.id) s.id, s.revision, s.type, s.body FROM history s
+       WHERE s.org_id = $1 AND s.kind = 'device' AND s.id > $4 AND s.revision <= $2
+       ORDER BY s.id, s.revision DESC) AS s
+     WHERE s.type = 'change' AND s.revision > $3
+     ORDER BY s.id LIMIT $5) AS s ON true
+   WHERE h.org_id = $1 ORDER BY s.id`,
+);
+
+/** Values: organization, time. */
+const revisionAt = statement<{ history_start: number; revision: number | null }>(
+  'revision_at',
+  `SELECT h.history_start, (
+     SELECT s.revision FROM history s WHERE s.org_id = $1 AND s.at <= $2 ORDER BY s.revision DESC LIMIT 1) AS revision
+   FROM heads h WHERE h.org_id = $1`,
 );
 
 /** Values: organization, id. */
@@ -140,14 +161,17 @@ export function historyIn(context: Context, keepMs: number): History {
     return rows.map((row) => stateOf<T>(kind, row));
   }
 
-  async function groupsStanding(org: string, revision: number, more: readonly (string | number | null)[]) {
-    const rows = await reads.run(groupsAt, [org, revision, ...more]);
+  async function standing<T>(
+    list: typeof groupsAt,
+    [org, revision, ...more]: readonly [org: string, revision: number, ...(string | number | null)[]],
+  ): Promise<readonly Stored<T>[]> {
+    const rows = await reads.run(list, [org, revision, ...more]);
     const [first] = rows;
     if (first === undefined) return refuse({ code: 'not_found', what: 'organization' });
     if (revision > first.head) return refuse({ code: 'revision_ahead', head: first.head });
     if (revision < first.history_start) return refuse({ code: 'revision_gone', oldest: first.history_start });
     return rows.flatMap(({ id, revision: own, body }) =>
-      id === null || own === null || body === null ? [] : [stored<GroupRecord>({ id, revision: own, body })],
+      id === null || own === null || body === null ? [] : [stored<T>({ id, revision: own, body })],
     );
   }
 
@@ -161,11 +185,23 @@ export function historyIn(context: Context, keepMs: number): History {
 
     async groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
-      return groupsStanding(org, revision, [reader ?? null, owned, gt_revision ?? 0, ...pageValues(page), null]);
+      const values = [reader ?? null, owned, gt_revision ?? 0, ...pageValues(page), null];
+      return standing<GroupRecord>(groupsAt, [org, revision, ...values]);
+    },
+
+    devicesAt: (org, revision, { gt_revision, ...page }) =>
+      standing<DeviceRecord>(devicesAt, [org, revision, gt_revision ?? 0, ...pageValues(page)]),
+
+    async revisionAt(org, at) {
+      const [row] = await reads.run(revisionAt, [org, at.toISOString()]);
+      if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
+      const { history_start, revision } = row;
+      return revision ?? refuse({ code: 'revision_gone', oldest: history_start });
     },
 
     async groupAt(org, revision, id, reader) {
-      const [group] = await groupsStanding(org, revision, [reader ?? null, null, 0, ...pageValues({ limit: 1 }), id]);
+      const values = [reader ?? null, null, 0, ...pageValues({ limit: 1 }), id];
+      const [group] = await standing<GroupRecord>(groupsAt, [org, revision, ...values]);
       return group;
     },
 
