@@ -48,15 +48,10 @@ export class PolicyClock {
     return Math.max(this.#certain(), this.#presumed, this.#guess ? this.#carriedOn(this.#guess) : this.#presumed);
   }
 
-  /** It was this moment in an earlier run. */
-  notBefore(moment: number): void {
-    this.#floor = Math.max(this.#floor, moment);
-  }
-
   /** A rule or a trial has ended at this moment, which has come. It stays so, unless the moment was only presumed. */
   passed(moment: number): void {
     if (moment > this.#certain()) this.presume(moment);
-    else this.notBefore(moment);
+    else this.#floor = Math.max(this.#floor, moment);
   }
 
   /** This moment may have come, and nobody can tell: it counts as past until the server has answered. */
@@ -64,7 +59,7 @@ export class PolicyClock {
     this.#presumed = Math.max(this.#presumed, moment);
   }
 
-  /** Takes up what the last run knew. The time goes on from there at the least. */
+  /** Takes up what the last run knew. The time goes on from there at the least, until the server has answered: the last run's clock may have been ahead. */
   resume({ time, offset }: SavedTime): void {
     if (this.#server !== undefined) return;
     const seenAt = this.#options.monotonic();

@@ -106,11 +106,11 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
 }
 
 /**
- * The time is no earlier than when the policy was saved. A clock that shows less than the last run knew was set back, and nobody can tell for how
+ * The time is no earlier than when the policy was saved, until the server has answered. A clock that shows less than the last run knew was set back, and nobody can tell for how
  * long a change that is being tried still has: then it has ended, until the server says otherwise.
  */
 function resumeTime({ time, options }: Loop, { policy, at = 0 }: LastGoodPolicy, saved: SavedTime): void {
-  time.notBefore(at);
+  time.resume({ time: at, offset: saved.offset });
   const shown = options.clock.now() + Math.max(0, saved.offset);
   if (shown + jitter >= Math.max(at, saved.time)) return;
   for (let { next } = policy; next !== undefined; { next } = next.policy) time.presume(next.at);
