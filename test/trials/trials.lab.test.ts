@@ -193,3 +193,89 @@ test('a device that reboots without a server tries on until the end, and not aft
   await stateBecomes(tried, 'expired');
   await expectAsBefore();
 });
+
+test('a trial whose peers disappear admits them no more, and ends as any other', async () => {
+  const client = await fleet.idOf(1);
+  await fleet.owner.devices.update(fleet.org, client, { labels: ['app'] });
+  const tried = await attempt(2, 600, port(5_432, { peers: [{ labels: ['app'] }] }));
+  await expectSoon([tcp(1, 2, 5_432), 'open'], [tcp(3, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
+  await hold('peer', 2, 5_432);
+  await fleet.owner.devices.update(fleet.org, client, { labels: [] });
+  await ends('peer', 2);
+  await expectSoon([tcp(1, 2, 5_432), dropped], [tcp(1, 2, 22), dropped]);
+  await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
+  await expectAsBefore();
+});
+
+test('a trial on canaries is widened twice, and taken back everywhere', async () => {
+  const { id } = await fleet.defaultGroup();
+  const common = await fleet.owner.groups.create(fleet.org, { group_name: 'common', inbound_rules: [port(22)] });
+  for (const number of [1, 2, 3]) await fleet.attach(number, ...(number === 1 ? [] : [groupOf(number)]), common.id);
+  await fleet.converged(1, 2, 3);
+  const rows = (...open: readonly number[]) =>
+    [tcp(2, 1, 8_080), tcp(1, 2, 8_080), tcp(1, 3, 8_080)].map((probe): readonly [Probe, Verdict] => [
+      probe,
+      open.includes(probe.to) ? 'open' : dropped,
+    ]);
+  const tried = await fleet.owner.groups.update(
+    fleet.org,
+    common.id,
+    { inbound_rules: [port(22), port(8_080)] },
+    { confirm_within: 600, scope: 'label:canary' },
+  );
+  await expectSoon(...rows(2));
+  await fleet.owner.trials.widen(fleet.org, trialIdOf(tried), { scope: 'label:canary,label:edge' });
+  await expectSoon(...rows(2, 3));
+  await fleet.owner.trials.widen(fleet.org, trialIdOf(tried), { scope: null });
+  await expectSoon(...rows(1, 2, 3));
+  await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
+  await expectSoon(...rows());
+  await fleet.attach(1);
+  for (const number of [2, 3]) await fleet.attach(number, groupOf(number));
+  await fleet.owner.groups.delete(fleet.org, common.id);
+  expect((await fleet.defaultGroup()).id).toBe(id);
+  await expectAsBefore();
+});
+
+test('an owner who is demoted while the change is tried cannot keep it, and it is taken back in time', async () => {
+  const { adminToken } = fleet.lab;
+  const admin = fleet.lab.client(adminToken);
+  const user = await admin.users.create({ username: 'second-owner' });
+  const { token } = await admin.tokens.createFor(user.id, { name: 'test' });
+  await fleet.owner.members.add(fleet.org, { user_id: user.id });
+  await fleet.owner.members.update(fleet.org, user.id, { role: 'owner' });
+  const second = fleet.lab.client(token);
+  const tried = await second.groups.update(
+    fleet.org,
+    groupOf(2),
+    { inbound_rules: [port(22), port(80)] },
+    { confirm_within: 25 },
+  );
+  await expectSoon([tcp(1, 2, 80), 'open']);
+  await fleet.owner.members.update(fleet.org, user.id, { role: 'member' });
+  await expect(second.trials.confirm(fleet.org, trialIdOf(tried))).rejects.toMatchObject({ status: 403 });
+  await stateBecomes(tried, 'expired');
+  await expectAsBefore();
+});
+
+test('a group that is restored as a trial, after its peers are gone, admits nobody by them', async () => {
+  const spare = await fleet.owner.devices.create(fleet.org, {
+    public_key: 'spare',
+    addresses: [fleet.device(1).addresses.driver4],
+  });
+  const named = await fleet.owner.groups.update(fleet.org, groupOf(2), {
+    inbound_rules: [port(443), port(5_433, { peers: [{ device_id: spare.id }] })],
+  });
+  await expectSoon([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), 'open'], [tcp(1, 2, 22), dropped]);
+  await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22)] });
+  await fleet.owner.devices.delete(fleet.org, spare.id);
+  const restored = await fleet.owner.history.restore(
+    fleet.org,
+    groupOf(2),
+    { revision: named.revision },
+    { confirm_within: 25 },
+  );
+  await expectSoon([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), dropped], [tcp(1, 2, 22), dropped]);
+  await stateBecomes(restored, 'expired');
+  await expectAsBefore();
+});
