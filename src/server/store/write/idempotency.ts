@@ -49,10 +49,11 @@ const forgetOld = statement<never>('forget_idempotency_keys', 'DELETE FROM idemp
 /** Values: how many an organization keeps. */
 const forgetMany = statement<never>(
   'forget_many_idempotency_keys',
-  `DELETE FROM idempotency_keys k USING (
+  // Materialized: a planner that does not know the table's size would look for the limit of an organization again for every key.
+  `WITH full_up AS MATERIALIZED (
      SELECT o.org_id, (SELECT i.at FROM idempotency_keys i WHERE i.org_id = o.org_id ORDER BY i.at DESC OFFSET $1 LIMIT 1) AS at
-     FROM (SELECT org_id FROM idempotency_keys GROUP BY org_id HAVING count(*) > $1) AS o) AS full_up
-   WHERE k.org_id = full_up.org_id AND k.at <= full_up.at`,
+     FROM (SELECT org_id FROM idempotency_keys GROUP BY org_id HAVING count(*) > $1) AS o)
+   DELETE FROM idempotency_keys k USING full_up WHERE k.org_id = full_up.org_id AND k.at <= full_up.at`,
 );
 
 /** Since when keys are known. */
