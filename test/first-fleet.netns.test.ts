@@ -12,7 +12,9 @@ const headings = ['Two devices', 'A port', 'A change, and back'];
 /** The page speaks of the lab; this one is ours alone. */
 const name = `page-${process.pid}`;
 const mark = '----- end of step -----';
-/** What `--wait` says in the end, which is all that the page may say on stderr. */
+/** How to undo a change set: a hint on stderr. */
+const undoHint = /^To undo it: ringfence undo \S+\n/gm;
+/** What `--wait` says in the end, which is all else that the page may say on stderr. */
 const inForce = /^Revision \d+ is in force on 2 of 2 devices\.\n/gm;
 
 let program: Program;
@@ -55,7 +57,7 @@ test('the session of the first fleet shows what it says it shows', { timeout: 60
   shell.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()));
   shell.stderr?.on('data', (chunk: Buffer) => (errors += chunk.toString()));
   const [code] = await once(shell, 'close');
-  const unexpected = errors.replaceAll(inForce, '');
+  const unexpected = errors.replaceAll(inForce, '').replaceAll(undoHint, '');
   expect({ code, unexpected, output: code === 0 ? '' : output }).toEqual({ code: 0, unexpected: '', output: '' });
   const waits = steps.flatMap(({ script: text }) => text.match(/--wait$/gm) ?? []).length;
   expect([waits > 4, errors.match(inForce)?.length]).toEqual([true, waits]);

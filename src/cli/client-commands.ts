@@ -40,7 +40,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['log', 'audit'], add: addLogCommand },
   { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
-  { words: ['apply', 'diff', 'export', 'nft', 'explain', 'policy'], add: addPolicyCommands },
+  { words: ['policy', 'apply', 'diff', 'export', 'nft', 'explain'], add: addPolicyCommands },
   { words: ['label'], add: addLabelCommands },
   { words: ['undo'], add: addUndoCommand },
   { words: ['trial'], add: addTrialCommands },

@@ -199,6 +199,17 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
               weight: operation.id === 'restoreSecurityGroup' ? 5 : 0,
               arbitrary: fc.nat(3).map((n): Asked => ({ body: { revision: Math.max(0, newest - n) } })),
             },
+            // The times of a report belong together.
+            {
+              weight: operation.id === 'reportFlows' ? 5 : 0,
+              arbitrary: fc.integer({ min: 1, max: 59 }).map((minute): Asked => {
+                const times = {
+                  since: '2026-11-18T08:00:00Z',
+                  until: `2026-11-18T08:${String(minute).padStart(2, '0')}:00Z`,
+                };
+                return { body: { ...times, observed: 'refused', tuples: [], not_recorded: minute } };
+              }),
+            },
             { weight: 4, arbitrary: values.broken(body).map((value): Asked => ({ body: value })) },
             { weight: 1, arbitrary: fc.string().map((raw): Asked => ({ raw })) },
             { weight: 1, arbitrary: fc.constant<Asked>({ raw: '{}', headers: { 'content-type': 'text/plain' } }) },

@@ -1,4 +1,5 @@
 /**
+const hour = 3_600_000;
  * Proves trials and rules that expire with packets in a lab (reference 2.14, 4.15): every end of a trial, with the server killed, devices cut off and rebooted,
  * and clocks that are moved.
  */
@@ -11,6 +12,7 @@ import type { SecurityRule } from '../../src/policy/rule.ts';
 import { eventually } from '../lib/eventually.ts';
 import { Fleet, type Probe, type Verdict } from '../end-to-end/fleet.ts';
 
+const hour = 3_600_000;
 const port = (number: number, more: Partial<SecurityRule> = {}): SecurityRule => ({
   ip_protocol: 'tcp',
   from_port: number,
@@ -194,6 +196,53 @@ test('a device that reboots without a server tries on until the end, and not aft
   await expectAsBefore();
 });
 
+test.each([
+  ['forward', 3 * hour],
+  // The device cannot know how long the trial still has.
+  ['back', -hour],
+])(
+  'a clock that is set %s while the device is down ends the trial there, until the server says that it goes on',
+  async (_, moved) => {
+    const tried = await attempt(2, 7_200, port(22), port(80));
+    await expectSoon([tcp(1, 2, 80), 'open']);
+    await cutOff(2);
+    await loseKernel(2);
+    await moveClock(moved);
+    await startAgent(2);
+    await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 80), dropped]);
+    await moveClock(0);
+    await fleet.device(2).stopAgent();
+    await reconnect(2);
+    await startAgent(2);
+    await expectSoon([tcp(1, 2, 80), 'open']);
+    await fleet.owner.trials.revert(fleet.org, trialIdOf(tried));
+    await expectAsBefore();
+  },
+);
+
+test('a clock that is set while the agent runs without a server: forward it ends the trial, back it prolongs nothing', async () => {
+  const [first, second] = [await attempt(2, 60, port(22), port(80)), await attempt(3, 1_800, port(22), port(80))];
+  for (const number of [2, 3]) {
+    await fleet.device(number).stopAgent();
+    await startAgent(number);
+  }
+  await expectSoon([tcp(1, 2, 80), 'open'], [tcp(1, 3, 80), 'open']);
+  await Promise.all([cutOff(2), cutOff(3)]);
+  await moveClock(-hour);
+  await passes(first.trial?.ends_at ?? '', 0);
+  await expectSoon([tcp(1, 2, 80), dropped], [tcp(1, 3, 80), 'open']);
+  await moveClock(hour);
+  await expectSoon([tcp(1, 3, 80), dropped]);
+  await moveClock(0);
+  for (const number of [2, 3]) {
+    await fleet.device(number).stopAgent();
+    await reconnect(number);
+    await fleet.lab.startAgent(fleet.device(number));
+  }
+  await fleet.owner.trials.revert(fleet.org, trialIdOf(second));
+  await expectAsBefore();
+});
+
 test('a trial whose peers disappear admits them no more, and ends as any other', async () => {
   const client = await fleet.idOf(1);
   await fleet.owner.devices.update(fleet.org, client, { labels: ['app'] });
@@ -278,4 +327,29 @@ test('a group that is restored as a trial, after its peers are gone, admits nobo
   await expectSoon([tcp(1, 2, 443), 'open'], [tcp(1, 2, 5_433), dropped], [tcp(1, 2, 22), dropped]);
   await stateBecomes(restored, 'expired');
   await expectAsBefore();
+});
+
+test('a rule that expires ends with its connection on a device that is cut off, also after a reboot with the clock set back', async () => {
+  const expires_at = new Date(Date.now() + 75_000).toISOString();
+  await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22), port(7_000, { expires_at })] });
+  await expectSoon([tcp(1, 2, 7_000), 'open']);
+  await cutOff(2);
+  await loseKernel(2);
+  await startAgent(2);
+  await expectSoon([tcp(1, 2, 7_000), 'open'], [tcp(1, 2, 22), 'open']);
+  await hold('expiring', 2, 7_000);
+  expect(Date.now()).toBeLessThan(Date.parse(expires_at));
+  await passes(expires_at, 0);
+  await ends('expiring', 2);
+  await expectSoon([tcp(1, 2, 7_000), dropped], [tcp(1, 2, 22), 'open']);
+  await loseKernel(2);
+  await moveClock(-hour);
+  await startAgent(2);
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
+  await moveClock(0);
+  await fleet.device(2).stopAgent();
+  await reconnect(2);
+  await fleet.lab.startAgent(fleet.device(2));
+  await expectSoon([tcp(1, 2, 22), 'open'], [tcp(1, 2, 7_000), dropped]);
+  await fleet.owner.groups.update(fleet.org, groupOf(2), { inbound_rules: [port(22)] });
 });

@@ -59,7 +59,9 @@ export type DeviceVerb = (typeof deviceVerbs)[number];
 
 /** Reads `isolate db-1`: the verb, or the beginning of one, and what is left. */
 export function readVerb(text: string): { readonly verb: DeviceVerb; readonly rest: string } | undefined {
-  const [, first = '', rest = ''] = /^\s*(\S{3,})\s+(.*)$/.exec(text.toLowerCase()) ?? [];
-  const verb = deviceVerbs.find((one) => first !== '' && one.startsWith(first));
-  return verb === undefined ? undefined : { verb, rest };
+  const words = text.toLowerCase().trimStart();
+  const end = words.search(/\s/);
+  if (end < 3) return undefined;
+  const verb = deviceVerbs.find((one) => one.startsWith(words.slice(0, end)));
+  return verb === undefined ? undefined : { verb, rest: words.slice(end).trimStart() };
 }

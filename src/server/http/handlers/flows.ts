@@ -93,7 +93,7 @@ const report: Handler<'reportFlows'> = async (call, { store, clock }) => {
       not_recorded,
     };
     await store.flows.report(org_id, device_id, batch, call.by);
-  }
+  } else await store.flows.mayReport(org_id, device_id, call.by);
   const answer: ReceivedFlows = { device_id, received: observed.length, settings };
   return record(answer);
 };

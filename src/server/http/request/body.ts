@@ -17,6 +17,8 @@ export interface BodyLimits {
   /** Bytes of any other body. */
   readonly plain: number;
   readonly json: JsonBounds;
+  /** Of a report of observed traffic. */
+  readonly traffic: JsonBounds;
 }
 
 /** Fields of a tuple of observed traffic. */
@@ -28,21 +30,27 @@ const tupleFields = 6;
  */
 export const bodyLimitsOf = (config: ServerConfig): BodyLimits => {
   const { maxBody, maxPlainBody, maxRules, maxRanges, maxName, maxDescription } = config;
+  // A character has up to 4 bytes.
+  const beyondAscii = Math.max(2 * 4 * (maxName + maxDescription), maxPlainBody);
+  const { jsonDepth: depth, selectorLabels } = limits;
+  const { tuplesPerReport } = flowLimits;
   return {
     rules: maxBody,
     plain: maxPlainBody,
     json: {
-      depth: limits.jsonDepth,
-      containers: Math.max(8 * maxRules + 4 * maxRanges, 2 * flowLimits.tuplesPerReport) + 1_000,
-      fields: Math.max(20 * maxRules + 2 * maxRanges, 2 * tupleFields * flowLimits.tuplesPerReport) + 1_000,
+      depth,
+      containers: 8 * maxRules + 4 * maxRanges + 1_000,
+      fields: 20 * maxRules + 2 * maxRanges + 1_000,
       // A peer may have as many labels as a selector.
-      values:
-        Math.max(
-          20 * maxRules + 2 * (2 + limits.selectorLabels) * maxRanges,
-          2 * tupleFields * flowLimits.tuplesPerReport,
-        ) + 1_000,
-      // A character has up to 4 bytes.
-      beyondAscii: Math.max(2 * 4 * (maxName + maxDescription), maxPlainBody),
+      values: 20 * maxRules + 2 * (2 + selectorLabels) * maxRanges + 1_000,
+      beyondAscii,
+    },
+    traffic: {
+      depth,
+      containers: 2 * tuplesPerReport + 1_000,
+      fields: 2 * tupleFields * tuplesPerReport + 1_000,
+      values: 2 * tupleFields * tuplesPerReport + 1_000,
+      beyondAscii,
     },
   };
 };
@@ -142,7 +150,8 @@ async function readJson(
     throw new HttpError('unsupported_media_type', 'Send the body as application/json.');
   }
   const coding = payload.headers['content-encoding']?.trim().toLowerCase() ?? '';
-  const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], bounds.json, claim);
+  const json = id === 'reportFlows' ? bounds.traffic : bounds.json;
+  const bytes = await readBody(payload, bounds[operation.bodySize ?? 'plain'], json, claim);
   // RFC 9110, 15.5.16: the same status covers an unsupported coding, and the answer names the supported ones.
   if (coding !== '' && coding !== 'identity') {
     throw new HttpError('unsupported_media_type', 'Send the body without a Content-Encoding.', {

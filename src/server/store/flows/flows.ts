@@ -154,6 +154,13 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
       if (problem !== undefined) throw new StoreError(problem);
     },
 
+    async mayReport(org, id, { right }) {
+      checkTime(right, now(context));
+      const batch: FlowBatch = { since: firstTime, until: firstTime, observed: 'refused', sums: [], not_recorded: 0 };
+      const [row] = await reads.run(sql.findFlowRefusals, reportValues([{ org, id, batch, right }]));
+      if (row?.refusal !== null && row?.refusal !== undefined) throw new StoreError({ code: row.refusal });
+    },
+
     async page(org, query): Promise<FlowPage> {
       const flows: StoredFlow[] = [];
       let from = cursorOf(query.after);

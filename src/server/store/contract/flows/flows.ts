@@ -77,6 +77,8 @@ export interface Flows {
    * report with the `until` of an earlier one of the device is kept once.
    */
   report(org: OrganizationId, id: DeviceId, batch: FlowBatch, by: Authority): Promise<void>;
+  /** Checks the right to report, where there is nothing to keep. */
+  mayReport(org: OrganizationId, id: DeviceId, by: Authority): Promise<void>;
   page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
   /** The days since this time on which devices reported. */
   coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
