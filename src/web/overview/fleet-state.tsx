@@ -66,7 +66,7 @@ export function FleetState({
         </p>
         <Exceptions overview={overview} org={org} />
       </div>
-      {overview.samples.length < 2 ? null : (
+      {overview.samples.length === 0 ? null : (
         <div className="fleet-past">
           <div className="row between">
             <h2>In force over time</h2>
