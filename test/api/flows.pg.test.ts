@@ -36,15 +36,13 @@ async function newAgent({ base }: Place, user: Api, body: object): Promise<Agent
 let serial = 0;
 const key = (): string => `flows-${(serial += 1)}`;
 
-const minuteAgo = (minutes: number): string => new Date(Date.now() - minutes * 60_000).toISOString();
-const reportOf = (tuples: readonly object[], more: object = {}): object => ({
-  since: minuteAgo(1),
-  until: minuteAgo(0),
-  observed: 'all',
-  tuples,
-  not_recorded: 0,
-  ...more,
-});
+const minuteAgo = (minutes: number, now = Date.now()): string => new Date(now - minutes * 60_000).toISOString();
+const reportOf = (tuples: readonly object[], more: object = {}): object => {
+  // One look at the clock: a report of a minute and a millisecond is one of two minutes.
+  const now = Date.now();
+  const times = { since: minuteAgo(1, now), until: minuteAgo(0, now) };
+  return { ...times, observed: 'all', tuples, not_recorded: 0, ...more };
+};
 const refusedTuple = {
   direction: 'in',
   verdict: 'refused',

@@ -11,6 +11,7 @@ import type { DeviceId } from '../../policy/ids.ts';
 import type { Packet } from '../../policy/packet.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
+import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
@@ -65,8 +66,12 @@ interface FlowSurroundings {
   readonly statuses: readonly EnforcementStatus[];
 }
 
-/** The traffic as it is shown, in the same order. */
-export function explainFlows(flows: readonly StoredFlow[], { snapshot, statuses }: FlowSurroundings): readonly Flow[] {
+/** The traffic as it is shown, in the same order. Large policies make a page expensive: the caller can do other work between two flows. */
+export function* explainFlows(
+  flows: readonly StoredFlow[],
+  { snapshot, statuses }: FlowSurroundings,
+): Generator<void, readonly Flow[]> {
+  yield* indexDevices(snapshot.devices.below);
   const policies = policiesOf(snapshot);
   const surroundings = new Map<DeviceId, DeviceSurroundings>(
     statuses.map(({ device_id, status }) => [device_id, surroundingsOf(status as DeviceReport | undefined)]),
@@ -85,12 +90,13 @@ export function explainFlows(flows: readonly StoredFlow[], { snapshot, statuses 
     }
     return named;
   };
-  return flows.map((flow) => {
+  const shown: Flow[] = [];
+  for (const flow of flows) {
     const { device_id, since, until, direction, verdict, family, far, protocol, port, packets } = flow;
     const device = snapshot.devices.get(device_id);
     const policy = policies.of(device_id);
     const isKnown = policy !== undefined && !('missing' in policy);
-    return {
+    shown.push({
       device_id,
       ...(device && { hostname: device.hostname }),
       since,
@@ -105,6 +111,8 @@ export function explainFlows(flows: readonly StoredFlow[], { snapshot, statuses 
       ...(isKnown && {
         decision: flowDecision(policy, flow, { ...surroundings.get(device_id), fleet: policies.fleet }),
       }),
-    };
-  });
+    });
+    yield;
+  }
+  return shown;
 }

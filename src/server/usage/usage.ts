@@ -7,10 +7,11 @@ import { decide, rulesOf } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { sha256Hex } from '#sha256';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
-import type { Packet, Transport } from '../../policy/packet.ts';
+import { packetOf } from '../../policy/flow/protocol.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
+import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { FlowCoverage, StoredFlow } from '../store/contract/flows/flows.ts';
@@ -45,22 +46,6 @@ const ruleId = (direction: Direction, group: PolicyGroup, index: number): string
   const rule = rulesOf(group, direction)[index];
   return rule === undefined ? '' : sha256Hex(`${direction} ${ruleIdentity(rule)}`).slice(0, 32);
 };
-
-function transportOf({ protocol, port, family }: StoredFlow): Transport {
-  if (protocol === 6) return { kind: 'tcp', dport: port };
-  if (protocol === 17) return { kind: 'udp', dport: port };
-  // A first packet of ICMP that a rule can admit is an echo request.
-  if (protocol === 1 && family === 4) return { kind: 'icmp', type: 8 };
-  if (protocol === 58 && family === 6) return { kind: 'icmpv6', type: 128 };
-  return { kind: 'other', protocol };
-}
-
-const packetOf = (flow: StoredFlow): Packet => ({
-  direction: flow.direction === 'in' ? 'inbound' : 'outbound',
-  family: flow.family,
-  remote: flow.far,
-  transport: transportOf(flow),
-});
 
 interface Hits {
   packets: number;
@@ -104,16 +89,21 @@ class HitCounter {
 }
 
 /** The devices that have the group, each with its policy. */
-function policiesWith(snapshot: PolicySnapshot, group: GroupId): ReadonlyMap<DeviceId, EffectivePolicy> {
+async function policiesWith(
+  snapshot: PolicySnapshot,
+  group: GroupId,
+  slices: TimeSlices,
+): Promise<ReadonlyMap<DeviceId, EffectivePolicy>> {
+  await slices.run(indexDevices(snapshot.devices.below));
   const policies = policiesOf(snapshot);
   const found = new Map<DeviceId, EffectivePolicy>();
-  for (const device of snapshot.devices.values()) {
+  await slices.each(snapshot.devices.values(), (device) => {
     const policy = policies.ofDevice(device);
-    if ('missing' in policy) continue;
+    if ('missing' in policy) return;
     const { groups, guardrails } = policy;
     const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
     if (all.some(({ id }) => id === group)) found.set(device.id, policy);
-  }
+  });
   return found;
 }
 
@@ -163,7 +153,7 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
   const group = snapshot.groups.get(id)?.group;
   if (group === undefined) return undefined;
   const { store, slices } = options;
-  const policies = policiesWith(snapshot, id);
+  const policies = await policiesWith(snapshot, id, slices);
   const devices = [...policies.keys()];
   const forbids = group.guardrail === 'forbid';
   const counter = new HitCounter(id);

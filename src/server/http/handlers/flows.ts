@@ -158,7 +158,7 @@ const list: Handler<'listFlows'> = async (call, services) => {
   const survey = await convergence.survey(org_id);
   const statuses = await survey.enforcementStatuses(observers.filter((id) => survey.devices.has(id)));
   const snapshot = await preview.read(org_id);
-  const json = JSON.stringify(explainFlows(flows, { snapshot, statuses }));
+  const json = JSON.stringify(await preview.slices.run(explainFlows(flows, { snapshot, statuses })));
   if (next === undefined) return { kind: 'list', json };
   const query = Object.entries({ ...call.query, limit, after: next }).map(([name, value]): [string, string] => [
     name,
