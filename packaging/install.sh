@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs Ringfence on a fresh Debian machine from a repository that `npm run release` made.
-# As root: sh install.sh agent --repository URL [--key-sha256 HEX] [--server URL --organization ID --interface NAME [--tls-ca FILE]] <KEYFILE
+# As root: sh install.sh agent --repository URL [--key-sha256 HEX] [--interface NAME [--server URL] [--organization ID] [--tls-ca FILE]] <KEYFILE
 #          sh install.sh server --repository URL [--key-sha256 HEX]
-# With --server and the rest, the agent is enrolled at once by the key on standard input.
+# With --interface, the agent is enrolled at once by the key on standard input, which carries server and organization.
 # --key-sha256 is the SHA-256 of the repository's signing key, the file ringfence.asc, as the people who made the release tell it. Take it
 # from them, not from the repository. A copy of this script that `npm run release` signed for knows it already.
 set -eu

@@ -1,5 +1,6 @@
 /** Owns the agent's configuration: the meaning of its options together, and which options exclude each other. */
 import { parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
+import type { Destination, TextSource } from './destination.ts';
 import type { Selector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
 import type { UntilFirstPolicy } from './loop/starting-policy.ts';
@@ -13,9 +14,6 @@ export type Proof =
   | { readonly kind: 'enroll'; readonly key: TextSource; readonly publicKey: string | undefined }
   /** Nothing was said: what an earlier enrollment left must do. */
   | { readonly kind: 'enrolled' };
-
-/** A secret as given, or the file that holds it. */
-export type TextSource = { readonly text: string } | { readonly file: string };
 
 export interface AgentConfig {
   /** URLs without a slash at the end. */
@@ -34,6 +32,8 @@ export interface AgentConfig {
   readonly tlsCa: string | undefined;
   readonly metricsFile: string | undefined;
   readonly logLevel: LogLevel;
+  /** What a person should know about these options; logged at the start. */
+  readonly notices: readonly string[];
 }
 
 /** Thrown where options are missing or contradict each other: one line for a person. */
@@ -41,17 +41,27 @@ export class WrongOptions extends Error {
   readonly code = 'wrong_options';
 }
 
-/** The whole configuration. Throws `WrongOptions`. */
-export function agentConfig(values: AgentValues, around: OptionSurroundings): AgentConfig {
-  const { server: servers, interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
-  const organization = values.organization ?? organizationOf(around.env);
+/** The enrollment key in the options, if there is one. Throws `WrongOptions`. */
+export function keyOf({ enroll, enrollFile }: AgentValues): TextSource | undefined {
+  if (enroll !== undefined && enrollFile !== undefined) throw new WrongOptions('use either --enroll or --enroll-file');
+  if (enroll !== undefined) return { text: enroll };
+  return enrollFile === undefined ? undefined : { file: enrollFile };
+}
+
+/** The whole configuration: the options, and for what they leave out, the enrollment key or the saved identity. Throws `WrongOptions`. */
+export function agentConfig(values: AgentValues, around: OptionSurroundings, known?: Destination): AgentConfig {
+  const { interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
+  const given = { servers: values.server, organization: values.organization ?? organizationOf(around.env) };
+  const servers = given.servers ?? known?.servers;
+  const organization = given.organization ?? known?.organization;
   const missing = [
     ...(servers === undefined ? ['--server'] : []),
     ...(organization === undefined ? ['--organization'] : []),
     ...(selector === undefined ? ['--interface'] : []),
   ];
   if (servers === undefined || organization === undefined || selector === undefined) {
-    throw new WrongOptions(`the agent needs ${missing.join(' and ')} (see \`ringfence agent --help\`)`);
+    const why = selector === undefined || known?.fault === undefined ? '' : `: ${known.fault}`;
+    throw new WrongOptions(`the agent needs ${missing.join(' and ')}${why} (see \`ringfence agent --help\`)`);
   }
   if (values.serverAccess !== false && !shareOnePort(servers.map(endpointOf))) {
     throw new WrongOptions(
@@ -73,7 +83,25 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings): Ag
     tlsCa: values.tlsCa,
     metricsFile: values.metricsFile,
     logLevel: values.logLevel ?? 'info',
+    notices: known === undefined ? [] : overridden(given, known),
   };
+}
+
+/** An option that was given wins over the enrollment key and the saved identity. Where they differ, a person should know. */
+function overridden(
+  given: { readonly servers: readonly string[] | undefined; readonly organization: OrganizationId | undefined },
+  { servers, organization, source }: Destination,
+): readonly string[] {
+  const differs = <T extends string>(one: T | undefined, other: T | undefined): boolean =>
+    one !== undefined && other !== undefined && one !== other;
+  return [
+    ...(differs(given.servers?.join(), servers?.join())
+      ? [`using --server ${given.servers?.join()}, although ${source} names ${servers?.join()}`]
+      : []),
+    ...(differs(given.organization, organization)
+      ? [`using --organization ${given.organization}, although ${source} names ${organization}`]
+      : []),
+  ];
 }
 
 function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
@@ -86,10 +114,9 @@ function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
   }
 }
 
-function proofOf({ device, tokenFile, enroll, enrollFile, publicKey }: AgentValues, env: NodeJS.ProcessEnv): Proof {
-  const file = enrollFile === undefined ? undefined : { file: enrollFile };
-  const key = enroll === undefined ? file : { text: enroll };
-  if (enroll !== undefined && enrollFile !== undefined) throw new WrongOptions('use either --enroll or --enroll-file');
+function proofOf(values: AgentValues, env: NodeJS.ProcessEnv): Proof {
+  const { device, tokenFile, publicKey } = values;
+  const key = keyOf(values);
   if (key !== undefined && device !== undefined) {
     throw new WrongOptions('use either --device with --token-file, or --enroll: an enrolled device gets its own id');
   }

@@ -2,8 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../client/clock.ts';
 import { printable } from '../node/printable.ts';
-import { agentConfig, WrongOptions } from './config.ts';
+import { agentConfig, keyOf, WrongOptions, type AgentConfig } from './config.ts';
 import { runAgent } from './run-agent.ts';
+import { knownDestination } from './destination.ts';
 import { Locked } from './host/lock.ts';
 import { SharedFolder } from './host/private-folder.ts';
 import { Enforcer } from './kernel/enforcer.ts';
@@ -11,6 +12,7 @@ import { NftError } from './kernel/nft.ts';
 import { RealNft } from './kernel/real-nft.ts';
 import { CannotStart, lockState } from './locks.ts';
 import { stateOf, type AgentValues, type OptionSurroundings } from './options.ts';
+import { IdentityFolder } from './source/identity.ts';
 import { ForeignIdentity } from './source/machine-check.ts';
 
 /** Exit codes (reference 10 (4)). The unit does not start again after 2: that would not mend it. */
@@ -34,7 +36,7 @@ export async function runAgentCommand(values: AgentValues, { version }: { readon
   try {
     await checkDescriptors();
     if (values.remove === true) await removeTable(stateOf(values, around));
-    else await runAgent(agentConfig(values, around), { version, signal: stop.signal });
+    else await runAgent(await fullConfig(values, around), { version, signal: stop.signal });
     return done;
   } catch (error) {
     if (!isExpected(error)) throw error;
@@ -43,6 +45,13 @@ export async function runAgentCommand(values: AgentValues, { version }: { readon
   } finally {
     stop.forget();
   }
+}
+
+async function fullConfig(values: AgentValues, around: OptionSurroundings): Promise<AgentConfig> {
+  // A device with a token of its own takes nothing from an earlier enrollment.
+  if (values.device !== undefined) return agentConfig(values, around);
+  const folder = new IdentityFolder(stateOf(values, around));
+  return agentConfig(values, around, await knownDestination(keyOf(values), folder));
 }
 
 /** Helper programs, the stream, locks and files need some descriptors each. With too few, whatever comes first fails in a way of its own. */

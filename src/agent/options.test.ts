@@ -44,6 +44,7 @@ describe('the options', () => {
       tlsCa: undefined,
       metricsFile: undefined,
       logLevel: 'info',
+      notices: [],
     });
   });
 

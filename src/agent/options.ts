@@ -19,7 +19,8 @@ function readUrl(text: string): string {
 /** Most servers of one agent: each is a hole in a closed device. */
 const mostServers = 16;
 
-function readUrls(text: string): readonly string[] {
+/** Server URLs, separated by commas; each is returned once. */
+export function readUrls(text: string): readonly string[] {
   const urls = [...new Set(text.split(',').map((url) => readUrl(url.trim())))];
   if (urls.length > mostServers) throw new Error(`There must be at most ${mostServers} of them.`);
   return urls;
@@ -102,7 +103,7 @@ export const agentOptions = {
   enroll: {
     flags: '--enroll <key>',
     env: 'RINGFENCE_ENROLL',
-    help: 'register this device with an enrollment key, once; the agent saves its identity in the state directory',
+    help: 'register this device with an enrollment key, once; the agent saves its identity in the state directory. The key carries server and organization, unless --server and --organization say otherwise',
     read: readSecret,
     secret: true,
   },

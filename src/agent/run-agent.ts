@@ -166,6 +166,7 @@ export async function runAgent(
   });
   try {
     log('info', 'starting the agent', { version, pid: process.pid, state });
+    for (const notice of config.notices) log('info', notice);
     // While the helpers start, the agent reads the interfaces. If a helper does not start, the first request to it
     // fails.
     netlink.start();

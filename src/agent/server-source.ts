@@ -7,7 +7,9 @@ import { Client } from '../client/http.ts';
 import type { Fetch } from '../client/request.ts';
 import { createNodeFetch } from '../node/fetch.ts';
 import type { DeviceId } from '../policy/ids.ts';
-import type { AgentConfig, TextSource } from './config.ts';
+import { enrollmentSecret } from '../policy/names/enrollment-key.ts';
+import type { AgentConfig } from './config.ts';
+import { readText, type TextSource } from './destination.ts';
 import { keepCompiled } from './host/compile-cache.ts';
 import type { Log } from './host/log.ts';
 import { commandRunner } from './host/run-command.ts';
@@ -70,10 +72,10 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     if (!Number.isNaN(time)) options.onServerTime(time);
     return answer;
   };
-  const clientWith = (token: TextSource): Client =>
+  const clientWith = (token: TextSource, secretIn = (text: string): string => text): Client =>
     new Client({
       url: server,
-      token: () => readSecret(token),
+      token: async () => secretIn(await readText(token)),
       headers: { 'user-agent': `ringfence-agent/${version}` },
       fetch,
     });
@@ -85,7 +87,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     const identity =
       proof.kind === 'enrolled'
         ? await folder.identity()
-        : await enrollDevice(options, clientWith(proof.key), proof.publicKey, signal);
+        : await enrollDevice(options, clientWith(proof.key, enrollmentSecret), proof.publicKey, signal);
     if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} no longer exists`);
     return { device: identity.device, client: clientWith({ text: identity.token }) };
   };
@@ -101,7 +103,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
 }
 
 function enrollDevice(
-  { config: { organization }, folder, log, machine, driver }: ServerSourceOptions,
+  { config: { organization, servers }, folder, log, machine, driver }: ServerSourceOptions,
   client: Client,
   publicKey: string | undefined,
   signal: AbortSignal,
@@ -109,6 +111,7 @@ function enrollDevice(
   return enroll(
     {
       organization,
+      servers,
       folder,
       publicKey,
       // Not a tunnel key: a unique name for the device in the shape of a WireGuard key.
@@ -130,11 +133,4 @@ function enrollDevice(
     },
     signal,
   );
-}
-
-async function readSecret(source: TextSource): Promise<string> {
-  if ('text' in source) return source.text;
-  const text = (await readFile(source.file, 'utf8')).trim();
-  if (text === '') throw new Error(`${source.file} is empty`);
-  return text;
 }

@@ -1,9 +1,11 @@
 /** Proves the whole agent as an operator runs it: the real program, a real server, a real kernel; through ends of every kind. */
-import { chmod, chown, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { StatusDocument } from '../../src/agent/report/status-document.ts';
+import { parseOrganizationId } from '../../src/policy/ids.ts';
+import { writeEnrollmentKey } from '../../src/policy/names/enrollment-key.ts';
 import { eventually } from '../lib/eventually.ts';
 import {
   newPlace,
@@ -54,11 +56,13 @@ const allow = (...ports: readonly number[]): Promise<unknown> =>
 
 const where = (): readonly string[] =>
   `--server ${device.door.url} --organization ${place.org} --interface ${driver} --state ${state}`.split(' ');
-const start = (args: readonly string[], through: readonly string[] = []): RunningAgent => {
-  const agent = device.start([...where(), ...args], through);
+const startWith = (args: readonly string[], through: readonly string[] = []): RunningAgent => {
+  const agent = device.start(args, through);
   agents.push(agent);
   return agent;
 };
+const start = (args: readonly string[], through: readonly string[] = []): RunningAgent =>
+  startWith([...where(), ...args], through);
 
 /** A key for one device. */
 const newKey = async (): Promise<string> => {
@@ -81,7 +85,11 @@ const statusByCommand = async (): Promise<Partial<StatusDocument>> =>
 describe('an enrolled agent', () => {
   test('puts every change in force, tells how it stands, and stays enrolled over a restart', async () => {
     await allow(22);
-    const agent = start(['--enroll', await newKey()]);
+    // The key carries the server and the organization.
+    const key = writeEnrollmentKey(await newKey(), parseOrganizationId(place.org), device.door.url);
+    await writeFile(join(state, 'key'), `${key}\n`, { mode: 0o600 });
+    const local = ['--interface', driver, '--state', state];
+    const agent = startWith([...local, '--enroll-file', join(state, 'key')]);
     await device.untilOpen('22', agent);
     await allow(22, 443);
     await device.untilOpen('22 443', agent);
@@ -126,7 +134,8 @@ describe('an enrolled agent', () => {
     expect(stopped.stdout).toContain(`the rules for ${driver} are still in force`);
 
     // The key is used up, and is no longer needed.
-    const again = start([]);
+    await rm(join(state, 'key'));
+    const again = startWith(local);
     await allow(80);
     await device.untilOpen('80', again);
     await comesTrue(async () => expect(await counted()).toContain('in: 1 admitted by default,'));

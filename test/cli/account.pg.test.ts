@@ -294,7 +294,10 @@ describe('user, token and key', () => {
     const issued = await owner.run(['key', 'create', 'lab', '--uses', '2', '--expires', '7d', '-o', 'json']);
     const key = JSON.parse(issued.stdout);
     expect(key).toMatchObject({ name: 'lab', uses_left: 2 });
-    expect(key.key).toMatch(/^rf_enroll_/);
+    // One thing to join: the key carries organization and server, and the server accepts it whole.
+    expect(key.key).toMatch(new RegExp(`^rf_enroll_[\\w-]{43}:${stage.place.org}@http://127\\.0\\.0\\.1:\\d+$`));
+    const told = await owner.run(['key', 'create', 'told']);
+    expect(told.stderr).toMatch(/^ +sudo ringfence-enroll --interface wg0$/m);
     await stage.server.nobody
       .as(key.key)
       .expect(201, 'POST', `${stage.place.base}/devices`, { public_key: 'enrolled-1' });

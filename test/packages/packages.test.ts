@@ -1,5 +1,5 @@
 /** Proves the making of packages without installing any: equal bytes, what they hold and ask for, and that their parts fit together. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -179,6 +179,40 @@ it('ringfence-enroll takes nothing that would be more than one setting, and no k
   expect(enroll(['--server', 'https://a"', ...rest], 'rf_enroll_x\n')).toBe(2);
   expect(enroll(['--server', 'https://a'], 'rf_enroll_x\n')).toBe(2);
   expect(enroll(['--server', 'https://a', ...rest, '--what', 'x'], 'rf_enroll_x\n')).toBe(2);
+});
+
+it('ringfence-enroll takes server and organization from the key, unless they are given, and refuses a key that would be more than one setting', () => {
+  const place = folder();
+  const script = join(place, 'ringfence-enroll');
+  // The same script, with other places.
+  const text = readFileSync(join(top, 'packaging/ringfence-enroll'), 'utf8');
+  writeFileSync(script, text.replaceAll('/etc/ringfence', place).replaceAll('/run/systemd/system', `${place}/none`));
+  writeFileSync(join(place, 'id'), '#!/bin/sh\necho 0\n', { mode: 0o755 });
+  const settings = (key: string, ...args: readonly string[]): readonly string[] | number | null => {
+    const { status } = spawnSync('sh', [script, '--interface', 'wg0', ...args], {
+      input: `${key}\n`,
+      env: { ...process.env, PATH: `${place}:${process.env['PATH'] ?? ''}` },
+    });
+    return status === 0 ? readFileSync(join(place, 'agent.env'), 'utf8').trim().split('\n').slice(0, 3) : status;
+  };
+  const [organization, interfaceLine] = ['01a1ddc0-9c97-738b-af8b-619f0abce38f', 'RINGFENCE_INTERFACE=wg0'];
+  const key = `rf_enroll_x:${organization}@https://a.example:8443/rf`;
+  const organizationLine = `RINGFENCE_ORGANIZATION=${organization}`;
+  expect(settings(key)).toEqual(['RINGFENCE_SERVER=https://a.example:8443/rf', organizationLine, interfaceLine]);
+  expect(readFileSync(join(place, 'enrollment-key'), 'utf8')).toBe(`${key}\n`);
+  const given = ['RINGFENCE_SERVER=https://b.example', organizationLine, interfaceLine];
+  expect(settings(key, '--server', 'https://b.example')).toEqual(given);
+  const older = ['--server', 'https://b.example', '--organization', organization];
+  expect(settings('rf_enroll_x', ...older)).toEqual(given);
+  for (const bad of [
+    'rf_enroll_x',
+    'rf_enroll_x:@https://a',
+    `rf_enroll_x:${organization}@`,
+    `${key} x`,
+    `${key}"`,
+    `${key}\\`,
+  ])
+    expect([bad, settings(bad)]).toEqual([bad, 2]);
 });
 
 it('a program without its symbols still runs, and is what it was as far as the kernel loads it', () => {

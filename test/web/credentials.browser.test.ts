@@ -64,11 +64,10 @@ test('an enrollment key carries groups, uses and an end; a device joins with it;
   await page.getByRole('option', { name: 'web' }).click();
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Make the key' }).click();
-  const command = await page.getByLabel('The command').innerText();
-  // Where the server says it is reached, not where this browser happens to be.
-  expect(command).toContain(`ringfence-enroll --server ${publicUrl}`);
-  expect(await page.getByText('is this machine only').count()).toBe(0);
   const key = await page.getByLabel('The key').innerText();
+  // Where the server says it is reached, not where this browser happens to be.
+  expect(key).toMatch(new RegExp(`^rf_enroll_[\\w-]+:${place.org}@${publicUrl}$`));
+  expect(await page.getByText('is this machine only').count()).toBe(0);
   const device = await stage.server.nobody
     .as(key)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joins', hostname: 'joins' });

@@ -11,6 +11,8 @@ import type { Log } from '../host/log.ts';
 
 export interface EnrollmentOptions {
   readonly organization: OrganizationId;
+  /** Saved with the identity, so that later starts need neither the key nor `--server`. */
+  readonly servers?: readonly string[];
   readonly folder: IdentityFolder;
   /** The device's tunnel key, where the operator gave one. */
   readonly publicKey: string | undefined;
@@ -58,12 +60,13 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
       requestKey,
       signal,
     );
-    const { machine } = options;
+    const { machine, servers } = options;
     const identity = {
       organization,
       device: device.id,
       token: device.device_token,
       publicKey,
+      ...(servers !== undefined && { servers }),
       ...(machine !== undefined && { machine }),
     };
     log('info', 'the device is enrolled', { device: device.id, organization });

@@ -10,6 +10,8 @@ export interface Identity {
   readonly device: DeviceId;
   readonly token: string;
   readonly publicKey: string;
+  /** URLs of the servers at the enrollment; absent where an older agent enrolled it. */
+  readonly servers?: readonly string[];
   /** The machine that was enrolled; absent where it has no id, or an older agent enrolled it. */
   readonly machine?: string;
 }
@@ -47,6 +49,7 @@ export class IdentityFolder {
       device: parseDeviceId(field(value, 'device')),
       token: textIn(value, 'token'),
       publicKey: textIn(value, 'public_key'),
+      ...(field(value, 'servers') !== undefined && { servers: textsIn(value, 'servers') }),
       ...(field(value, 'machine') !== undefined && { machine: textIn(value, 'machine') }),
     }));
   }
@@ -64,8 +67,8 @@ export class IdentityFolder {
   }
 
   /** Saves what the server answered; the application is done with. */
-  async save({ organization, device, token, publicKey, machine }: Identity): Promise<void> {
-    await this.#write('identity', { organization, device, token, public_key: publicKey, machine });
+  async save({ organization, device, token, publicKey, servers, machine }: Identity): Promise<void> {
+    await this.#write('identity', { organization, device, token, public_key: publicKey, servers, machine });
     await rm(this.path('application'), { force: true });
   }
 
@@ -106,4 +109,12 @@ function textIn(value: Readonly<Record<string, unknown>>, name: string): string 
   const text = field(value, name);
   if (typeof text !== 'string' || text === '') throw new TypeError(`it has no ${name}`);
   return text;
+}
+
+function textsIn(value: Readonly<Record<string, unknown>>, name: string): readonly string[] {
+  const texts = field(value, name);
+  if (!Array.isArray(texts) || texts.length === 0 || !texts.every((text) => typeof text === 'string')) {
+    throw new TypeError(`its ${name} are not texts`);
+  }
+  return texts;
 }

@@ -17,7 +17,7 @@ export function addAgentCommands(program: Command): void {
   // For help and completion: a command line that runs the agent never comes here, the agent reads it itself.
   for (const spec of Object.values(agentOptions)) agent.addOption(toOption(spec));
   addExamples(agent, [
-    'ringfence agent --server https://ringfence.example --organization ID --interface wg0 --enroll-file /etc/ringfence/key',
+    'ringfence agent --interface wg0 --enroll-file /etc/ringfence/key',
     'ringfence agent --server https://ringfence.example --organization ID --interface wg0 --device ID --token-file /etc/ringfence/token',
     'ringfence agent --remove',
   ]);

@@ -27,7 +27,8 @@ export function addKeyCommands(program: Command): void {
       usage: 'create [name]',
       dryRun: true,
       asksIfUnsure: true,
-      summary: 'create an enrollment key; its secret is shown only once',
+      summary:
+        'create an enrollment key, which carries server and organization; it is shown only once and expires after 24 hours unless --expires says otherwise',
       options: [
         new Option('--uses <number>', 'how many devices the key can register').default('1'),
         new Option(

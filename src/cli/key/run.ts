@@ -1,5 +1,6 @@
 /** Owns the implementation of the enrollment key commands. */
 import type { EnrollmentKey } from '../../api/user.ts';
+import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
@@ -64,16 +65,17 @@ export async function create(session: Session, name: string | undefined, options
     ...(security_groups.length > 0 && { security_groups }),
     ...(labels.length > 0 && { labels }),
   };
-  const key = await client.enrollmentKeys.create(organization, body);
+  const issued = await client.enrollmentKeys.create(organization, body);
+  const server = addressForDevices(issued.public_url, await session.server());
+  const key = { ...issued, key: writeEnrollmentKey(issued.key, issued.organization_id, server) };
   await session.printRecord(key, (layout) => [...fieldsOf(key, layout), ['key', key.key]], key.key);
   session.say(
-    'Save the key now. You cannot see it again. On a device with the package ringfence-agent, run this and type the key:',
+    'Save the key now. You cannot see it again. It carries server and organization. On a device with the package ringfence-agent, run this and type the key:',
   );
-  const server = addressForDevices(key.public_url, await session.server());
-  session.say(`  sudo ringfence-enroll --server ${server} --organization ${organization} --interface wg0`);
+  session.say('  sudo ringfence-enroll --interface wg0');
   if (isLoopback(server))
     session.say(
-      `${server} works only on this machine. On another machine, replace it with an address at which that machine reaches the server.`,
+      `The key names ${server}, which works only on this machine. On another machine, add --server with an address at which that machine reaches the server.`,
     );
 }
 

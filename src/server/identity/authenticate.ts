@@ -5,7 +5,7 @@ import type { VisibleSubject, Subject } from '../store/contract/access.ts';
 import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
 import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
-import { digestOf, isEnrollmentKey } from './secret.ts';
+import { digestOf, digestOfEnrollmentKey, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';
 
 /** Who asks, by which credential. */
@@ -106,7 +106,6 @@ export function authenticator(
     if (secret === undefined) return nobody;
     if (verify !== undefined && isSignedToken(secret))
       return { principal: await verifiedUser(secret, verify, lookups) };
-    const digest = digestOf(secret);
-    return isEnrollmentKey(secret) ? ofKey(digest) : ofToken(digest, subject);
+    return isEnrollmentKey(secret) ? ofKey(digestOfEnrollmentKey(secret)) : ofToken(digestOf(secret), subject);
   };
 }

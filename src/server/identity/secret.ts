@@ -1,5 +1,6 @@
 /** Owns opaque secrets: how they are generated, parsed and hashed into the digests that are stored. */
 import { hash } from 'node:crypto';
+import { enrollmentSecret } from '../../policy/names/enrollment-key.ts';
 
 /** The kind of credential, which is the prefix of its secret. */
 export type SecretKind = 'user' | 'device' | 'enroll' | 'session';
@@ -35,6 +36,9 @@ export function mintWebhookSecret(random: Random): string {
 
 /** Whether a secret is an enrollment key; every other opaque secret is a token. */
 export const isEnrollmentKey = (secret: string): boolean => secret.startsWith('rf_enroll_');
+
+/** The digest of an enrollment key, also of one that says where to join: an agent that does not know that form sends all of it. */
+export const digestOfEnrollmentKey = (key: string): Uint8Array => digestOf(enrollmentSecret(key));
 
 /** Takes every secret out of a text that is on its way to a log. */
 export const withoutSecrets = (text: string): string =>

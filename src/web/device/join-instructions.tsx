@@ -7,6 +7,7 @@ import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
+import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { Segmented } from '../components/segmented.tsx';
 import { deviceName } from '../state/live.ts';
@@ -15,12 +16,11 @@ import { useSnapshot } from '../state/organization.ts';
 type InstallMethod = 'service' | 'program';
 
 /** The key is typed or read from a file: a list of processes shows every argument to everybody on the machine. */
-function linesFor(way: InstallMethod, server: string, org: string): string {
-  const where = `--server ${server} \\\n  --organization ${org} --interface wg0`;
-  return way === 'service'
-    ? `sudo apt install ringfence-agent\nsudo ringfence-enroll ${where}`
-    : `(umask 077; cat > enrollment-key)   # paste the key, then Ctrl+D\nsudo ringfence agent ${where} \\\n  --enroll-file enrollment-key`;
-}
+const linesFor: Readonly<Record<InstallMethod, string>> = {
+  service: 'sudo apt install ringfence-agent\nsudo ringfence-enroll --interface wg0',
+  program:
+    '(umask 077; cat > enrollment-key)   # paste the key, then Ctrl+D\nsudo ringfence agent --interface wg0 --enroll-file enrollment-key',
+};
 
 /** Devices that came while these lines were shown. */
 function Joined({
@@ -70,11 +70,11 @@ export function JoinInstructions({
   const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
   const [way, setWay] = useState<InstallMethod>('service');
   const server = addressForDevices(made.public_url, location.origin);
-  const lines = linesFor(way, server, org);
+  const key = writeEnrollmentKey(made.key, made.organization_id, server);
   return (
     <div className="stack">
-      <TakeAway text={made.key} label="The key" />
-      <p className="note note-warn">The key is shown only now.</p>
+      <TakeAway text={key} label="The key" />
+      <p className="note note-warn">The key is shown only now. It carries the server and the organization.</p>
       <Segmented
         aria-label="How the agent runs"
         value={way}
@@ -88,11 +88,12 @@ export function JoinInstructions({
         Run this on {made.uses_left === 1 ? 'the device' : `up to ${made.uses_left} devices`}, with the interface to
         guard in place of <code>wg0</code>. {way === 'service' ? 'It asks for the key.' : ''}
       </p>
-      <TakeAway text={lines} copied={lines.replaceAll('\\\n  ', '')} label="The command" />
+      <TakeAway text={linesFor[way]} label="The command" />
       {isLoopback(server) ? (
         <p className="note note-warn" role="alert">
-          <code>{server}</code> is this machine only: no other device reaches it there. Put the address that devices
-          reach in its place, or start the server with it as <code>--public-url</code>.
+          The key names <code>{server}</code>, which is this machine only: no other device reaches it there. Add{' '}
+          <code>--server</code> with the address that devices reach, or start the server with it as{' '}
+          <code>--public-url</code>.
         </p>
       ) : null}
       <Joined org={org} since={since} uses={made.uses_left} />
