@@ -48,6 +48,7 @@ export const paths = {
   reportDeviceStatus: ['PUT', '/api/organizations/{org_id}/devices/{device_id}/status', 'record'],
   reportFlows: ['POST', '/api/organizations/{org_id}/devices/{device_id}/flows', 'record'],
   listFlows: ['GET', '/api/organizations/{org_id}/flows', 'list'],
+  readFlowCoverage: ['GET', '/api/organizations/{org_id}/flows/coverage', 'record'],
   listDeviceStatuses: ['GET', '/api/organizations/{org_id}/device_statuses', 'list'],
   readConvergence: ['GET', '/api/organizations/{org_id}/convergence', 'record'],
   explainConnection: ['GET', '/api/organizations/{org_id}/explain', 'record'],

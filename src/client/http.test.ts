@@ -77,6 +77,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.flows.list(org, { verdict: 'refused', limit: 5 }),
     { org_id: org, query: 'verdict=refused&limit=5' },
   ],
+  readFlowCoverage: [(c) => c.flows.coverage(org, { device_id: id }), { org_id: org, query: `device_id=${id}` }],
   listDeviceStatuses: [(c) => c.statuses.list(org), { org_id: org }],
   readConvergence: [
     (c) => c.statuses.convergence(org, { revision: 7, wait: 5 }),

@@ -263,7 +263,11 @@ export class Client {
   };
 
   /** The traffic that devices observed, newest first. */
-  readonly flows = this.#pages('listFlows');
+  readonly flows = {
+    ...this.#pages('listFlows'),
+    /** How many devices reported, and how many packets were not recorded. */
+    coverage: this.#call('readFlowCoverage'),
+  };
 
   readonly enrollmentKeys = {
     create: this.#send('createEnrollmentKey'),

@@ -5,6 +5,7 @@ import './theme/components.css';
 import './theme/history.css';
 import './theme/reachability.css';
 import './theme/overview.css';
+import './theme/flows.css';
 import './theme/change.css';
 import { startTransition } from 'react';
 import { App } from './app.tsx';

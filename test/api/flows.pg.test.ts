@@ -243,6 +243,8 @@ test('a refusal names the nearest rule and what did not match, an admission its 
   expect(await count('protocol=icmp')).toBe(1);
   expect(await count('port=5432')).toBe(2);
   expect(await count('direction=out')).toBe(1);
+  expect(await count(`group_id=${group.id}`)).toBe(5);
+  expect(await count(`group_id=${web?.id}`)).toBe(0);
   expect(await count(`since=${minuteAgo(-1)}`)).toBe(0);
   expect(await count(`until=${minuteAgo(5)}`)).toBe(0);
   for (const bad of [
@@ -274,7 +276,7 @@ test('owners read all flows in pages, and a member those of its own devices and 
     await newAgent(place, owner.api, { public_key: key() }),
   ];
   for (const agent of [mine, theirs])
-    await agent.api.expect(200, 'POST', agent.path, reportOf([refusedTuple, admittedTuple]));
+    await agent.api.expect(200, 'POST', agent.path, { ...reportOf([refusedTuple, admittedTuple]), not_recorded: 7 });
   const devicesSeen = async (api: Api, query = ''): Promise<string[]> => {
     const flows: Json[] = await api.expect(200, 'GET', `${base}/flows${query}`);
     return [...new Set(flows.map(({ device_id }) => String(device_id)))].toSorted();
@@ -283,6 +285,12 @@ test('owners read all flows in pages, and a member those of its own devices and 
   expect(await devicesSeen(member.api)).toEqual([mine.id]);
   expect(await devicesSeen(member.api, `?device_id=${theirs.id}`)).toEqual([]);
   expect(await devicesSeen(member.api, `?device_id=${mine.id}`)).toEqual([mine.id]);
+  const reporting = async (api: Api, query = ''): Promise<Json> =>
+    api.expect(200, 'GET', `${base}/flows/coverage${query}`);
+  expect(await reporting(owner.api)).toMatchObject({ devices: 2, not_recorded: 14 });
+  expect(await reporting(owner.api, `?device_id=${theirs.id}`)).toMatchObject({ devices: 1, not_recorded: 7 });
+  expect(await reporting(member.api)).toMatchObject({ devices: 1, not_recorded: 7 });
+  expect(await reporting(member.api, `?device_id=${theirs.id}`)).toMatchObject({ devices: 0, not_recorded: 0 });
   await stranger.api.expect(404, 'GET', `${base}/flows`);
   await mine.api.expect(403, 'GET', `${base}/flows`);
   // A device that changes hands takes its flows along.

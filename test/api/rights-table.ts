@@ -63,6 +63,7 @@ const table: { readonly [Id in OperationId]: string } = {
   reportDeviceStatus:        'no      no      -       yes     itself  no      hidden  hidden ',
   reportFlows:               'no      no      -       no      itself  no      hidden  hidden ',
   listFlows:                 'yes     yes     -       -       no      no      hidden  hidden ',
+  readFlowCoverage:          'yes     yes     -       -       no      no      hidden  hidden ',
   listDeviceStatuses:        'yes     yes     -       -       yes     no      hidden  hidden ',
   readConvergence:           'yes     yes     -       -       yes     no      hidden  hidden ',
   explainConnection:         'yes     yes     -       -       yes     no      hidden  hidden ',

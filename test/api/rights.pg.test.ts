@@ -205,6 +205,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   reportDeviceStatus: aDevice({ body: { state: 'applied' } }),
   reportFlows: aDevice({ body: flowReport }),
   listFlows: () => ({}),
+  readFlowCoverage: () => ({}),
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
   simulateChanges: () => ({ body: { security_groups: [] } }),

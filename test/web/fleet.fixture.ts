@@ -68,6 +68,21 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
     'web-2': healthy,
     'db-replica': { ...healthy, state: 'failed', detail: 'The kernel refused the rules: no such interface wg0.' },
   };
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const tuple = { direction: 'in', verdict: 'refused', protocol: 'tcp', packets: 12 };
+  const observed: Readonly<Record<string, readonly Json[]>> = {
+    'db-primary': [
+      { ...tuple, far: '100.64.0.40', port: 5432 },
+      { ...tuple, far: '100.64.0.17', port: 6379, packets: 1 },
+      { ...tuple, far: '100.64.0.18', port: 5432, verdict: 'admitted' },
+      { ...tuple, far: '192.0.2.200', port: 443, direction: 'out', packets: 1_204 },
+    ],
+    'web-1': [
+      { ...tuple, far: '2001:db8:7a1f::1c:9e02', port: 22, packets: 3 },
+      { direction: 'in', verdict: 'refused', far: '198.51.100.23', protocol: '47', packets: 2 },
+    ],
+  };
+  const minute = Date.now();
   const devices: string[] = [];
   for (const [hostname, tunnel_ip, more] of rows) {
     const body = {
@@ -83,6 +98,15 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
     await server.nobody.as(device.device_token as string).expect(200, 'PUT', `${base}/devices/${device.id}/status`, {
       ...(reports[hostname] ?? healthy),
       revision: hostname in reports ? 1 : device.revision,
+    });
+    const tuples = observed[hostname];
+    if (tuples === undefined) continue;
+    await server.nobody.as(device.device_token as string).expect(200, 'POST', `${base}/devices/${device.id}/flows`, {
+      since: new Date(minute - 60_000).toISOString(),
+      until: new Date(minute).toISOString(),
+      observed: 'all',
+      tuples,
+      not_recorded: hostname === 'web-1' ? 7 : 0,
     });
   }
   await owner.api.expect(201, 'POST', '/api/users/me/tokens', { name: 'deploy script' });

@@ -274,6 +274,16 @@ const places: readonly Place[] = [
       await page.getByRole('button', { name: 'Save anyway' }).waitFor();
     },
   },
+  {
+    name: 'flows',
+    path: ({ org }) => `/o/${org}/flows?verdict=all`,
+    heading: 'Flows',
+    act: async (page) => {
+      await page.getByRole('list', { name: 'Flows' }).getByText('192.0.2.200').waitFor();
+      await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    },
+  },
+  { name: 'flows-empty', path: ({ empty }) => `/o/${empty}/flows`, heading: 'Traffic is not recorded' },
   { name: 'empty', path: ({ empty }) => `/o/${empty}/devices`, heading: 'No devices yet' },
   { name: 'empty-groups', path: ({ empty }) => `/o/${empty}/groups`, heading: 'Only the default group so far' },
   { name: 'members', path: ({ org }) => `/o/${org}/members`, heading: 'Northwind' },

@@ -11,6 +11,7 @@ import { FlowDirection, FlowPackets, FlowPort, FlowProtocol, FlowVerdict } from 
 export const FlowQuery = Type.Object(
   {
     device_id: Type.Optional(givenId('Only traffic that this device observed.')),
+    group_id: Type.Optional(givenId('Only traffic that devices with this group observed.')),
     far: Type.Optional(
       Type.String({
         minLength: 1,
@@ -101,3 +102,30 @@ export const Flow = Type.Object(
   },
 );
 export type Flow = Wire<typeof Flow>;
+
+export const FlowCoverageQuery = Type.Object(
+  {
+    device_id: FlowQuery.properties.device_id,
+    since: Type.Optional({
+      ...Timestamp,
+      description: 'From the day of this time on; absent: from the day of 24 hours ago on.',
+    }),
+  },
+  strict,
+);
+export type FlowCoverageQuery = Wire<typeof FlowCoverageQuery>;
+
+export const FlowCoverage = Type.Object(
+  {
+    since: { ...Timestamp, description: 'Start of the first day, in UTC.' },
+    until: Timestamp,
+    devices: Type.Integer({ minimum: 0, description: 'Devices that reported observed traffic in that time.' }),
+    not_recorded: Type.Integer({
+      minimum: 0,
+      description:
+        'Packets that these devices counted but did not record, because there were more tuples than allowed.',
+    }),
+  },
+  { ...strict, $id: 'FlowCoverage', title: 'FlowCoverage' },
+);
+export type FlowCoverage = Wire<typeof FlowCoverage>;

@@ -1,6 +1,6 @@
 /** Owns the rows of the table of operations that are about observed traffic. */
 import type { Row } from '../operation-row.ts';
-import { Flow, FlowQuery } from './flow.ts';
+import { Flow, FlowCoverage, FlowCoverageQuery, FlowQuery } from './flow.ts';
 import { FlowReport, ReceivedFlows } from './flow-report.ts';
 
 export const flowRows = {
@@ -10,6 +10,13 @@ export const flowRows = {
     summary: 'List observed traffic, newest first, with the rule that decides',
     query: FlowQuery,
     answer: Flow,
+  },
+  readFlowCoverage: {
+    effect: 'read',
+    tag: 'devices',
+    summary: 'How many devices reported observed traffic, and how much was not recorded',
+    query: FlowCoverageQuery,
+    answer: FlowCoverage,
   },
   reportFlows: {
     effect: 'report',

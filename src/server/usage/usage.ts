@@ -89,7 +89,7 @@ class HitCounter {
 }
 
 /** The devices that have the group, each with its policy. */
-async function policiesWith(
+export async function policiesWith(
   snapshot: PolicySnapshot,
   group: GroupId,
   slices: TimeSlices,

@@ -45,6 +45,7 @@ export const PeopleIcon = drawn(
   'M16 4.5a3.5 3.5 0 0 1 0 6.3',
   'M18 14.8c2 .7 3.2 2.5 3.5 5.2',
 );
+export const FlowIcon = drawn('M3 8h13', 'M12 4l4 4-4 4', 'M21 16H8', 'M12 12l-4 4 4 4');
 export const PlusIcon = drawn('M12 5v14', 'M5 12h14');
 export const TrashIcon = drawn('M4 7h16', 'M9 7V4h6v3', 'M6 7l1 13h10l1-13', 'M10 11v5', 'M14 11v5');
 export const CopyIcon = drawn('M9 9h11v11H9z', 'M5 15H4V4h11v1');

@@ -32,6 +32,7 @@ it('finds by address and by several words in any order, and nothing else', () =>
 it('a verb before the name of a device asks for that action', () => {
   expect(readVerb('isolate db-1')).toEqual({ verb: 'isolate', rest: 'db-1' });
   expect(readVerb('expl web')).toEqual({ verb: 'explain', rest: 'web' });
+  expect(readVerb('flows db')).toEqual({ verb: 'flows', rest: 'db' });
   expect(readVerb('copy ')).toEqual({ verb: 'copy', rest: '' });
   for (const text of ['db-1', 'is db-1', 'isolated db-1', 'isolate', '']) expect(readVerb(text)).toBeUndefined();
 });

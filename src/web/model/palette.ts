@@ -54,7 +54,7 @@ export function findCommands(
 }
 
 /** What can be done with a device from the palette. */
-export const deviceVerbs = ['explain', 'isolate', 'copy'] as const;
+export const deviceVerbs = ['explain', 'flows', 'isolate', 'copy'] as const;
 export type DeviceVerb = (typeof deviceVerbs)[number];
 
 /** Reads `isolate db-1`: the verb, or the beginning of one, and what is left. */

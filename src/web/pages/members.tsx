@@ -11,6 +11,7 @@ import { plural } from '../model/rule-text.ts';
 import { Facts } from '../components/facts.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { ListState } from '../components/placeholders.tsx';
+import { TrafficSettings } from '../flows/observe-setting.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -213,35 +214,38 @@ export function MembersPage(): ReactNode {
           )}
           {governs ? <AddMember org={org} /> : null}
         </section>
-        <section className="card" aria-label="Settings">
-          <div className="card-head">
-            <h2>About</h2>
-          </div>
-          <div className="card-body stack">
-            <Facts
-              facts={[
-                ['Devices', grouped(devices.length)],
-                ['Groups you see', grouped(groups.length)],
-                [
-                  'Id',
-                  <span key="id" className="mono">
-                    {org}
-                  </span>,
-                ],
-              ]}
-            />
-            {governs && organization !== undefined ? (
-              <>
-                <Rename key={organization.name} organization={organization} />
-                <Button variant="default" onClick={removeAll}>
-                  Delete the organization
-                </Button>
-              </>
-            ) : (
-              <p className="small dimmed">Owners add and remove members and change the default group.</p>
-            )}
-          </div>
-        </section>
+        <div className="stack">
+          <TrafficSettings />
+          <section className="card" aria-label="Settings">
+            <div className="card-head">
+              <h2>About</h2>
+            </div>
+            <div className="card-body stack">
+              <Facts
+                facts={[
+                  ['Devices', grouped(devices.length)],
+                  ['Groups you see', grouped(groups.length)],
+                  [
+                    'Id',
+                    <span key="id" className="mono">
+                      {org}
+                    </span>,
+                  ],
+                ]}
+              />
+              {governs && organization !== undefined ? (
+                <>
+                  <Rename key={organization.name} organization={organization} />
+                  <Button variant="default" onClick={removeAll}>
+                    Delete the organization
+                  </Button>
+                </>
+              ) : (
+                <p className="small dimmed">Owners add and remove members and change the default group.</p>
+              )}
+            </div>
+          </section>
+        </div>
       </div>
     </div>
   );

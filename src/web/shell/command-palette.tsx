@@ -103,6 +103,10 @@ function useDeviceActions(org: string): (device: Command, verbs: readonly Device
         `Explain who can reach ${name}`,
         () => void navigate({ to: '/o/$org/reach', params: { org }, search: { to: id } }),
       ],
+      flows: [
+        `Show the flows of ${name}`,
+        () => void navigate({ to: '/o/$org/flows', params: { org }, search: { device: id, verdict: 'all' } }),
+      ],
       isolate: [
         `Isolate ${name}…`,
         () => void navigate({ to: '/o/$org/devices/$device', params: { org, device: id }, search: { isolate: true } }),
@@ -174,7 +178,7 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
         aria-expanded={found.length > 0}
         aria-controls="palette-list"
         aria-activedescendant={found[current] === undefined ? undefined : `palette-${current}`}
-        placeholder="Find, or explain, isolate, copy …"
+        placeholder="Find, or explain, flows, isolate, copy …"
         leftSection={<SearchIcon size={16} />}
         value={text}
         onChange={(event) => {

@@ -2,6 +2,7 @@
 import {
   DeviceIcon,
   EventsIcon,
+  FlowIcon,
   GroupIcon,
   KeyIcon,
   OverviewIcon,
@@ -15,6 +16,7 @@ export const navigationLinks = [
   { to: '/o/$org/devices', name: 'Devices', Icon: DeviceIcon },
   { to: '/o/$org/groups', name: 'Groups', Icon: GroupIcon },
   { to: '/o/$org/reach', name: 'Reachability', Icon: ReachIcon },
+  { to: '/o/$org/flows', name: 'Flows', Icon: FlowIcon },
   { to: '/o/$org/tests', name: 'Policy tests', Icon: TestIcon },
   { to: '/o/$org/activity', name: 'Activity', Icon: EventsIcon },
   { to: '/o/$org/keys', name: 'Enrollment keys', Icon: KeyIcon },

@@ -3,7 +3,7 @@ import { Modal } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 
 const shortcuts: readonly (readonly [keys: string, effect: string])[] = [
-  ['Ctrl K', 'Find a page, a device or a group; explain, isolate, copy a command'],
+  ['Ctrl K', 'Find a page, a device or a group; explain it, show its flows, isolate it, copy a command'],
   ['?', 'This list'],
   ['Ctrl S', 'Save the group that you edit'],
   ['↑ ↓ ← →', 'Move through the reachability matrix, or through what was found'],

@@ -12,6 +12,7 @@ import { Landing } from '../pages/landing.tsx';
 import { OrganizationFrame } from '../shell/layout.tsx';
 import { parseActivitySearch } from '../model/activity-search.ts';
 import { parseDeviceSearch } from '../model/device-search.ts';
+import { parseFlowSearch } from '../flows/flow-search.ts';
 import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
 const root = createRootRoute({ component: Outlet });
@@ -107,6 +108,15 @@ const tests = createRoute({
     'TestsPage',
   ),
 });
+const flows = createRoute({
+  getParentRoute: inside,
+  path: '/flows',
+  validateSearch: parseFlowSearch,
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/flows.tsx')),
+    'FlowsPage',
+  ),
+});
 const activity = createRoute({
   getParentRoute: inside,
   path: '/activity',
@@ -167,6 +177,7 @@ export const router = createRouter({
       group,
       reach,
       tests,
+      flows,
       activity,
       keys,
       members,

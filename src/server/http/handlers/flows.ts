@@ -1,12 +1,14 @@
 /** Owns the operations about observed traffic (reference 4.17): what agents report, and what people read of it. */
 import type { RequestProblem } from '../../../api/codes.ts';
+import type { FlowCoverage } from '../../../api/flows/flow.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
 import { flowLimits } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
-import { isUuid, parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
+import { isUuid, parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
 import { explainFlows } from '../../explain/flows.ts';
+import { policiesWith } from '../../usage/usage.ts';
 import type { FlowBatch, FlowFilter, FlowSum } from '../../store/contract/flows/flows.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
@@ -132,12 +134,26 @@ async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise
   return { direction, verdict, protocol, port, far };
 }
 
-/** Whose traffic the caller may read: an owner all of it, a member that of its own devices. */
-async function devicesOf(call: Call<'listFlows'>, { store }: Services): Promise<readonly DeviceId[] | undefined> {
+/** Whose traffic the caller may read: an owner all of it, a member that of its own devices. Undefined: of all devices. */
+async function devicesOf(
+  call: Call<'listFlows'> | Call<'readFlowCoverage'>,
+  { store }: Services,
+): Promise<readonly DeviceId[] | undefined> {
   const asked = call.query.device_id === undefined ? undefined : parseDeviceId(call.query.device_id);
   if (call.subjects.byOwner) return asked === undefined ? undefined : [asked];
   const own = await store.devices.ofUser(call.params.org_id, call.principal.user_id);
   return asked === undefined ? own : own.filter((id) => id === asked);
+}
+
+/** Of these devices, or of all, those that have the group. */
+async function devicesWith(
+  group: string,
+  devices: readonly DeviceId[] | undefined,
+  { call, preview }: { readonly call: Call<'listFlows'>; readonly preview: Services['preview'] },
+): Promise<readonly DeviceId[]> {
+  const snapshot = await preview.read(call.params.org_id);
+  const having = await policiesWith(snapshot, parseGroupId(group), preview.slices);
+  return devices === undefined ? [...having.keys()] : devices.filter((id) => having.has(id));
 }
 
 const list: Handler<'listFlows'> = async (call, services) => {
@@ -145,7 +161,9 @@ const list: Handler<'listFlows'> = async (call, services) => {
   const { org_id } = call.params;
   const { since, until, after, limit = defaultLimit } = call.query;
   const time = (text: string): string => new Date(Date.parse(text)).toISOString();
-  const [filter, devices] = [await filterOf(call, services), await devicesOf(call, services)];
+  const [filter, readable] = [await filterOf(call, services), await devicesOf(call, services)];
+  const { group_id } = call.query;
+  const devices = group_id === undefined ? readable : await devicesWith(group_id, readable, { call, preview });
   const { flows, next } = await store.flows.page(org_id, {
     ...filter,
     devices,
@@ -167,4 +185,22 @@ const list: Handler<'listFlows'> = async (call, services) => {
   return { kind: 'list', json, next: `${call.path}?${new URLSearchParams(query).toString()}` };
 };
 
-export const flowHandlers = { reportFlows: report, listFlows: list } as const;
+const dayMs = 86_400_000;
+
+const coverage: Handler<'readFlowCoverage'> = async (call, services) => {
+  const until = services.clock();
+  const from = call.query.since === undefined ? until - dayMs : Date.parse(call.query.since);
+  // Coverage is kept by the day.
+  const since = new Date(Math.floor(Math.min(from, until) / dayMs) * dayMs).toISOString();
+  const devices = await devicesOf(call, services);
+  const rows = await services.store.flows.coverage(call.params.org_id, since, devices);
+  const answer: FlowCoverage = {
+    since,
+    until: new Date(until).toISOString(),
+    devices: new Set(rows.map(({ device_id }) => device_id)).size,
+    not_recorded: rows.reduce((sum, { not_recorded }) => sum + not_recorded, 0),
+  };
+  return record(answer);
+};
+
+export const flowHandlers = { reportFlows: report, listFlows: list, readFlowCoverage: coverage } as const;

@@ -1,0 +1,130 @@
+/** Owns rows of observed traffic: who with whom, how often and when, and the rule that decides or comes nearest, in plain words. */
+import { Button } from '@mantine/core';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { Flow } from '../../api/flows/flow.ts';
+import { flowDirection, flowReason, flowTraffic } from '../../client/words/flow.ts';
+import { Tag } from '../components/tag.tsx';
+import { Ago } from '../components/time.tsx';
+import { plural, serviceName } from '../model/rule-text.ts';
+import { useDeviceNames } from '../state/fleet.ts';
+import { deviceName } from '../state/live.ts';
+import { useLive, useSnapshot } from '../state/organization.ts';
+import type { FlowRow } from './flow-rows.ts';
+
+function DeviceEnd({ id, hostname }: { readonly id: string; readonly hostname: string | undefined }): ReactNode {
+  const { id: org } = useLive();
+  const known = useSnapshot().deviceById.get(id);
+  if (known === undefined)
+    return <strong>{hostname === undefined ? 'a deleted device' : hostname || 'a device'}</strong>;
+  return (
+    <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: id }}>
+      <strong>{deviceName(known)}</strong>
+    </Link>
+  );
+}
+
+function FarEnd({ flow: { far, far_devices } }: { readonly flow: Flow }): ReactNode {
+  const [first, ...others] = far_devices;
+  if (first === undefined) return <strong className="mono">{far}</strong>;
+  return (
+    <>
+      <DeviceEnd id={first.device_id} hostname={first.hostname} />
+      {others.length === 0 ? null : ` and ${plural(others.length, 'other')}`}{' '}
+      <span className="small dimmed mono">{far}</span>
+    </>
+  );
+}
+
+/** `tcp 5432 (PostgreSQL)`. */
+function Traffic({ flow }: { readonly flow: Flow }): ReactNode {
+  const { protocol, port = 0 } = flow;
+  const isNamed = protocol === 'tcp' || protocol === 'udp';
+  const service = isNamed ? serviceName({ ip_protocol: protocol, from_port: port, to_port: port }) : undefined;
+  return (
+    <>
+      {flowTraffic(flow)}
+      {service === undefined ? null : ` (${service})`}
+    </>
+  );
+}
+
+/** Which rule decides, or comes nearest; the group is a link. */
+function Why({ flow }: { readonly flow: Flow }): ReactNode {
+  const { id: org } = useLive();
+  const names = useDeviceNames();
+  const { groupById } = useSnapshot();
+  const reason = flowReason(flow, names);
+  if (reason === undefined) return 'The present policy of the device is not known.';
+  const { before, rule, after } = reason;
+  if (rule === undefined) return `${before}.`;
+  return (
+    <>
+      {before}{' '}
+      {groupById.has(rule.group_id) ? (
+        <Link className="link" to="/o/$org/groups/$group" params={{ org, group: rule.group_id }}>
+          {rule.group_name}
+        </Link>
+      ) : (
+        rule.group_name
+      )}
+      : {rule.words}
+      {after === undefined ? '.' : `; ${after}.`}
+    </>
+  );
+}
+
+function Row({
+  row: { flow, packets },
+  allow,
+}: {
+  readonly row: FlowRow;
+  readonly allow: ((flow: Flow) => void) | undefined;
+}): ReactNode {
+  const { device_id, hostname, direction, verdict, until } = flow;
+  const here = <DeviceEnd id={device_id} hostname={hostname} />;
+  const there = <FarEnd flow={flow} />;
+  const [from, to] = direction === 'in' ? [there, here] : [here, there];
+  return (
+    <li className="flow">
+      <Tag tone={verdict === 'refused' ? 'bad' : 'good'}>{verdict}</Tag>
+      <span className="flow-ends">
+        {from} <span aria-label="to">→</span> {to}, <Traffic flow={flow} />
+      </span>
+      <span className="small dimmed flow-count">{plural(packets, 'packet')}</span>
+      <span className="small dimmed flow-seen">
+        <Ago at={until} />
+      </span>
+      <span className="small dimmed flow-why">
+        {hostname === undefined ? 'Observed' : `On ${hostname || 'the device'}`}, {flowDirection(flow)}.{' '}
+        <Why flow={flow} />
+      </span>
+      {allow === undefined ? null : (
+        <span className="flow-act">
+          <Button size="compact-sm" variant="light" onClick={() => allow(flow)}>
+            Allow this…
+          </Button>
+        </span>
+      )}
+    </li>
+  );
+}
+
+export function FlowList({
+  rows,
+  label,
+  allow,
+}: {
+  readonly rows: readonly FlowRow[];
+  readonly label: string;
+  /** What the button of a row does; undefined for rows that have none. */
+  readonly allow?: (flow: Flow) => ((flow: Flow) => void) | undefined;
+}): ReactNode {
+  return (
+    <ul className="flows" aria-label={label}>
+      {rows.map((row) => (
+        <Row key={row.key} row={row} allow={allow?.(row.flow)} />
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,192 @@
+/** Owns the page of flows: what devices refused and admitted, with the rule that decides, filtered and in pages. */
+import { Button } from '@mantine/core';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useCallback, useEffect, useMemo, type ReactNode } from 'react';
+import { FlowIcon } from '../components/icons.tsx';
+import { Empty, ListState } from '../components/placeholders.tsx';
+import { Segmented } from '../components/segmented.tsx';
+import { clockTime } from '../components/time.tsx';
+import { FlowFilters, type FlowFilter } from '../flows/flow-filters.tsx';
+import { FlowList } from '../flows/flow-list.tsx';
+import { flowRows } from '../flows/flow-rows.ts';
+import { farEndOf, flowQuery, isFiltered, noFilter, timeOf, type FlowSearch } from '../flows/flow-search.ts';
+import { RecordButton, useOrganization } from '../flows/observe-setting.tsx';
+import { grouped } from '../model/number.ts';
+import { plural } from '../model/rule-text.ts';
+import { useDeviceNames } from '../state/fleet.ts';
+import { useFlowCoverage, useFlows } from '../state/flows.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
+
+/** Pages that are looked through by themselves while nothing is found. */
+const mostPages = 20;
+const dayMs = 86_400_000;
+
+const verdicts = [
+  { value: 'refused', label: 'Refused' },
+  { value: 'admitted', label: 'Admitted' },
+  { value: 'all', label: 'Both' },
+] as const;
+type Verdict = (typeof verdicts)[number]['value'];
+
+const icon = <FlowIcon size={40} />;
+
+/** Why there is nothing to show, and what to do about it. */
+function NoTraffic({
+  search,
+  showAll,
+  reporting,
+}: {
+  readonly search: FlowSearch;
+  readonly showAll: () => void;
+  /** Devices that reported in the time of the filter; undefined while it is not known. */
+  readonly reporting: number | undefined;
+}): ReactNode {
+  const names = useDeviceNames();
+  const { devices } = useSnapshot();
+  const { isOwner, me } = useRights();
+  const observe = useOrganization()?.observe;
+  const clear = (
+    <Button variant="default" onClick={showAll}>
+      Show all flows
+    </Button>
+  );
+  if (search.far !== undefined && farEndOf(search.far, names) === undefined)
+    return (
+      <Empty icon={icon} title="No such far end" action={clear}>
+        No device is called “{search.far}”, and it is no address and no range of addresses.
+      </Empty>
+    );
+  if (!isOwner && !devices.some(({ user_id }) => user_id === me.id))
+    return (
+      <Empty icon={icon} title="You have no devices here">
+        Members see the traffic of their own devices. Owners see all of it.
+      </Empty>
+    );
+  if (observe === 'off' || observe === 'counters')
+    return (
+      <Empty icon={icon} title="Traffic is not recorded" action={<RecordButton observe="refused" />}>
+        {observe === 'off' ? 'Agents record nothing.' : 'Agents only count packets.'} Once they record refused packets,
+        this page shows who tried to reach whom, and which rule would have admitted it. Addresses and ports are
+        recorded, never the content.
+      </Empty>
+    );
+  if (search.verdict === 'admitted' && observe === 'refused')
+    return (
+      <Empty icon={icon} title="Admitted packets are not recorded" action={<RecordButton observe="all" />}>
+        Agents record only what they refuse. With admitted packets too, you see who talks to whom and which rules are
+        used. It costs each new connection a little time.
+      </Empty>
+    );
+  if (isFiltered(search))
+    return (
+      <Empty icon={icon} title="No flow matches" action={clear}>
+        {reporting === undefined || reporting > 0
+          ? 'Nothing that was recorded has all of this.'
+          : 'No device reported traffic in this time.'}
+      </Empty>
+    );
+  if (reporting === 0)
+    return (
+      <Empty icon={icon} title="No device has reported traffic yet">
+        Agents report once a minute, after they have learned the setting. An older agent does not record traffic.
+      </Empty>
+    );
+  return (
+    <Empty icon={icon} title={search.verdict === 'admitted' ? 'Nothing was admitted' : 'Nothing was refused'}>
+      {reporting === undefined
+        ? ''
+        : `${plural(reporting, 'device')} reported since yesterday${search.verdict === 'admitted' ? '.' : ', and a rule admitted every connection.'}`}
+    </Empty>
+  );
+}
+
+export function FlowsPage(): ReactNode {
+  const { org } = useParams({ from: '/o/$org/flows' });
+  const search = useSearch({ from: '/o/$org/flows' });
+  const navigate = useNavigate({ from: '/o/$org/flows' });
+  const { isOwner } = useRights();
+  const names = useDeviceNames();
+  const query = useFlows((now) => flowQuery(search, names, now), JSON.stringify(search));
+  const { data, error, isPending, isFetching, hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const sums = useMemo(() => data?.pages.flatMap(({ value }) => value) ?? [], [data]);
+  const rows = useMemo(() => flowRows(sums), [sums]);
+  // Spans of time move on; the days that they begin on hardly do.
+  const since = search.since === undefined ? Date.now() - dayMs : timeOf(search.since, Date.now());
+  const coverage = useFlowCoverage(since, search.device);
+  const observe = useOrganization()?.observe;
+  const isLooking = rows.length === 0 && hasNextPage && (data?.pages.length ?? 0) < mostPages && error === null;
+  useEffect(() => {
+    if (isLooking && !isFetching) void fetchNextPage();
+  }, [isLooking, isFetching, fetchNextPage]);
+  const filter = useCallback(
+    (next: FlowFilter): void =>
+      void navigate({
+        search: (before) =>
+          Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined)),
+        replace: true,
+      }),
+    [navigate],
+  );
+  const showAll = (): void => filter(noFilter);
+  const oldest = sums.at(-1)?.since;
+  const isKnown = flowQuery(search, names, 0) !== undefined;
+  return (
+    <div className="page" key={org}>
+      <div className="page-head">
+        <div>
+          <h1>Flows</h1>
+          <p className="dimmed">
+            {isOwner
+              ? 'What devices refused and admitted: the first packet of each connection.'
+              : 'What your devices refused and admitted. Only owners see the traffic of other devices.'}
+          </p>
+        </div>
+      </div>
+      <FlowFilters search={search} filter={filter} />
+      <div>
+        <Segmented
+          aria-label="Verdict"
+          value={search.verdict ?? 'refused'}
+          onChange={(verdict: Verdict) => filter({ verdict: verdict === 'refused' ? undefined : verdict })}
+          data={verdicts}
+        />
+      </div>
+      <section className="card" aria-label="Flows">
+        {isKnown && (isPending || error !== null || isLooking) ? (
+          <ListState query={{ ...query, data: isLooking ? undefined : data }} loading="Looking through the flows…" />
+        ) : rows.length > 0 ? (
+          <FlowList rows={rows} label="Flows" />
+        ) : hasNextPage ? (
+          <Empty icon={icon} title="Nothing in what was looked at so far">
+            There is older traffic. Look further back below.
+          </Empty>
+        ) : (
+          <NoTraffic search={search} showAll={showAll} reporting={coverage?.devices} />
+        )}
+        {data === undefined || (rows.length === 0 && !hasNextPage) ? null : (
+          <div className="card-body row between">
+            <span className="small dimmed" role="status">
+              {plural(rows.length, 'flow')}
+              {oldest === undefined ? '' : `, back to ${clockTime(Date.parse(oldest), Date.now())}`}
+              {hasNextPage ? ', and there is more' : ''}
+            </span>
+            {hasNextPage ? (
+              <Button variant="default" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+                Look further back
+              </Button>
+            ) : null}
+          </div>
+        )}
+      </section>
+      {coverage === undefined || observe === 'off' || observe === 'counters' ? null : (
+        <p className={coverage.not_recorded > 0 ? 'note note-warn' : 'small dimmed'}>
+          {plural(coverage.devices, 'device')} reported since {clockTime(Date.parse(coverage.since), Date.now())}.{' '}
+          {grouped(coverage.not_recorded)} {coverage.not_recorded === 1 ? 'packet was' : 'packets were'} not recorded
+          {coverage.not_recorded > 0
+            ? ', because a device met more different traffic in a minute than it records. They were judged by the rules as always.'
+            : '.'}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,136 @@
+/** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, and what each person may see. */
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { expectShown } from '../lib/browser.ts';
+import type { Json } from '../lib/http.ts';
+import { newPlace, type Place } from '../lib/server.ts';
+import { useStage } from './stage.fixture.ts';
+
+const stage = useStage();
+let place: Place;
+const devices: Record<string, Json> = {};
+
+const tcp = (port: number, ...labels: readonly string[]): Json => ({
+  ip_protocol: 'tcp',
+  from_port: port,
+  to_port: port,
+  ...(labels.length > 0 && { peers: labels.map((label) => ({ labels: [label] })) }),
+});
+
+beforeAll(async () => {
+  place = await newPlace(stage.server);
+  const { owner, member, base } = place;
+  await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'database',
+    applies_to: [{ labels: ['db'] }],
+    inbound_rules: [tcp(5432, 'app'), tcp(9187)],
+  });
+  const rows: readonly Json[] = [
+    { hostname: 'db-1', tunnel_ip: '100.64.9.1', labels: ['db'] },
+    { hostname: 'ci-1', tunnel_ip: '100.64.9.2', labels: ['ci', 'prod'] },
+    { hostname: 'laptop', tunnel_ip: '100.64.9.3', user_id: member.id },
+  ];
+  for (const row of rows)
+    devices[row.hostname] = await owner.api.expect(201, 'POST', `${base}/devices`, {
+      public_key: row.hostname,
+      ...row,
+    });
+});
+
+const open = (token: string, path: string, more: { readonly width?: number } = {}): Promise<Page> =>
+  stage.open({ token, path: `/o/${place.org}${path}`, ...more });
+
+const flow = { direction: 'in', verdict: 'refused', far: '100.64.9.2', protocol: 'tcp', port: 5432, packets: 1 };
+
+/** Reports of a device for minutes that have passed, the newest last. */
+async function report(hostname: string, minutes: readonly (readonly Json[])[], not_recorded = 0): Promise<void> {
+  const device = devices[hostname];
+  const now = Date.now();
+  const time = (ago: number): string => new Date(now - ago * 60_000).toISOString();
+  for (const [index, tuples] of minutes.entries()) {
+    const ago = minutes.length - 1 - index;
+    await stage.server.nobody.as(device.device_token).expect(200, 'POST', `${place.base}/devices/${device.id}/flows`, {
+      since: time(ago + 1),
+      until: time(ago),
+      observed: 'all',
+      tuples,
+      not_recorded,
+    });
+  }
+}
+
+test('an empty page says that nothing is recorded and lets an owner record, and then that no device has reported yet', async () => {
+  const member = await open(place.member.token, '/flows');
+  await expectShown(member.getByRole('heading', { name: 'Traffic is not recorded' }));
+  await expectShown(member.getByText('An owner can change this on the organization page.'));
+  const page = await open(place.owner.token, '/overview');
+  await page.getByRole('link', { name: 'Flows', exact: true }).click();
+  await expectShown(page.getByText('Agents only count packets.'));
+  await page.getByRole('button', { name: 'Record refused packets' }).click();
+  await expectShown(page.getByRole('heading', { name: 'No device has reported traffic yet' }));
+  expect(await place.owner.api.expect(200, 'GET', place.base)).toMatchObject({ observe: 'refused' });
+  await report('db-1', [[]]);
+  await expectShown(page.getByRole('heading', { name: 'Nothing was refused' }));
+  await page.getByText('Admitted', { exact: true }).click();
+  await expectShown(page.getByRole('heading', { name: 'Admitted packets are not recorded' }));
+  await page.getByRole('button', { name: 'Record admitted packets too' }).click();
+  await expectShown(page.getByRole('heading', { name: 'Nothing was admitted' }));
+  expect(await place.owner.api.expect(200, 'GET', place.base)).toMatchObject({ observe: 'all' });
+});
+
+test('flows show names, packets of all minutes and the nearest rule with what does not match; filters are chips and part of the URL', async () => {
+  await report(
+    'db-1',
+    [
+      [flow, { ...flow, far: '192.0.2.7', port: 22, packets: 4 }],
+      [
+        { ...flow, packets: 2 },
+        { ...flow, far: '192.0.2.9', port: 9187, verdict: 'admitted', packets: 5 },
+        { ...flow, direction: 'out', verdict: 'admitted', far: '100.64.9.3', port: 443 },
+      ],
+    ],
+    3,
+  );
+  await report('laptop', [[{ ...flow, far: '192.0.2.8', port: 8080 }]]);
+  const page = await open(place.owner.token, '/flows');
+  const rows = page.getByRole('list', { name: 'Flows' }).getByRole('listitem');
+  const row = rows.filter({ hasText: 'tcp 5432' });
+  await expectShown(row.getByText('3 packets'));
+  expect(await row.innerText()).toContain(
+    'No rule admits it. The nearest is database: tcp 5432 from label:app; ci-1 (100.64.9.2) is not among those it names.',
+  );
+  expect(await rows.filter({ hasText: 'tcp 22' }).innerText()).toContain('its port is 9187, not 22');
+  await expectShown(page.getByText('3 packets were not recorded'));
+  await page.getByText('Both', { exact: true }).click();
+  await expectShown(rows.filter({ hasText: 'Admitted by database: tcp 9187 from any.' }));
+  await expectShown(rows.filter({ hasText: 'None of its groups has an outbound rule' }));
+  await page.getByRole('button', { name: 'Filter', exact: true }).click();
+  await page.getByLabel('Filter by direction').fill('Out');
+  await page.getByRole('option', { name: /^Outbound/ }).click();
+  await expect.poll(() => rows.count()).toBe(1);
+  await page.getByRole('button', { name: /^Direction: Outbound/ }).click();
+  await page.getByRole('textbox', { name: 'Far end' }).fill('ci-1');
+  await expectShown(page.getByRole('button', { name: /^Far end: ci-1/ }));
+  await expect.poll(() => rows.count()).toBe(1);
+  expect(new URL(page.url()).searchParams.get('far')).toBe('ci-1');
+  await page.getByRole('textbox', { name: 'Far end' }).fill('ci-9');
+  await expectShown(page.getByRole('heading', { name: 'No such far end' }));
+  await page.getByRole('button', { name: 'Show all flows' }).first().click();
+  await expect.poll(() => rows.count()).toBeGreaterThan(3);
+  // New traffic and a new rule appear by themselves.
+  await report('db-1', [[{ ...flow, far: '192.0.2.44', port: 3306 }]]);
+  await expectShown(rows.filter({ hasText: '192.0.2.44' }));
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox', { name: /^Find/ }).fill('flows laptop');
+  await page.getByRole('option', { name: 'Show the flows of laptop', selected: true }).click();
+  await expect.poll(() => rows.count()).toBe(1);
+});
+
+test('a member sees the flows of the own devices and no others, and the page says so', async () => {
+  const page = await open(place.member.token, '/flows', { width: 390 });
+  await expectShown(page.getByText('Only owners see the traffic of other devices.'));
+  const rows = page.getByRole('list', { name: 'Flows' }).getByRole('listitem');
+  await expectShown(rows.filter({ hasText: 'tcp 8080' }));
+  expect(await rows.count()).toBe(1);
+  expect(await page.getByText('db-1').count()).toBe(0);
+});
