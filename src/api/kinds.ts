@@ -24,6 +24,9 @@ export const tokensPreference = 'history-tokens';
 /** What a reader says in `Prefer` that wants to know when no change is half sent: lines of the type `complete` between documents. */
 export const completePreference = 'complete-lines';
 
+/** What a reader says in `Prefer` that knows another server: its stream ends when this server cannot reach its database. */
+export const readyPreference = 'end-when-not-ready';
+
 /** The protocol that a stream becomes by `Upgrade`: the same lines, without chunks, and the reader sends a line feed as a sign of life. */
 export const watchProtocol = 'ringfence-watch';
 

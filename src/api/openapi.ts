@@ -59,7 +59,7 @@ const headers = {
     exclusiveMinimum: 0,
   }),
   'Preference-Applied': header(
-    '`history-tokens`, `complete-lines`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
+    '`history-tokens`, `complete-lines`, `end-when-not-ready`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
   ),
   'Retry-After': header('Seconds to wait.', { type: 'integer', minimum: 0 }),
   'WWW-Authenticate': header('How to authenticate.'),
@@ -118,7 +118,7 @@ const streamPreferences = {
   required: false,
   description:
     'A list of `report-lines` (documents of the type `report`), `complete-lines` (documents of the type `complete`), `history-tokens` (the token of each revision, and documents of the type `heartbeat`) ' +
-    'and `signs-of-life` (the reader shows that it is there).',
+    '`end-when-not-ready` (the stream ends when the server cannot reach its database) and `signs-of-life` (the reader shows that it is there).',
   schema: { type: 'string' },
 };
 

@@ -112,7 +112,7 @@ export interface ServingParts {
   readonly app: FastifyInstance;
   readonly connections: Connections;
   readonly health: Health;
-  readonly watch: { drain(): Promise<void>; close(): void };
+  readonly watch: { drain(longestMs: number): Promise<void>; close(): void };
   readonly convergence: { close(): void };
 }
 
@@ -129,7 +129,7 @@ export async function stopServing(parts: ServingParts, timeoutMs: number): Promi
   }, timeoutMs);
   const closed = app.close();
   connections.endUnheard();
-  await Promise.all([watch.drain(), closed]);
+  await Promise.all([watch.drain(timeoutMs / 2), closed]);
   clearTimeout(cut);
   connections.close();
 }

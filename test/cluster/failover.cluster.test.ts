@@ -1,6 +1,4 @@
-/** Proves what happens to servers on a primary with a standby: failover, an old primary that returns, lost packets, commits in doubt. */
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { once } from 'node:events';
+/** Proves what happens to servers on a primary with a standby: failover, an old primary that returns, commits in doubt. */
 import { expect, onTestFinished, test } from 'vitest';
 import { DatabaseNode } from '../lib/database-node.ts';
 import { eventually } from '../lib/eventually.ts';
@@ -111,46 +109,4 @@ test('a commit whose synchronous standby is not awaited is outcome_unknown, and 
   for (const stream of streams) expect(stream.raw).not.toContain('doubtful');
   await b.start();
   for (const stream of streams) await stream.shows('"doubtful"');
-});
-
-/** Passes bytes on, until it drops them. */
-async function startLossyWay(port: number): Promise<{ readonly port: number; drop(): void; pass(): void }> {
-  const sockets = new Set<Socket>();
-  let dropping = false;
-  const server: Server = createServer((socket) => {
-    const other = connect(port, '127.0.0.1');
-    for (const [from, to] of [
-      [socket, other],
-      [other, socket],
-    ] as const) {
-      sockets.add(from);
-      from.on('data', (chunk) => dropping || to.write(chunk));
-      from.on('error', () => to.destroy()).on('close', () => to.destroy());
-    }
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return {
-    port: (server.address() as AddressInfo).port,
-    drop: () => void (dropping = true),
-    pass: () => void (dropping = false),
-  };
-}
-
-test('while packets to the database are dropped, callers get 503 within the deadline, and afterwards everything works', async () => {
-  const a = await DatabaseNode.primary();
-  onTestFinished(() => a.remove());
-  const way = await startLossyWay(a.port);
-  const server = await startOn(`postgres://ringfence@127.0.0.1:${way.port}/postgres`);
-  const place = await newPlace(server);
-  way.drop();
-  const [answer, ready] = await Promise.all([create(server, place, 'lost'), server.nobody.get('/readyz')]);
-  expect([answer.status, answer.json.code]).toEqual([503, expect.stringMatching(/^(unavailable|outcome_unknown)$/)]);
-  expect(ready.status).toBe(503);
-  way.pass();
-  await eventuallyCreates(server, place, 'back');
 });

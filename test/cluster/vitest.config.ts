@@ -6,6 +6,7 @@ export default defineConfig({
     root: new URL('../..', import.meta.url).pathname,
     include: ['test/cluster/**/*.cluster.test.ts'],
     setupFiles: ['test/lib/end-with-vitest.ts'],
+    globalSetup: ['test/lib/shared-build.ts'],
     fileParallelism: false,
     testTimeout: 300_000,
     hookTimeout: 120_000,

@@ -36,20 +36,27 @@ export type Verdict = 'open' | 'stopped going out' | 'stopped coming in';
 export class Fleet {
   readonly lab: Lab;
   readonly program: Program;
-  readonly #postgres: TestPostgres;
+  readonly #postgres: Pick<TestPostgres, 'freshUrl' | 'stop'>;
   readonly #serving = new Map<string, Promise<string>>();
   #count = 0;
   /** What the last probe without a verdict was answered. */
   #last = '';
 
-  private constructor(lab: Lab, program: Program, postgres: TestPostgres) {
+  private constructor(lab: Lab, program: Program, postgres: Pick<TestPostgres, 'freshUrl' | 'stop'>) {
     this.lab = lab;
     this.program = program;
     this.#postgres = postgres;
   }
 
-  static async open(options: { readonly devices: number; readonly phase: 1 | 2 | 3 }): Promise<Fleet> {
-    const [program, postgres] = await Promise.all([Program.build(), startPostgres()]);
+  /** On a database of its own, or on the one at `databaseUrl`. */
+  static async open(options: {
+    readonly devices: number;
+    readonly phase: 1 | 2 | 3;
+    readonly databaseUrl?: string;
+  }): Promise<Fleet> {
+    const { databaseUrl } = options;
+    const given = databaseUrl && { freshUrl: () => Promise.resolve(databaseUrl), stop: () => Promise.resolve() };
+    const [program, postgres] = await Promise.all([Program.build(), given || startPostgres()]);
     try {
       const url = await postgres.freshUrl();
       const serverArguments = `--database-url ${url} --rate-limit 0 --phase ${options.phase}`;

@@ -10,6 +10,7 @@ import { findPrograms } from '../../src/server/database/programs.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import { mortal } from './mortal.ts';
+import type { Namespace } from './netns.ts';
 
 const run = promisify(execFile);
 
@@ -46,30 +47,44 @@ export const asAccount = (
         ...args,
       ]);
 
+/** Where a server listens, if not on the loopback of this machine. */
+export interface DatabasePlace {
+  readonly namespace: Namespace;
+  readonly address: string;
+}
+
 export class DatabaseNode {
   readonly port: number;
+  readonly #place: DatabasePlace | undefined;
   readonly #bin: string;
   readonly #account: Account | undefined;
   readonly #folder: string;
   #child: ChildProcess | undefined;
 
-  private constructor(parts: { port: number; bin: string; account: Account | undefined; folder: string }) {
+  private constructor(parts: {
+    port: number;
+    bin: string;
+    account: Account | undefined;
+    folder: string;
+    place?: DatabasePlace | undefined;
+  }) {
     this.port = parts.port;
+    this.#place = parts.place;
     this.#bin = parts.bin;
     this.#account = parts.account;
     this.#folder = parts.folder;
   }
 
-  static async #make(): Promise<DatabaseNode> {
+  static async #make(place?: DatabasePlace): Promise<DatabaseNode> {
     const account = await databaseAccount();
     const folder = await mkdtemp(join(tmpdir(), 'rf-node-'));
     if (account !== undefined) await chown(folder, account.uid, account.gid);
-    return new DatabaseNode({ port: await freePort(), bin: (await findPrograms({})).bin, account, folder });
+    return new DatabaseNode({ port: await freePort(), bin: (await findPrograms({})).bin, account, folder, place });
   }
 
-  /** A new, running primary, which lets everybody on this machine in. */
-  static async primary(settings: Readonly<Record<string, string>> = {}): Promise<DatabaseNode> {
-    const node = await DatabaseNode.#make();
+  /** A new, running primary, which lets everybody in who reaches it. */
+  static async primary(settings: Readonly<Record<string, string>> = {}, place?: DatabasePlace): Promise<DatabaseNode> {
+    const node = await DatabaseNode.#make(place);
     await node.#run('initdb', [
       '-D',
       node.#data,
@@ -89,6 +104,7 @@ export class DatabaseNode {
       wal_keep_size: '256MB',
       ...settings,
     });
+    await appendFile(join(node.#data, 'pg_hba.conf'), 'host all all all trust\n');
     await node.start();
     return node;
   }
@@ -96,17 +112,23 @@ export class DatabaseNode {
   /** A running copy that follows this server. */
   async standby(name = 'standby'): Promise<DatabaseNode> {
     const node = await DatabaseNode.#make();
-    await node.#run('pg_basebackup', [
+    await node.follow(this, name);
+    return node;
+  }
+
+  /** Copies another server in place of its own data, which is lost, and follows it from then on. It must not be running. */
+  async follow(primary: DatabaseNode, name = 'standby'): Promise<void> {
+    await rm(this.#data, { recursive: true, force: true });
+    await this.#run('pg_basebackup', [
       '-D',
-      node.#data,
+      this.#data,
       '-d',
-      `postgres://ringfence@127.0.0.1:${this.port}/postgres?application_name=${name}`,
+      `postgres://ringfence@127.0.0.1:${primary.port}/postgres?application_name=${name}`,
       '-R',
       '--checkpoint=fast',
       '--no-sync',
     ]);
-    await node.start();
-    return node;
+    await this.start();
   }
 
   get #data(): string {
@@ -114,7 +136,11 @@ export class DatabaseNode {
   }
 
   get url(): string {
-    return `postgres://ringfence@127.0.0.1:${this.port}/postgres`;
+    return `postgres://ringfence@${this.#address}:${this.port}/postgres`;
+  }
+
+  get #address(): string {
+    return this.#place?.address ?? '127.0.0.1';
   }
 
   async #run(program: string, args: readonly string[]): Promise<void> {
@@ -129,9 +155,18 @@ export class DatabaseNode {
   }
 
   async start(): Promise<void> {
-    const args = ['-D', this.#data, '-p', String(this.port), '-c', 'listen_addresses=127.0.0.1'];
-    const own = ['-c', 'unix_socket_directories=', '-c', 'shared_buffers=16MB', '-c', 'log_min_messages=fatal'];
-    this.#child = spawn(...asAccount(this.#account, join(this.#bin, 'postgres'), [...args, ...own]), {
+    const args = ['-D', this.#data, '-p', String(this.port), '-c', `listen_addresses=${this.#address}`];
+    const own = [
+      '-c',
+      `unix_socket_directories=${this.#folder}`,
+      '-c',
+      'shared_buffers=16MB',
+      '-c',
+      'log_min_messages=fatal',
+    ];
+    const [program, all] = asAccount(this.#account, join(this.#bin, 'postgres'), [...args, ...own]);
+    const inside = this.#place?.namespace.inside([program, ...all]);
+    this.#child = spawn(inside?.[0] ?? program, inside?.slice(1) ?? all, {
       cwd: '/',
       env: { PATH: process.env['PATH'], LC_ALL: 'C' },
       stdio: 'ignore',
@@ -144,9 +179,9 @@ export class DatabaseNode {
     );
   }
 
-  /** On a connection of its own. */
+  /** On a connection of its own, which needs no network. */
   async query<Row extends QueryResultRow>(text: string): Promise<readonly Row[]> {
-    const client = new Client({ connectionString: this.url });
+    const client = new Client({ host: this.#folder, port: this.port, user: 'ringfence', database: 'postgres' });
     client.on('error', () => {});
     try {
       await client.connect();

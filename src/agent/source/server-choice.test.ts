@@ -113,6 +113,19 @@ test('the stream from a server that can no longer reach its database is left as 
   expect(good.asked).toEqual(['/api/events']);
 });
 
+test('a server that ends the stream is left: it shuts down, or has lost its database, as the agent asks it to say', async () => {
+  let prefer: string | undefined;
+  const [ending, good] = [await start((_path, answer) => void answer.writeHead(200).end()), await start(streams)];
+  running[0]?.on('request', ({ headers }) => (prefer = headers['prefer']?.toString()));
+  const fetch = choose([ending, good], ascending());
+  const init = { ...asking(), headers: { prefer: 'report-lines' } };
+  const stream = (await fetch(`${ending.url}/api/events`, init)).body?.getReader();
+  expect(await stream?.read()).toMatchObject({ done: true });
+  await fetch(`${ending.url}/api/events`, init);
+  expect([ending.asked, good.asked]).toEqual([['/api/events'], ['/api/events']]);
+  expect(prefer).toBe('report-lines, end-when-not-ready');
+});
+
 test('a server that goes silent is left', async () => {
   const [silent, good] = [await start(streams), await start(streams)];
   const fetch = choose([silent, good], ascending());

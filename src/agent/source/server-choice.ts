@@ -2,7 +2,8 @@
  * Owns which of several servers the agent asks: one that it picks at random, until that one cannot be reached, is silent, or says that it cannot work (503,
  * because its database is away or because it shuts down). Then it asks another, in a random order, and leaves the stream that it has.
  */
-import type { Fetch, FetchInit, FetchResponse } from '../../client/request.ts';
+import { readyPreference } from '../../api/kinds.ts';
+import type { ByteStream, Fetch, FetchInit, FetchResponse } from '../../client/request.ts';
 
 export interface ServerChoiceOptions {
   /** URLs without a slash at the end. Requests are made to the first, and go to the one that is chosen. */
@@ -61,6 +62,32 @@ class ServerChoice {
   }
 }
 
+/** Asks the server to end the stream when it loses its database. */
+const withReadyPreference = (headers: FetchInit['headers']): FetchInit['headers'] => {
+  const { prefer } = headers;
+  return { ...headers, prefer: prefer === undefined ? readyPreference : `${prefer}, ${readyPreference}` };
+};
+
+/** The same response. `onEnd` is called when its body has come to a proper end: the server shuts down, has lost its database, or lets old streams go. */
+function withEnd(response: FetchResponse, onEnd: () => void): FetchResponse {
+  const { body, status, headers, write } = response;
+  if (body === null) return response;
+  const ending: ByteStream = {
+    getReader() {
+      const reader = body.getReader();
+      return {
+        async read() {
+          const part = await reader.read();
+          if (part.done) onEnd();
+          return part;
+        },
+      };
+    },
+    cancel: () => body.cancel(),
+  };
+  return { status, headers, json: () => response.json(), body: ending, ...(write && { write }) };
+}
+
 /** A fetch that goes to the server that is chosen. */
 export function choosingFetch(fetch: Fetch, options: ServerChoiceOptions): Fetch {
   const { servers } = options;
@@ -71,10 +98,11 @@ export function choosingFetch(fetch: Fetch, options: ServerChoiceOptions): Fetch
   const attempt = async (url: string, init: FetchInit): Promise<FetchResponse> => {
     const server = choice.current;
     const signal = isStream(url) ? choice.streamSignal(server, init) : init.signal;
+    const headers = isStream(url) ? withReadyPreference(init.headers) : init.headers;
     try {
-      const response = await fetch(`${server}${url.slice(first.length)}`, { ...init, signal });
+      const response = await fetch(`${server}${url.slice(first.length)}`, { ...init, headers, signal });
       if (isAway(response.status)) choice.leave(server);
-      return response;
+      return isStream(url) ? withEnd(response, () => choice.leave(server)) : response;
     } catch (error) {
       if (!init.signal.aborted || isSilence(init.signal.reason)) choice.leave(server);
       throw error;

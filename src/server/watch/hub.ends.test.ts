@@ -206,6 +206,41 @@ describe('a stream ends cleanly', () => {
     await drained;
   });
 
+  test('when the server drains: many streams end over some seconds, and no longer than there is time', async () => {
+    const t = make();
+    const sinks = await Promise.all(Array.from({ length: 400 }, () => t.watch(device)));
+    t.delays.length = 0;
+    const drained = t.hub.drain(200);
+    expect(sinks.filter(({ clean }) => clean)).toHaveLength(100);
+    while (sinks.some(({ clean }) => !clean)) await loopTurns(1);
+    expect(t.delays).toEqual([50, 50, 50]);
+    for (const sink of sinks) sink.close();
+    await drained;
+  });
+
+  test('when the database does not answer for ten seconds, if its reader knows another server', async () => {
+    const t = make();
+    const [leaving, staying] = [await t.watch(device, { leavesWhenNotReady: true }), await t.watch(device)];
+    const polls = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i += 1) await t.pass(150);
+    };
+    t.db.down = true;
+    await polls(60);
+    // It answers once, so that the time begins anew. A process that was frozen has not asked.
+    t.db.down = false;
+    await polls(1);
+    t.db.down = true;
+    await t.pass(60_000);
+    await polls(60);
+    expect(leaving.ended).toBe(false);
+    await polls(10);
+    expect([leaving.clean, staying.ended]).toEqual([true, false]);
+    t.db.down = false;
+    t.db.create('device');
+    await t.pass(250);
+    expect(seen(staying)).toEqual(['tail', 'change 1']);
+  });
+
   test('when the database went back in time, after which its revision is gone', async () => {
     const t = make();
     for (let i = 0; i < 5; i += 1) t.db.create('device');

@@ -19,6 +19,8 @@ export class TestHub {
   readonly db: ModelDatabase;
   readonly hub: Hub;
   readonly warnings: string[] = [];
+  /** What the hub put off, in milliseconds each; it runs at once. */
+  readonly delays: number[] = [];
   now = 1_000_000;
 
   constructor(
@@ -42,7 +44,10 @@ export class TestHub {
       streamQuota: options.streamQuota,
       devices: options.devices,
       defer: (run) => setImmediate(run),
-      later: (run) => setImmediate(run),
+      later: (run, ms) => {
+        this.delays.push(ms);
+        setImmediate(run);
+      },
       onWarning: (message) => this.warnings.push(message),
     });
   }
@@ -61,6 +66,7 @@ export class TestHub {
       complete?: boolean;
       device?: DeviceId;
       signs?: SignSource;
+      leavesWhenNotReady?: boolean;
     } = {},
   ): Promise<FakeSink | Refusal> {
     const sink = new FakeSink({ bare: options.bare ?? false });
@@ -83,6 +89,7 @@ export class TestHub {
       tokens: options.tokens,
       complete: options.complete,
       signs: options.signs,
+      leavesWhenNotReady: options.leavesWhenNotReady,
       accept: () => sink,
     });
     return refusal ?? sink;

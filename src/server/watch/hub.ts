@@ -4,6 +4,7 @@ import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
 import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../limits/stream-quota.ts';
 import { Channel } from './channel.ts';
+import { endGradually } from './departures.ts';
 import { maskOf, projectionOf } from './frame.ts';
 import { keepWithin } from './memory.ts';
 import { isAgent, type Opening, type Refusal } from './opening.ts';
@@ -17,7 +18,7 @@ import type { Source } from './source.ts';
 import { silenceOf, type SignSource } from './signs.ts';
 import { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
-import { Stream, type Holder } from './stream.ts';
+import { Stream, type Holder, type StreamEndReason } from './stream.ts';
 import { Scheduler } from './scheduler.ts';
 import { formatOf } from './wire.ts';
 
@@ -53,6 +54,8 @@ export interface DevicePresence {
 const stalledMs = 5_000;
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
+/** The time over which many streams are ended. */
+const departureMs = 5_000;
 
 export class Hub {
   readonly stats = new WatchStats();
@@ -71,6 +74,8 @@ export class Hub {
   #streams = 0;
   #draining = false;
   #polling = false;
+  /** Polls since the database answered last. They are counted instead of time, which also passes while this process is frozen. */
+  #unanswered = 0;
   #sweeping: Iterator<readonly [Channel, Stream]> | undefined;
   #sweptAt: number | undefined;
   #drained: (() => void) | undefined;
@@ -159,6 +164,7 @@ export class Hub {
       tokens = false,
       complete = false,
       signs = 'unpromised',
+      leavesWhenNotReady = false,
     } = opening;
     const now = this.#o.clock.now();
     const { maxAgeMs } = this.settings;
@@ -176,6 +182,7 @@ export class Hub {
       holder,
       takesReceiptRequests,
       signs,
+      leavesWhenNotReady,
       silenceMs: this.#silenceOf(holder, signs),
       reservation,
       cursor: start(items),
@@ -237,6 +244,7 @@ export class Hub {
     // What was known when the read began: an answer below that is a database that went back.
     const known = new Map(orgs.map((org) => [org, this.#channels.get(org)?.ring.head ?? 0]));
     const heads = await this.#o.source.heads(orgs, this.#rights.endedSince);
+    this.#unanswered = 0;
     this.#onHeads(heads, known);
     return orgs.map((org) => heads.organizations.get(org));
   }
@@ -303,7 +311,12 @@ export class Hub {
       if (idle) this.#forget(channel);
     }
     keepWithin(this.settings, [...this.#channels.values()], this.#pool, now);
-    if (this.#polling || this.#streams === 0) return;
+    if (this.#streams === 0) return;
+    this.#unanswered += 1;
+    // The database does not answer: readers that know another server go there.
+    if (this.#unanswered === Math.ceil(this.settings.notReadyMs / this.settings.pollMs))
+      void this.#endAll('not_ready', (stream) => stream.leavesWhenNotReady);
+    if (this.#polling) return;
     this.#polling = true;
     try {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
@@ -313,6 +326,11 @@ export class Hub {
     } finally {
       this.#polling = false;
     }
+  }
+
+  #endAll(why: StreamEndReason, which: (stream: Stream) => boolean, longestMs = departureMs): Promise<void> {
+    const streams = [...this.#channels.values()].flatMap((channel) => [...channel.streams].filter(which));
+    return endGradually(streams, why, { ...this.#o, longestMs: Math.min(longestMs, departureMs) });
   }
 
   #forget(channel: Channel): void {
@@ -357,10 +375,10 @@ export class Hub {
     } else if (now - channel.wroteAt(stream) >= this.settings.heartbeatMs) channel.heartbeat(stream, now);
   }
 
-  /** Ends every stream cleanly and takes no more. Resolves when all are closed. */
-  async drain(): Promise<void> {
+  /** Ends every stream cleanly, within this time, and takes no more. Resolves when all are closed. */
+  async drain(longestMs?: number): Promise<void> {
     this.#draining = true;
-    for (const channel of this.#channels.values()) channel.endAll('drained');
+    await this.#endAll('drained', () => true, longestMs);
     if (this.#streams > 0) await new Promise<void>((resolve) => (this.#drained = resolve));
   }
 

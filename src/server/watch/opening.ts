@@ -18,6 +18,8 @@ export interface Opening {
   readonly complete?: boolean | undefined;
   /** How its reader shows signs of life; promises none unless given. */
   readonly signs?: SignSource | undefined;
+  /** Whether the reader knows another server, and goes there when this one cannot reach its database. */
+  readonly leavesWhenNotReady?: boolean | undefined;
   /** False for a client that speaks HTTP/1.0. */
   readonly chunked: boolean;
   /** The response's head. */

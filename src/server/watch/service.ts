@@ -8,8 +8,8 @@ import type { Source } from './source.ts';
 
 export interface WatchService {
   readonly hub: Hub;
-  /** Ends every stream cleanly; those that do not take their end are closed after a few seconds. */
-  drain(): Promise<void>;
+  /** Ends every stream cleanly, spread over at most this time; those that do not take their end are closed after a few seconds. */
+  drain(longestMs: number): Promise<void>;
   close(): void;
 }
 
@@ -55,7 +55,7 @@ export function startWatch(options: WatchServiceOptions): WatchService {
   ];
   return {
     hub,
-    drain: () => hub.drain(),
+    drain: (longestMs) => hub.drain(longestMs),
     close() {
       for (const timer of timers) clearInterval(timer);
       hub.close();

@@ -14,6 +14,8 @@ export interface WatchSettings {
   readonly unpromisedSilentMs: number;
   /** How often the heads of watched organizations are read, in case a hint was lost: twice within the 300 ms in which a change must arrive without. */
   readonly pollMs: number;
+  /** How long the database may not answer before readers that know another server are sent there. */
+  readonly notReadyMs: number;
   /** What one organization's newest events may take, and how long they are kept. */
   readonly ringBytes: number;
   readonly ringAgeMs: number;
@@ -41,6 +43,7 @@ export const defaultWatchSettings: WatchSettings = {
   silentMs: 45_000,
   unpromisedSilentMs: 620_000,
   pollMs: 150,
+  notReadyMs: 10_000,
   ringBytes: 16 * 1_048_576,
   ringAgeMs: 300_000,
   ringsBytes: 128 * 1_048_576,

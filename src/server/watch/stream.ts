@@ -22,6 +22,8 @@ export type StreamEndReason =
   /** The database went back in time: a restored backup. */
   | 'rewound'
   | 'drained'
+  /** The server cannot reach its database, and the reader said that it knows another server. */
+  | 'not_ready'
   | 'aged'
   | 'stuck'
   /** Its device showed no sign of life for too long, on a stream that carries them. */
@@ -88,6 +90,8 @@ export class Stream {
   /** Whether its reader understands being asked for its word. */
   readonly takesReceiptRequests: boolean;
   readonly signs: SignSource;
+  /** Whether its reader knows another server, and goes there when this one cannot reach its database. */
+  readonly leavesWhenNotReady: boolean;
   /** How long it may show no sign of life. */
   readonly silenceMs: number;
   readonly #signBudget: SignBudget | undefined;
@@ -117,6 +121,7 @@ export class Stream {
     readonly holder: Holder;
     readonly takesReceiptRequests?: boolean | undefined;
     readonly signs: SignSource;
+    readonly leavesWhenNotReady?: boolean | undefined;
     readonly silenceMs: number;
     readonly reservation: StreamReservation;
     readonly cursor: Cursor;
@@ -130,6 +135,7 @@ export class Stream {
     this.holder = options.holder;
     this.takesReceiptRequests = options.takesReceiptRequests ?? false;
     this.signs = options.signs;
+    this.leavesWhenNotReady = options.leavesWhenNotReady ?? false;
     this.silenceMs = options.silenceMs;
     this.#signBudget = options.signs === 'stream' ? new SignBudget() : undefined;
     this.heardAt = options.now;

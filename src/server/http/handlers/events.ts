@@ -2,6 +2,7 @@
 import {
   completePreference,
   heartbeatHeader,
+  readyPreference,
   reportPreference,
   signsPreference,
   tokensPreference,
@@ -116,10 +117,12 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
     const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';
     const tokens = prefers(prefer, tokensPreference);
     const complete = prefers(prefer, completePreference);
+    const leavesWhenNotReady = prefers(prefer, readyPreference);
     const preferences = [
       ...(promises || twoWay ? [signsApplied(hub.settings)] : []),
       ...(tokens ? [tokensPreference] : []),
       ...(complete ? [completePreference] : []),
+      ...(leavesWhenNotReady ? [readyPreference] : []),
     ];
     const applied = preferences.length > 0 ? `Preference-Applied: ${preferences.join(', ')}\r\n` : '';
     const heartbeat = `${heartbeatHeader}: ${hub.settings.heartbeatMs / 1_000}\r\n`;
@@ -132,6 +135,7 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
       takesReceiptRequests: prefers(prefer, reportPreference),
       tokens,
       complete,
+      leavesWhenNotReady,
       signs,
       chunked,
       preface: twoWay ? twoWayResponseHead(headers) : responseHead(chunked, headers),
