@@ -99,8 +99,13 @@ test('a commit whose synchronous standby is not awaited is outcome_unknown, and 
   await Promise.all(streams.map((stream) => stream.tail()));
   await a.reload({ synchronous_standby_names: 'standby' });
   const waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-  const writing = create(here, place, 'doubtful');
-  await eventually('the commit waits for the standby', async () => (await a.query(waits)).length > 0);
+  let isAnswered = false;
+  const writing = create(here, place, 'doubtful').finally(() => (isAnswered = true));
+  // Other commits of the servers may wait before it.
+  await eventually('the commit waits for the standby, and is answered', async () => {
+    await a.query(waits);
+    return isAnswered;
+  });
   const answer = await writing;
   expect([answer.status, answer.json.code]).toEqual([503, 'outcome_unknown']);
   // It is there, and everybody who reads the table sees it.
