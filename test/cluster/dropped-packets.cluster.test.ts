@@ -83,7 +83,8 @@ async function expectNothingLost(api: Api, base: string, stream: EventStream, wr
       if (code === 'unavailable') expect(names, `${name} was answered with ${code}`).not.toContain(name);
     }
   }
-  const shown = () => stream.documents.flatMap(({ type, value }) => (type === 'change' ? [value.group_name] : []));
+  const shown = (): string[] =>
+    stream.documents.flatMap(({ type, value }) => (type === 'change' ? [value.group_name] : []));
   await eventually('the stream shows everything', () => new Set(shown()).size === names.size);
   expect(shown().toSorted()).toEqual([...names].toSorted());
 }
