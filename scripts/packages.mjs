@@ -1,6 +1,6 @@
 /** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
 
-/** @typedef {'start' | 'lab' | 'test' | 'bench' | 'package' | 'packages' | 'release'} Purpose */
+/** @typedef {'start' | 'lab' | 'test' | 'faults' | 'bench' | 'package' | 'packages' | 'release'} Purpose */
 
 /**
  * @typedef {object} SystemPackage
@@ -13,7 +13,7 @@
  */
 
 /** @type {readonly Purpose[]} */
-export const purposes = ['start', 'lab', 'test', 'bench', 'package', 'packages', 'release'];
+export const purposes = ['start', 'lab', 'test', 'faults', 'bench', 'package', 'packages', 'release'];
 
 /** @type {readonly Purpose[]} */
 const always = ['start', 'lab', 'test', 'bench'];
@@ -79,7 +79,14 @@ export const systemPackages = [
     why: 'the browser of the browser tests',
   },
   { name: 'gcc', for: ['bench'], needs: ['gcc'], why: 'load generators and floors written in C' },
-  { name: 'etcd-server', for: ['bench'], needs: ['etcd'], why: 'a peer of the change stream' },
+  {
+    name: 'etcd-server',
+    for: ['bench', 'faults'],
+    needs: ['etcd'],
+    why: 'a peer of the change stream; the store of Patroni',
+  },
+  { name: 'patroni', for: ['faults'], needs: ['patroni'], why: 'failover of the database cluster' },
+  { name: 'haproxy', for: ['faults'], needs: ['haproxy'], why: 'the way to the primary of the cluster' },
   { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },
   { name: 'dpkg', for: packaging, needs: ['dpkg-deb'], why: 'the maker of Debian packages' },
   { name: 'xz-utils', for: packaging, needs: ['xz'], why: 'their compression' },

@@ -17,13 +17,14 @@ export type ServerConfig = {
   readonly [
     K in Exclude<
       keyof typeof serverOptions,
-      'data' | 'checkConfig' | 'databaseUrl' | 'databaseListenUrl' | 'postgresBin'
+      'data' | 'checkConfig' | 'databaseUrl' | 'databaseListenUrl' | 'databaseReadUrl' | 'postgresBin'
     >
   ]: ValueOf<(typeof serverOptions)[K]>;
 } & {
   readonly data: string;
   readonly databaseUrl?: string | undefined;
   readonly databaseListenUrl?: string | undefined;
+  readonly databaseReadUrl?: string | undefined;
   readonly postgresBin?: string | undefined;
   /** The first administrator's token, where the operator chose it. */
   readonly adminToken?: string | undefined;
@@ -92,6 +93,9 @@ export function serverConfig(
   refuseUnreadable(values);
   if (values.databaseListenUrl !== undefined && values.databaseUrl === undefined) {
     throw new Error('--database-listen-url needs --database-url.');
+  }
+  if (values.databaseReadUrl !== undefined && values.databaseUrl === undefined) {
+    throw new Error('--database-read-url needs --database-url.');
   }
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {

@@ -39,8 +39,12 @@ const parameters = new Set([
   'sslcert',
   'sslkey',
 ]);
-/** The server writes, so it cannot use a standby, whatever the URL allows. */
-const sessionAttributes = new Set(['any', 'read-write', 'primary']);
+/** What the server does there. It cannot write to a standby, whatever the URL allows. */
+export type DatabaseRole = 'primary' | 'standby';
+const sessionAttributes: Readonly<Record<DatabaseRole, readonly [string, ...string[]]>> = {
+  primary: ['read-write', 'primary', 'any'],
+  standby: ['standby', 'prefer-standby', 'read-only', 'any'],
+};
 
 const form = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
@@ -106,7 +110,7 @@ function readMode(text: string): SslMode {
 }
 
 /** Throws an error whose message is a sentence for the operator. */
-export function parseDatabaseUrl(text: string): DatabaseAddress {
+export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): DatabaseAddress {
   if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must start with postgres://.');
   const match = form.exec(text);
   if (match === null) throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
@@ -114,9 +118,11 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
   const given = readParameters(query);
   const colon = account?.indexOf(':') ?? -1;
   const user = colon < 0 ? account : account?.slice(0, colon);
-  const attributes = given.get('target_session_attrs') ?? 'read-write';
-  if (!sessionAttributes.has(attributes)) {
-    throw new Error(`Its target_session_attrs must be read-write: the server does not work on a standby.`);
+  const [usual, ...others] = sessionAttributes[role];
+  const attributes = given.get('target_session_attrs') ?? usual;
+  if (attributes !== usual && !others.includes(attributes)) {
+    const why = role === 'primary' ? 'the server does not work on a standby' : 'these reads go to standbys';
+    throw new Error(`Its target_session_attrs must be ${usual}: ${why}.`);
   }
   const seconds = Number(given.get('connect_timeout') ?? defaultConnectSeconds);
   if (!Number.isInteger(seconds) || seconds < 0) throw new Error('Its connect_timeout must be a number of seconds.');
@@ -138,8 +144,8 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
 }
 
 /** The URL for people and logs. */
-export function withoutPassword(text: string): string {
-  const { hosts, user, password, database, tls } = parseDatabaseUrl(text);
+export function withoutPassword(text: string, role?: DatabaseRole): string {
+  const { hosts, user, password, database, tls } = parseDatabaseUrl(text, role);
   const shown = hosts.map(({ host, port }) =>
     host.startsWith('/') ? host : `${host.includes(':') ? `[${host}]` : host}:${port}`,
   );

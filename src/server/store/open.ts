@@ -14,6 +14,7 @@ import { changeSetsIn } from './changes/change-sets.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { Primary } from './postgres/primary.ts';
+import { StandbyReads } from './postgres/standby-reads.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { membersIn } from './accounts/members.ts';
@@ -76,10 +77,15 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
     },
   });
+  const standbys =
+    options.readUrl === undefined
+      ? undefined
+      : new StandbyReads({ reads, standby: new Primary(options.readUrl, 'standby'), onWarning });
   const context: Context = {
     phase: options.phase,
     quotas: { ...defaultQuotas, ...options.quotas },
     reads,
+    standbyReads: standbys ?? reads,
     writes,
     transactions,
     guard,
@@ -101,7 +107,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await uses.flush().catch(() => {});
     await hints.close();
     transactions.close();
-    await Promise.all([reads.close(), writes.close()]);
+    await Promise.all([reads.close(), writes.close(), standbys?.close()]);
   };
   let closing: Promise<void> | undefined;
 
@@ -159,6 +165,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     async phaseObstacles(phase) {
       return phaseObstacles(reads, phase);
     },
+
+    countReads: () => standbys?.counts(),
 
     close() {
       closing ??= close();

@@ -18,6 +18,8 @@ export interface Metrics {
   text(): Promise<string>;
   /** Devices by state, in all organizations, as last counted. */
   countDevices(read: () => Readonly<Record<string, number>> | undefined): void;
+  /** Reads that a standby may answer, by who answered them, as counted so far. */
+  countReads(read: () => Readonly<Record<string, number>> | undefined): void;
 }
 
 /** One registry for each app, so that several may live in one process. */
@@ -63,6 +65,17 @@ export function createMetrics(
     registers: [registry],
   });
   for (const kind of ['full', 'resumed']) tlsHandshakes.inc({ kind }, 0);
+  let readReads: () => Readonly<Record<string, number>> | undefined = () => undefined;
+  new Counter({
+    name: 'ringfence_database_reads_total',
+    help: 'Reads that a standby may answer (--database-read-url), by who answered: standby, primary.',
+    labelNames: ['from'] as const,
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [from, count] of Object.entries(readReads() ?? {})) this.inc({ from }, count);
+    },
+  });
   const shared = new Registry();
   let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
   const devices = new Gauge({
@@ -97,6 +110,9 @@ export function createMetrics(
     },
     countDevices(read) {
       readDevices = read;
+    },
+    countReads(read) {
+      readReads = read;
     },
   };
 }

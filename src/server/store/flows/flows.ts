@@ -101,7 +101,7 @@ const addUpAfterMs = 2 * 3_600_000;
 const hoursAtOnce = 500;
 
 export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows {
-  const { reads, writes, transactions, clock } = context;
+  const { reads, standbyReads, writes, transactions, clock } = context;
 
   const writeOnce = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, StoreProblem>> => {
     // In one order, as every process writes them, so that no two wait for each other.
@@ -139,12 +139,12 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     const { devices, since = firstTime, until = lastTime } = query;
     const [bits = null, otherBits = bits] = wantedBits(query) ?? [];
     const values = [org, since, until, from.until, bits, from.id, limit, otherBits];
-    if (devices === undefined) return reads.run(sql.blocksOfOrganization, values);
+    if (devices === undefined) return standbyReads.run(sql.blocksOfOrganization, values);
     const [first, second] = devices;
     if (first === undefined) return Promise.resolve([]);
     return second === undefined
-      ? reads.run(sql.blocksOfDevice, [...values, first])
-      : reads.run(sql.blocksOfDevices, [...values, devices]);
+      ? standbyReads.run(sql.blocksOfDevice, [...values, first])
+      : standbyReads.run(sql.blocksOfDevices, [...values, devices]);
   };
 
   return {
@@ -184,7 +184,7 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     },
 
     async coverage(org, since, devices) {
-      const rows = await reads.run(sql.readCoverage, [org, since, devices ?? null]);
+      const rows = await standbyReads.run(sql.readCoverage, [org, since, devices ?? null]);
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 

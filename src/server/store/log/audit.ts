@@ -150,7 +150,7 @@ interface PendingAuditRow {
 }
 
 export function auditIn(context: Context, keepMs: number): Audit {
-  const { reads, writes } = context;
+  const { standbyReads, writes } = context;
   let waiting: PendingAuditRow[] = [];
   let busy = false;
 
@@ -178,9 +178,10 @@ export function auditIn(context: Context, keepMs: number): Audit {
 
     async list(org, page) {
       const values = [page?.after ?? newest, page?.limit ?? null];
-      if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
+      if (org === undefined)
+        return (await standbyReads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
-      const rows = await reads.run(listOfOrganization, [org, ...values, reader ?? null]);
+      const rows = await standbyReads.run(listOfOrganization, [org, ...values, reader ?? null]);
       return rows.map((row) => {
         if (reader === undefined) return record(row);
         const { before, after, kind, type, body, revision } = row;

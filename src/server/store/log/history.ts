@@ -5,6 +5,7 @@ import { refuse } from '../contract/errors.ts';
 import type { GroupReader } from '../contract/groups.ts';
 import type { History, State, StatePage } from '../contract/history.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/single-statement.ts';
@@ -150,22 +151,23 @@ const stateOf = <T>(kind: WatchKind, { revision, type, at, user_id, username, bo
 });
 
 export function historyIn(context: Context, keepMs: number): History {
-  const { reads, writes } = context;
+  const { reads, standbyReads, writes } = context;
 
   async function states<T>(
     kind: WatchKind,
     [org, id]: readonly [string, string],
     { reader, below, limit }: StatePage & { readonly reader?: GroupReader },
   ): Promise<readonly State<T>[]> {
-    const rows = await reads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
+    const rows = await standbyReads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
     return rows.map((row) => stateOf<T>(kind, row));
   }
 
   async function standing<T>(
+    runner: Runner,
     list: typeof groupsAt,
     [org, revision, ...more]: readonly [org: string, revision: number, ...(string | number | null)[]],
   ): Promise<readonly Stored<T>[]> {
-    const rows = await reads.run(list, [org, revision, ...more]);
+    const rows = await runner.run(list, [org, revision, ...more]);
     const [first] = rows;
     if (first === undefined) return refuse({ code: 'not_found', what: 'organization' });
     if (revision > first.head) return refuse({ code: 'revision_ahead', head: first.head });
@@ -179,18 +181,18 @@ export function historyIn(context: Context, keepMs: number): History {
     ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
     ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
     async namesakes(org, id, { below, limit } = {}) {
-      const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
+      const rows = await standbyReads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
       return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
     },
 
     async groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
       const values = [reader ?? null, owned, gt_revision ?? 0, ...pageValues(page), null];
-      return standing<GroupRecord>(groupsAt, [org, revision, ...values]);
+      return standing<GroupRecord>(standbyReads, groupsAt, [org, revision, ...values]);
     },
 
     devicesAt: (org, revision, { gt_revision, ...page }) =>
-      standing<DeviceRecord>(devicesAt, [org, revision, gt_revision ?? 0, ...pageValues(page)]),
+      standing<DeviceRecord>(standbyReads, devicesAt, [org, revision, gt_revision ?? 0, ...pageValues(page)]),
 
     async revisionAt(org, at) {
       const [row] = await reads.run(revisionAt, [org, at.toISOString()]);
@@ -201,7 +203,8 @@ export function historyIn(context: Context, keepMs: number): History {
 
     async groupAt(org, revision, id, reader) {
       const values = [reader ?? null, null, 0, ...pageValues({ limit: 1 }), id];
-      const [group] = await standing<GroupRecord>(groupsAt, [org, revision, ...values]);
+      // A restore writes it, so the primary answers.
+      const [group] = await standing<GroupRecord>(reads, groupsAt, [org, revision, ...values]);
       return group;
     },
 

@@ -2,12 +2,13 @@
 import { StoreError } from '../contract/errors.ts';
 import { checkTexts, type DatabaseConnection } from './database-connection.ts';
 import { afterCommitSent, toStoreError, wasLost } from './failure.ts';
-import type { Primary } from './primary.ts';
+import type { Primary, Timeouts } from './primary.ts';
 import type { Statement, Value } from './sql.ts';
 
 export interface ConnectionOptions {
   readonly primary: Primary;
   readonly onWarning: (message: string, cause: unknown) => void;
+  readonly timeouts?: Timeouts;
   /** The statements only read, so one whose connection was lost is tried once more. */
   readonly readsOnly?: boolean;
 }
@@ -41,7 +42,8 @@ export class PipelinedConnection implements Runner {
       this.#open = undefined;
       if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
     };
-    const opening = this.#options.primary.open({ pipeline: true }).then(
+    const { primary, timeouts } = this.#options;
+    const opening = primary.open({ pipeline: true, ...(timeouts && { timeouts }) }).then(
       (connection) => {
         connection.client.on('error', forget);
         connection.client.on('end', () => forget());

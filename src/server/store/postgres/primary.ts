@@ -1,6 +1,6 @@
 /**
  * Owns the opening of connections to the primary among the hosts of the database URL: never to a standby, and never to
- * a primary that another one has replaced.
+ * a primary that another one has replaced. For reads that a standby may answer, it opens connections to standbys only.
  *
  * A pooler such as PgBouncer may give each transaction another session. So a connection through one keeps no session
  * state: no settings, no named statements, no LISTEN. A connection uses a pooler when the backend's process id differs
@@ -10,7 +10,12 @@ import { readFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import { Client, type ClientConfig } from 'pg';
-import { parseDatabaseUrl, type DatabaseAddress, type DatabaseHost } from '../../options/database-url.ts';
+import {
+  parseDatabaseUrl,
+  type DatabaseAddress,
+  type DatabaseHost,
+  type DatabaseRole,
+} from '../../options/database-url.ts';
 import { DatabaseConnection } from './database-connection.ts';
 import { typeParsers } from './type-parsers.ts';
 
@@ -97,17 +102,21 @@ export class Primary {
   #timeline = 0;
   readonly #open = new Map<DatabaseConnection, number>();
 
-  constructor(url: string) {
-    this.#address = parseDatabaseUrl(url);
+  readonly #role: DatabaseRole;
+
+  constructor(url: string, role: DatabaseRole = 'primary') {
+    this.#address = parseDatabaseUrl(url, role);
+    this.#role = role;
   }
 
-  /** Opens a connection on whichever host is the primary now. */
+  /** Opens a connection on whichever host is the primary now, or on a standby. */
   async open(options: OpenOptions = {}): Promise<DatabaseConnection> {
     const { hosts } = this.#address;
     const [first] = hosts;
     if (hosts.length === 1) return this.#openAt(first, options);
-    if (this.#timeline === 0) await this.#compare(hosts);
-    const last = this.#last ?? first;
+    if (this.#role === 'primary' && this.#timeline === 0) await this.#compare(hosts);
+    // Of standbys, each process begins with another one.
+    const last = this.#last ?? (this.#role === 'primary' ? first : (hosts[process.pid % hosts.length] ?? first));
     return this.#openFirst([last, ...hosts.filter((host) => host !== last)], options);
   }
 
@@ -121,6 +130,15 @@ export class Primary {
         ),
       ),
     );
+  }
+
+  #checkRole(row: LookRow | undefined): asserts row {
+    if (this.#role === 'standby') {
+      if (row?.standby !== true) throw new Error('it is not a standby');
+      return;
+    }
+    if (row === undefined || row.standby) throw new Error('it is a standby');
+    if (row.read_only) throw new Error('it is read-only');
   }
 
   #checkTimeline(found: number): void {
@@ -150,7 +168,8 @@ export class Primary {
           (cause: unknown) => {
             clearTimeout(timer);
             failures.push(`${nameOf(host)}: ${cause instanceof Error ? cause.message : String(cause)}`);
-            if (failures.length === hosts.length) reject(new Error(`no primary: ${failures.join('; ')}`, { cause }));
+            if (failures.length === hosts.length)
+              reject(new Error(`no ${this.#role}: ${failures.join('; ')}`, { cause }));
             else tryNext();
           },
         );
@@ -205,8 +224,7 @@ export class Primary {
         look(namedProcess(client), timeouts, this.#address.hosts.length > 1),
       );
       const [row] = rows;
-      if (row === undefined || row.standby) throw new Error('it is a standby');
-      if (row.read_only) throw new Error('it is read-only');
+      this.#checkRole(row);
       this.#checkTimeline(row.timeline ?? 0);
       const isPooled = row.pid !== namedProcess(client);
       const begin = isPooled ? beginWith(timeouts) : 'BEGIN';
