@@ -220,9 +220,9 @@ export class PatroniStack {
     let members: readonly Member[] = [];
     const isSo = async (): Promise<boolean> => {
       members = await this.members();
-      const roles = members.map(({ role }) => role);
+      const roles = new Set(members.map(({ role }) => role));
       const good = members.length === 3 && members.every(({ state }) => state === 'running' || state === 'streaming');
-      return good && roles.includes('leader') && roles.includes('sync_standby') === synchronous;
+      return good && roles.has('leader') && roles.has('sync_standby') === synchronous;
     };
     await eventually(() => `the cluster is whole: ${JSON.stringify(members)} ${this.#output.slice(-2_000)}`, isSo);
   }

@@ -38,7 +38,7 @@ async function reads(): Promise<Reads> {
 }
 
 /** What a request reads, and from where. */
-async function from(ask: () => Promise<void>): Promise<Reads> {
+async function readsOf(ask: () => Promise<void>): Promise<Reads> {
   const before = await reads();
   await ask();
   const after = await reads();
@@ -56,7 +56,7 @@ const warnings = (): number => server.logged().split('reads go to the primary').
 /** Reads try the standby again some seconds after it failed. */
 const usesStandby = (): Promise<void> =>
   eventually('the standby answers', async () => {
-    const { standby: count } = await from(async () => {
+    const { standby: count } = await readsOf(async () => {
       await place.owner.api.expect(200, 'GET', `${place.base}/audit?limit=1`);
     });
     return count > 0;
@@ -68,7 +68,7 @@ beforeEach(async () => {
 });
 
 test('a caller finds its own write in the audit at once, and a standby answers', async () => {
-  const went = await from(async () => {
+  const went = await readsOf(async () => {
     for (let n = 0; n < 20; n += 1) await auditShows(`own-${n}`);
   });
   expect(went.standby).toBeGreaterThan(0);
@@ -97,18 +97,18 @@ test('history, lists of the past and observed traffic come from a standby; lists
   ];
   for (const [asked, where] of rows) {
     await usesStandby();
-    const went = await from(() => owner.api.expect(200, 'GET', asked));
+    const went = await readsOf(() => owner.api.expect(200, 'GET', asked));
     expect([asked, went]).toEqual([asked, { primary: 0, standby: where === 'standby' ? expect.any(Number) : 0 }]);
     if (where === 'standby') expect(went.standby).toBeGreaterThan(0);
   }
-  const restoring = await from(() => owner.api.expect(200, 'POST', `${path}/restore`, { revision: group.revision }));
+  const restoring = await readsOf(() => owner.api.expect(200, 'POST', `${path}/restore`, { revision: group.revision }));
   expect(restoring).toEqual({ standby: 0, primary: 0 });
 });
 
 test('while replay is paused, pages show the last write from the primary, with one line in the log', async () => {
   const before = warnings();
   await standby.query('SELECT pg_wal_replay_pause()');
-  const went = await from(async () => {
+  const went = await readsOf(async () => {
     for (let n = 0; n < 5; n += 1) await auditShows(`paused-${n}`);
   });
   expect(went.standby).toBe(0);
@@ -125,7 +125,7 @@ test('a right that has ended on the primary lets nobody read from a standby that
   await member.api.expect(200, 'GET', past);
   await standby.query('SELECT pg_wal_replay_pause()');
   await owner.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
-  const went = await from(async () => {
+  const went = await readsOf(async () => {
     for (const path of [past, `${base}/audit`, `${base}/flows`])
       expect((await member.api.get(path)).json.code).toBe('not_found');
   });
@@ -135,7 +135,7 @@ test('a right that has ended on the primary lets nobody read from a standby that
 
 test('a standby that is gone costs nothing but its answers', async () => {
   await standby.kill();
-  const went = await from(async () => {
+  const went = await readsOf(async () => {
     for (let n = 0; n < 5; n += 1) await auditShows(`gone-${n}`);
   });
   expect(went.standby).toBe(0);

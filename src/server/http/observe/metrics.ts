@@ -66,14 +66,14 @@ export function createMetrics(
   });
   for (const kind of ['full', 'resumed']) tlsHandshakes.inc({ kind }, 0);
   let readReads: () => Readonly<Record<string, number>> | undefined = () => undefined;
-  new Counter({
+  const databaseReads = new Counter({
     name: 'ringfence_database_reads_total',
     help: 'Reads that a standby may answer (--database-read-url), by who answered: standby, primary.',
     labelNames: ['from'] as const,
     registers: [registry],
-    collect() {
-      this.reset();
-      for (const [from, count] of Object.entries(readReads() ?? {})) this.inc({ from }, count);
+    collect: () => {
+      databaseReads.reset();
+      for (const [from, count] of Object.entries(readReads() ?? {})) databaseReads.inc({ from }, count);
     },
   });
   const shared = new Registry();
