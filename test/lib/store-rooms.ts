@@ -16,11 +16,11 @@ export const storeRooms: Rooms = {
     why: 'connections, statements, failures and hints; it knows no table',
   },
   'server/store/schema': {
-    may: ['server/store/postgres', 'server/store/contract'],
+    may: ['server/scheduling', 'server/store/postgres', 'server/store/contract'],
     npm: ['pg'],
     node: true,
     sql: true,
-    why: 'the tables, how they came to be, and conditions over them that others share',
+    why: 'the tables, how they came to be, which history they hold, and conditions over them that others share',
   },
   'server/store/write': {
     may: ['server/store/schema', 'server/store/postgres', 'server/store/contract', 'api', 'policy'],

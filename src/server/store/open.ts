@@ -14,7 +14,7 @@ import { changeSetsIn } from './changes/change-sets.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { Primary } from './postgres/primary.ts';
-import { StandbyReads } from './postgres/standby-reads.ts';
+import { StandbyReads } from './schema/standby-reads.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { membersIn } from './accounts/members.ts';

@@ -8,10 +8,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Coalescer } from '../../scheduling/coalescer.ts';
-import { PipelinedConnections, type Runner } from './connection.ts';
-import type { DatabaseConnection } from './database-connection.ts';
-import type { Primary, Timeouts } from './primary.ts';
-import { statement, type Statement, type Value } from './sql.ts';
+import { PipelinedConnections, type Runner } from '../postgres/connection.ts';
+import type { DatabaseConnection } from '../postgres/database-connection.ts';
+import type { Primary, Timeouts } from '../postgres/primary.ts';
+import { statement, type Statement, type Value } from '../postgres/sql.ts';
 
 interface Mark {
   readonly era: string;
