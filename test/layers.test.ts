@@ -230,7 +230,7 @@ const rooms: Rooms = {
     'what must be allowed or refused, and whether it is',
   ),
   'cli/status': noun([], 'the fleet at a glance'),
-  'cli/flows': noun(['cli/lookup'], 'the traffic that devices observed'),
+  'cli/flows': noun(['cli/lookup', 'node'], 'the traffic that devices observed'),
   'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
   'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),
   'cli/reference': noun([], 'docs/cli.md'),

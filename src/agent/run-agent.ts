@@ -178,6 +178,7 @@ export async function runAgent(
       serverAccess?.run({ signal }),
     ]);
     refused.signal.throwIfAborted();
+    await flows.finish();
     log('info', 'stopping the agent; its rules stay in force');
   } finally {
     await Promise.all([file?.stop(), socket?.close()]);

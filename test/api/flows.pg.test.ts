@@ -80,6 +80,22 @@ test('owners set what agents record and how refusals answer, the audit has it, a
   });
 });
 
+test('packet counts are kept while the organization observes, and dropped with off, whatever an agent sends', async () => {
+  const place = await newPlace(server);
+  const { owner, base } = place;
+  const agent = await newAgent(place, owner.api, { public_key: key() });
+  const [group] = (await owner.api.expect(200, 'GET', base)).security_groups as string[];
+  const group_packets = [{ group_id: group, inbound: 5, outbound: 7 }];
+  const reported = async (): Promise<Json> => {
+    const body = { state: 'starting', packets: { admitted: 3, refused: 4 }, group_packets };
+    await agent.api.expect(200, 'PUT', `${base}/devices/${agent.id}/status`, body);
+    return (await owner.api.expect(200, 'GET', `${base}/device_statuses`))[0].status;
+  };
+  expect(await reported()).toEqual({ state: 'starting', group_packets });
+  await owner.api.expect(200, 'PATCH', base, { observe: 'off' });
+  expect(await reported()).toEqual({ state: 'starting' });
+});
+
 test('a change of the settings asks every agent on its stream to report, and the answer has them', async () => {
   const place = await newPlace(server);
   const agent = await newAgent(place, place.owner.api, { public_key: key() });

@@ -83,6 +83,35 @@ describe('explain', () => {
   });
 });
 
+describe('recently refused', () => {
+  it('explain shows the last refusals between the ends with the nearest rule, to those who may read the traffic', async () => {
+    await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'refused']));
+    const tuple = { direction: 'in', verdict: 'refused', far: '100.64.0.9', protocol: 'tcp', port: 22, packets: 5 };
+    await agent.expect(200, 'POST', path.replace(/status$/, 'flows'), {
+      since: new Date(Date.now() - 60_000).toISOString(),
+      until: new Date().toISOString(),
+      observed: 'refused',
+      tuples: [tuple, { ...tuple, far: '100.64.0.8', port: 23 }],
+      not_recorded: 0,
+    });
+    const shown = await done(ask('100.64.0.9', 'edge', '8080'));
+    expect(shown).toMatch(
+      /Recently refused:\n .* edge refused tcp 22 from 100\.64\.0\.9, 5 packets: nearest is shut: .*8080.*\(another port\)\n$/,
+    );
+    expect((await people.owner.run(['explain', '--who', 'edge', '23'])).stderr).toContain('tcp 23 from 100.64.0.8');
+    const answer = await json(ask('100.64.0.9', 'edge', '8080', '-o', 'json'));
+    expect(answer.recently_refused).toMatchObject([{ port: 22, packets: 5 }]);
+    const others = await json(people.member.run(['explain', '100.64.0.9', 'edge', '8080', '-o', 'json']));
+    expect(others).not.toHaveProperty('recently_refused');
+    // The API says the same.
+    const asked = `${people.place.base}/explain?from=100.64.0.9&to=${path.split('/').at(-2)}&port=8080`;
+    const { recently_refused } = await people.place.owner.api.expect(200, 'GET', asked);
+    expect(recently_refused).toEqual(answer.recently_refused);
+    expect(await people.place.member.api.expect(200, 'GET', asked)).not.toHaveProperty('recently_refused');
+    expect(await agent.expect(200, 'GET', asked)).not.toHaveProperty('recently_refused');
+  });
+});
+
 describe('flows', () => {
   it('shows refused traffic with the nearest rule and what did not match, and only after an owner asked agents to record it', async () => {
     const empty = await done(people.owner.run(['flows', 'edge']));
@@ -104,5 +133,25 @@ describe('flows', () => {
     expect(admitted).toMatchObject([{ hostname: 'edge', decision: { rule: { group_name: 'shut' } } }]);
     expect(await json(people.member.run(['flows', '-o', 'json']))).toEqual([]);
     expect(await people.owner.run(['flows', 'edge', '--port', 'ssh'])).toMatchObject({ code: 2 });
+  });
+
+  it('follows: earlier traffic, then each new sum once as a line of JSON, and Ctrl-C is the way to end it', async () => {
+    await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'refused']));
+    const send = async (port: number, now = Date.now()): Promise<void> => {
+      const tuple = { direction: 'in', verdict: 'refused', far: '100.64.0.9', protocol: 'tcp', port, packets: 5 };
+      const times = { since: new Date(now - 60_000).toISOString(), until: new Date(now).toISOString() };
+      const body = { ...times, observed: 'refused', tuples: [tuple], not_recorded: 0 };
+      await agent.expect(200, 'POST', path.replace(/status$/, 'flows'), body);
+    };
+    await send(23, Date.now() - 30_000);
+    await send(22);
+    const following = people.owner.run(['flows', 'edge', '--follow', '-o', 'json'], {
+      shown: { pattern: /"port":22/, act: () => void send(24) },
+      until: { pattern: /"port":24[^]*\n/, signal: 'SIGINT' },
+    });
+    const { code, stdout } = await following;
+    expect(code).toBe(0);
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line).port)).toEqual([23, 22, 24]);
   });
 });

@@ -518,4 +518,74 @@ describe('policy by name', () => {
     await label(3);
     await expectVerdicts([[tcp(1, 2, 5_433), 'open']]);
   });
+
+  test('refused and admitted packets are at the server with both devices and the nearest rule, with reject too; with off nothing is sent', async () => {
+    const { owner, org } = fleet;
+    const [own, far] = [fleet.device(2), fleet.device(1)];
+    const id = await fleet.idOf(2);
+    const observed = await group({ inbound_rules: [rule('tcp', 6_022), rule('icmp')] });
+    await fleet.attach(2, observed.id);
+    /** Whether the rules of the device record and answer. */
+    const settled = async (isRecording: boolean): Promise<void> => {
+      await fleet.eventually(2, isRecording ? 'it records' : 'it does not record', async () => {
+        const { stdout } = await own.nft('list', 'table', 'inet', 'service');
+        return (/chain admit-/.test(stdout) && /reject with tcp reset/.test(stdout)) === isRecording;
+      });
+      await fleet.converged(2);
+    };
+    /** The agent reports when it stops. The next one goes on with the rules in force, and learns the settings with its first report. */
+    const report = async (): Promise<void> => {
+      await own.stopAgent();
+      await fleet.lab.startAgent(own);
+      await own.agent?.waitFor(/connected to the server/);
+    };
+    const flowsOf = async (...ports: readonly (number | undefined)[]) =>
+      (await owner.flows.list(org, { device_id: id })).filter(({ port }) => ports.includes(port));
+
+    await owner.organizations.update(org, { observe: 'all', refuse_with: 'reject' });
+    await settled(true);
+    await expectVerdicts([
+      [tcp(1, 2, 6_022), 'open'],
+      [tcp(1, 2, 6_080), dropIn],
+      [udp(1, 2, 6_053), dropIn],
+    ]);
+    await report();
+    const far_devices = [{ device_id: await fleet.idOf(1), hostname: far.name }];
+    const common = { device_id: id, hostname: own.name, direction: 'in', far: far.addresses.driver4, far_devices };
+    const nearest = { group_id: observed.id, index: 0 };
+    const shown = await flowsOf(6_022, 6_080, 6_053);
+    expect(shown.toSorted((a, b) => (a.port ?? 0) - (b.port ?? 0))).toMatchObject([
+      { ...common, protocol: 'tcp', verdict: 'admitted', decision: { rule: nearest } },
+      { ...common, protocol: 'udp', verdict: 'refused', decision: { nearest: { index: 1, differs: ['ip_protocol'] } } },
+      { ...common, protocol: 'tcp', verdict: 'refused', decision: { nearest: { ...nearest, differs: ['port'] } } },
+    ]);
+    const admin = fleet.lab.client(fleet.lab.adminToken);
+    const { id: user_id } = await admin.users.create({ username: 'member' });
+    await owner.members.add(org, { user_id });
+    const member = fleet.lab.client((await admin.tokens.createFor(user_id)).token);
+    expect(await member.flows.list(org, { device_id: id })).toEqual([]);
+
+    const address = own.addresses.driver4;
+    expect(await far.perform({ do: 'probe', protocol: 'tcp', address, port: 6_081, timeoutMs })).toBe('ECONNREFUSED');
+    expect(await far.perform({ do: 'connect', name: 'ended', address, port: 6_022, timeoutMs })).toBe('open');
+    expect(await far.perform({ do: 'echo', name: 'ended', timeoutMs })).toBe('open');
+    await owner.groups.update(org, observed.id, { inbound_rules: [rule('icmp')] });
+    await fleet.converged(2);
+    await fleet.eventually(2, 'the connection is ended', async () => {
+      return (await far.perform({ do: 'echo', name: 'ended', timeoutMs: 1_000 })) === 'closed';
+    });
+    expect(await far.perform({ do: 'probe', protocol: 'tcp', address, port: 6_022, timeoutMs })).toBe('ECONNREFUSED');
+    await report();
+    expect((await flowsOf(6_081)).map(({ verdict }) => verdict)).toEqual(['refused']);
+    expect((await flowsOf(6_022)).map(({ verdict }) => verdict)).toContain('refused');
+
+    await owner.organizations.update(org, { observe: 'off', refuse_with: 'drop' });
+    await report();
+    await settled(false);
+    const before = (await owner.flows.list(org, { device_id: id })).length;
+    await expectVerdicts([[tcp(1, 2, 6_082), dropIn]]);
+    await report();
+    expect(await owner.flows.list(org, { device_id: id })).toHaveLength(before);
+    await fleet.attach(2);
+  });
 });

@@ -45,7 +45,7 @@ function start(options: Partial<FlowReportsOptions> = {}) {
     await reports.take();
     return reports.send(new AbortController().signal);
   };
-  return Object.assign(world, { pass });
+  return Object.assign(world, { pass, reports });
 }
 
 describe('a report of observed traffic', () => {
@@ -83,6 +83,14 @@ describe('a report of observed traffic', () => {
     world.isLive = true;
     expect(await world.pass([tuple(3)])).toBe(true);
     expect(world.sent.map(({ tuples }) => tuples.map(({ port }) => port))).toEqual([[1], [2], [3]]);
+  });
+
+  test('is sent when the agent stops, with what waits', async () => {
+    const world = start();
+    world.isLive = false;
+    await world.pass([tuple(1)]);
+    await world.reports.finish();
+    expect(world.sent.map(({ tuples }) => tuples.map(({ port }) => port))).toEqual([[1], [1]]);
   });
 
   test.each([

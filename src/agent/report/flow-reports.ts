@@ -27,6 +27,8 @@ export interface FlowReportsOptions {
 }
 
 const minute = 60_000;
+/** Milliseconds that the last report may take: the agent does not stop before. */
+const lastReportMs = 2_000;
 const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' };
 
 const packetsOf = (tuples: readonly { readonly packets: number }[]): number =>
@@ -103,10 +105,17 @@ export class FlowReports {
     }
   }
 
+  /** Sends what was recorded since the last report, because a reboot would lose it. Call it after `run`. */
+  async finish(): Promise<void> {
+    await this.take();
+    // The stream of the server has ended already, so whether the server can be reached is not known.
+    await this.send(AbortSignal.timeout(lastReportMs), { isLive: () => true });
+  }
+
   /** Sends what waits, oldest first. Answers whether nothing waits any more. */
-  async send(signal: AbortSignal): Promise<boolean> {
+  async send(signal: AbortSignal, { isLive }: Pick<FlowReportsOptions, 'isLive'> = this.#options): Promise<boolean> {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (!this.#options.isLive()) return false;
+      if (!isLive()) return false;
       try {
         await this.#options.send(next, signal);
         this.#refused = false;

@@ -1,9 +1,11 @@
 /** Owns the wire form of an explanation: whether a connection is allowed, by which rule, and whether its devices enforce that (reference 4.10). */
 import { Type } from 'typebox';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
+import { Flow } from '../flows/flow.ts';
 import { NormalizedRule, Peer } from '../group.ts';
 import { Revision, ShortText, strict, Timestamp, id, type Wire } from '../scalar.ts';
 import { InForceWord } from './convergence.ts';
+import { explanationReasons } from './explanation-reasons.ts';
 
 /** The longest text of an address, or of an id, with room to spare. */
 const longestEnd = 64;
@@ -31,21 +33,6 @@ export const ExplainQuery = Type.Object(
 
 const verdictWords = ['allowed', 'refused'] as const;
 const Verdict = Type.Enum([...verdictWords], { description: 'What the policy says of a new connection.' });
-
-export const explanationReasons = [
-  'rule',
-  'forbid',
-  'require',
-  'open',
-  'no-rule',
-  'isolated',
-  'far-end-isolated',
-  'isolation-allows',
-  'discovery',
-  'server',
-  'connection',
-  'forwarded',
-] as const;
 
 const ExplainedEnd = Type.Object(
   {
@@ -113,6 +100,12 @@ export const Explanation = Type.Object(
     sides: Type.Array(ExplainedSide, {
       description: 'Out of the one device and into the other, each where that end is a device of the organization.',
     }),
+    recently_refused: Type.Optional(
+      Type.Array(Flow, {
+        description:
+          'The newest traffic between these ends that a device refused in the last 24 hours, on any port, newest first, at most 5 of each device. Only of devices whose traffic the caller may read; omitted when there is none.',
+      }),
+    ),
   },
   { ...strict, $id: 'Explanation', title: 'Explanation' },
 );

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { ruleFields } from '../../policy/flow/nearest-rule.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { NormalizedRule } from '../group.ts';
-import { explanationReasons } from '../enforcement/explanation.ts';
+import { explanationReasons } from '../enforcement/explanation-reasons.ts';
 import { limits } from '../limits.ts';
 import { givenId, id, Labels, ShortText, strict, Timestamp, type Wire } from '../scalar.ts';
 import { FlowDirection, FlowPackets, FlowPort, FlowProtocol, FlowVerdict } from './flow-report.ts';

@@ -13,7 +13,8 @@ export function addFlowsCommand(program: Command): void {
       summary: 'show refused and admitted traffic, newest first, with the rule that decides',
       about:
         'Agents record traffic only if an owner asks for it: `ringfence org edit ORG --observe refused`. For refused traffic you see the nearest rule and what did not match. ' +
-        'Names and rules are the present ones. Without a device you see all devices that you may read: owners all, others their own.',
+        'Names and rules are the present ones. Without a device you see all devices that you may read: owners all, others their own. ' +
+        'With --follow, `-o json` prints one line for each sum; agents report once a minute.',
       options: [
         new Option('--refused', 'only traffic that was refused').conflicts('admitted'),
         new Option('--admitted', 'only traffic that was admitted'),
@@ -23,12 +24,14 @@ export function addFlowsCommand(program: Command): void {
         new Option('--port <port>', 'only to this port'),
         new Option('--since <time>', 'only from this time on').default('1h'),
         new Option('--until <time>', 'only until this time'),
-        new Option('--limit <number>', 'maximum number of lines').default('50'),
+        new Option('--limit <number>', 'maximum number of lines; with --follow, of earlier ones').default('50'),
+        new Option('--follow', 'then show new traffic as agents report it, until Ctrl-C').conflicts('until'),
       ],
       examples: [
         'ringfence flows db-1 --refused --since 1h',
         'ringfence flows --refused --port 5432',
         'ringfence flows db-1 --far app-1 --since 7d -o json',
+        'ringfence flows --refused --follow -o json | jq -r .far',
       ],
     },
     (run, session, { args: [device], options }) => run.flows(session, device, options),

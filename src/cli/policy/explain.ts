@@ -32,6 +32,7 @@ import {
 } from './explain-endpoints.ts';
 import { fleetOf, knownPolicy } from './nft.ts';
 import { keepTest } from '../lookup/keep-test.ts';
+import { flowTraffic, recentlyRefused, refusalLines, type RefusalQuery } from './recently-refused.ts';
 import { testOf } from './keep-answer.ts';
 import { explainReach, type Admission } from './reach.ts';
 
@@ -87,6 +88,7 @@ export async function explain(session: Session, row: readonly string[], options:
   const transport = readTransport(asked, from.address.family);
   const sides = sidesOf(from, to, transport, known);
   const passes = sides.every(({ decision }) => decision.verdict === 'accept');
+  const refusals = past === undefined ? await recentlyRefused(session, sides.map(betweenEnds)) : [];
   await session.print({
     data: {
       verdict: passes ? 'allowed' : 'refused',
@@ -94,9 +96,10 @@ export async function explain(session: Session, row: readonly string[], options:
       from: endData(from),
       to: endData(to),
       sides: sides.map(sideData),
+      ...(refusals.length > 0 && { recently_refused: refusals }),
     },
     ids: [passes ? 'allowed' : 'refused'],
-    table: ({ paint }) => render({ from, to, asked, passes, sides, paint }),
+    table: ({ paint }) => `${render({ from, to, asked, passes, sides, paint })}${refusalLines(refusals)}`,
   });
   if (options.keep !== undefined) {
     const answer = { from, to, transport, passes, name: options.keep, words: askedWords(asked) };
@@ -177,7 +180,19 @@ async function explainWho(
             layout,
           ),
   });
+  if (to.device === undefined || known.at !== undefined) return;
+  const { protocol, port } = flowTraffic(transport);
+  const into = { device_id: to.device.id, direction: 'in' as const, protocol, ...(port !== undefined && { port }) };
+  const lines = refusalLines(await recentlyRefused(session, [into]));
+  if (lines !== '') session.say(lines.trimEnd());
 }
+
+/** Traffic of one device between the two ends, on any port. */
+const betweenEnds = ({ device, packet }: Side): RefusalQuery => ({
+  device_id: device.id,
+  direction: packet.direction === 'inbound' ? 'in' : 'out',
+  far: printAddress(packet.family, packet.remote),
+});
 
 const echoRequest = { 4: { kind: 'icmp', type: 8 }, 6: { kind: 'icmpv6', type: 128 } } as const;
 

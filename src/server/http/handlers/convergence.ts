@@ -1,22 +1,30 @@
 /** Owns the operations about enforcement (reference 4.10): what agents report, and whether the policy is in force. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { inForceWords, type InForce } from '../../../api/enforcement/in-force.ts';
-import { defaultAgentSettings } from '../../../api/organization.ts';
+import type { DeviceReport } from '../../../api/device.ts';
+import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
 import type { Converged, EnforcementStatus } from '../../convergence/contract.ts';
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
 import type { StreamReservation, StreamQuota } from '../../limits/stream-quota.ts';
-import { record, type Handler } from '../call.ts';
+import { record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
+/** Without packet counts where the organization records nothing, whatever an agent sends (reference 4.17). */
+function observedReport(report: DeviceReport, { observe }: AgentSettings): DeviceReport {
+  if (observe !== 'off') return report;
+  const { packets: _packets, group_packets: _groups, ...rest } = report;
+  return rest;
+}
+
 const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler, receipts }) => {
   const { org_id, device_id } = call.params;
-  // Packets are the fleet's, not the device's state: they are added up and not kept with it.
-  const { packets, ...status } = call.body;
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
+  // Packets are the fleet's, not the device's state: they are added up and not kept with it.
+  const { packets, ...status } = observedReport(call.body, settings);
   await store.receipts.report(org_id, device_id, status, call.by);
   receipts.reported(org_id);
   sampler.see(org_id, packets);
@@ -34,9 +42,10 @@ function statusFor(mayCount: (device: DeviceId) => boolean): (enforcement: Enfor
   };
 }
 
-async function countedFor(
-  { subjects, principal, params }: Parameters<Handler<'listDeviceStatuses'>>[0],
-  { store }: Parameters<Handler<'listDeviceStatuses'>>[1],
+/** The devices whose traffic the caller may read: an owner that of all, a member that of its own devices, a device none. */
+export async function readableTraffic(
+  { subjects, principal, params }: Pick<Call<'listDeviceStatuses'>, 'subjects' | 'principal' | 'params'>,
+  { store }: Pick<Services, 'store'>,
 ): Promise<(device: DeviceId) => boolean> {
   if (subjects.byOwner) return () => true;
   if (principal.kind !== 'user') return () => false;
@@ -55,7 +64,7 @@ function partOf<T extends EnforcementStatus>(
 
 const listStatuses: Handler<'listDeviceStatuses'> = async (call, services) => {
   const { devices } = await services.convergence.read(call.params.org_id);
-  const json = statusFor(await countedFor(call, services));
+  const json = statusFor(await readableTraffic(call, services));
   const readPart = async (part: {
     after?: string | undefined;
     limit: number;

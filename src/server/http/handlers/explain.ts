@@ -1,11 +1,15 @@
 /** Owns the operation that explains a connection (reference 4.10 (10)). */
 import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
-import { parseAddress } from '../../../policy/address.ts';
+import type { Explanation } from '../../../api/enforcement/explanation.ts';
+import type { Flow } from '../../../api/flows/flow.ts';
+import { parseAddress, parseRange } from '../../../policy/address.ts';
 import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
 import type { Transport } from '../../../policy/packet.ts';
 import { explain, type ExplainedEndpoint, type Unexplained } from '../../explain/explain.ts';
-import { record, type Handler } from '../call.ts';
+import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
+import { readableTraffic } from './convergence.ts';
+import { shownFlows } from './flows.ts';
 
 const problem = (pointer: string, code: RequestProblemCode, detail: string): RequestProblem => ({
   pointer,
@@ -47,7 +51,42 @@ const refusals: { readonly [Why in Unexplained]: RequestProblem } = {
   no_device: problem('/to', 'device_unknown', 'Neither end is a device of the organization.'),
 };
 
-const explainConnection: Handler<'explainConnection'> = async (call, { store, convergence, clock }) => {
+/** Refusals of the last day, of each device so many. */
+const recentMs = 86_400_000;
+const mostRecent = 5;
+
+/** What devices have refused of each other lately, on any port: only what the caller may read (reference 4.17 (6)). */
+async function recentlyRefused(
+  { from, to, sides }: Explanation,
+  call: Call<'explainConnection'>,
+  services: Services,
+): Promise<readonly Flow[]> {
+  const { org_id } = call.params;
+  const mayRead = await readableTraffic(call, services);
+  const since = new Date(services.clock() - recentMs).toISOString();
+  const found = await Promise.all(
+    sides
+      .filter(({ device_id }) => mayRead(device_id))
+      .map(async ({ device_id, direction }) => {
+        const far = parseRange(direction === 'outbound' ? to.address : from.address);
+        if ('fault' in far) return [];
+        const { flows } = await services.store.flows.page(org_id, {
+          devices: [device_id],
+          direction: direction === 'outbound' ? 'out' : 'in',
+          verdict: 'refused',
+          far: [far],
+          since,
+          limit: mostRecent,
+        });
+        return flows;
+      }),
+  );
+  const flows = found.flat().toSorted((a, b) => (a.until < b.until ? 1 : a.until > b.until ? -1 : 0));
+  return flows.length === 0 ? [] : shownFlows(org_id, flows, services);
+}
+
+const explainConnection: Handler<'explainConnection'> = async (call, services) => {
+  const { store, convergence, clock } = services;
   const { from, to, protocol = 'tcp', port } = call.query;
   const asked = {
     from: readEndpoint('from', from),
@@ -56,7 +95,8 @@ const explainConnection: Handler<'explainConnection'> = async (call, { store, co
   };
   const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups, now: clock });
   if (typeof answer === 'string') throw invalid([refusals[answer]]);
-  return record(answer);
+  const recently_refused = await recentlyRefused(answer, call, services);
+  return record({ ...answer, ...(recently_refused.length > 0 && { recently_refused }) });
 };
 
 export const explainHandlers = { explainConnection } as const;

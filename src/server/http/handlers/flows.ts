@@ -1,15 +1,15 @@
 /** Owns the operations about observed traffic (reference 4.17): what agents report, and what people read of it. */
 import type { RequestProblem } from '../../../api/codes.ts';
-import type { FlowCoverage } from '../../../api/flows/flow.ts';
+import type { Flow, FlowCoverage } from '../../../api/flows/flow.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
 import { flowLimits } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
-import { isUuid, parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
+import { isUuid, parseDeviceId, parseGroupId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { explainFlows } from '../../explain/flows.ts';
 import { policiesWith } from '../../usage/usage.ts';
-import type { FlowBatch, FlowFilter, FlowSum } from '../../store/contract/flows/flows.ts';
+import type { FlowBatch, FlowFilter, FlowSum, StoredFlow } from '../../store/contract/flows/flows.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
 
@@ -156,8 +156,21 @@ async function devicesWith(
   return devices === undefined ? [...having.keys()] : devices.filter((id) => having.has(id));
 }
 
+/** Stored traffic with names and rules of now, in the same order. */
+export async function shownFlows(
+  org: OrganizationId,
+  flows: readonly StoredFlow[],
+  { preview, convergence }: Pick<Services, 'preview' | 'convergence'>,
+): Promise<readonly Flow[]> {
+  const observers = [...new Set(flows.map(({ device_id }) => device_id))];
+  const survey = await convergence.survey(org);
+  const statuses = await survey.enforcementStatuses(observers.filter((id) => survey.devices.has(id)));
+  const snapshot = await preview.read(org);
+  return preview.slices.run(explainFlows(flows, { snapshot, statuses }));
+}
+
 const list: Handler<'listFlows'> = async (call, services) => {
-  const { store, preview, convergence } = services;
+  const { store, preview } = services;
   const { org_id } = call.params;
   const { since, until, after, limit = defaultLimit } = call.query;
   const time = (text: string): string => new Date(Date.parse(text)).toISOString();
@@ -172,11 +185,7 @@ const list: Handler<'listFlows'> = async (call, services) => {
     after,
     limit,
   });
-  const observers = [...new Set(flows.map(({ device_id }) => device_id))];
-  const survey = await convergence.survey(org_id);
-  const statuses = await survey.enforcementStatuses(observers.filter((id) => survey.devices.has(id)));
-  const snapshot = await preview.read(org_id);
-  const json = JSON.stringify(await preview.slices.run(explainFlows(flows, { snapshot, statuses })));
+  const json = JSON.stringify(await shownFlows(org_id, flows, services));
   if (next === undefined) return { kind: 'list', json };
   const query = Object.entries({ ...call.query, limit, after: next }).map(([name, value]): [string, string] => [
     name,
