@@ -8,7 +8,7 @@ const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
 // Tests of the packages, of database clusters and of trials have configurations of their own, in test/packages, test/cluster and test/trials.
 const heavy = [...needs, 'systemd', 'cluster', 'lab'].map((need) => `**/*.${need}.test.ts`);
 /** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
-const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns']);
+const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns', 'browser']);
 
 // Tests reach nobody but themselves. Certificates that a workplace adds to every Node cost each of the processes that they start some 100 ms of processor.
 delete process.env['NODE_EXTRA_CA_CERTS'];
@@ -19,6 +19,8 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 60_000 } },
+    // Projects, and later runs, need not transform a module again that has not changed.
+    experimental: { fsModuleCache: true },
     // Twice as many files side by side as processors: most of the heavy ones wait for a disk, a kernel or a browser.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },

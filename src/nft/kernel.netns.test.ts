@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { runQuickly } from '../../test/lib/batch-runner.ts';
 import { Namespace } from '../../test/lib/netns.ts';
+import { rounds } from '../../test/lib/thorough.ts';
 import { policy as anyPolicy } from '../policy/arbitrary.fixture.ts';
 import { canonicalize } from '../policy/canonicalize.ts';
 import { isNoAccess } from '../policy/server-access.ts';
@@ -144,7 +145,7 @@ describe('a kernel', () => {
               if (isCounted('outbound', policy.outbound)) expect(judged?.outbound).toEqual(policy.outbound);
             },
           ),
-          { numRuns: 50, seed: from },
+          { numRuns: rounds(20, 50), seed: from },
         ),
       ),
   );
@@ -152,7 +153,7 @@ describe('a kernel', () => {
   test.concurrent('does so for rules as people write them, and for nested port ranges', () =>
     inOwnKernel(async (own) => {
       const samples = [
-        ...fc.sample(anyPolicy, { numRuns: 60, seed }).map(canonicalize),
+        ...fc.sample(anyPolicy, { numRuns: rounds(20, 60), seed }).map(canonicalize),
         policyOf(nested(60, 4), nested(50, 5)),
       ];
       expect(samples.at(-1)).toMatchObject({ inbound: { tcp: { ports: { kind: 'tree' } } } });
@@ -166,7 +167,7 @@ describe('a kernel', () => {
   test.concurrent('is led by plans from any policy to any other, and keeps the chains that stay', () =>
     inOwnKernel(async (own) => {
       let { handles: before } = await own.list();
-      for (const policy of fc.sample(canonicalPolicy, { numRuns: 40, seed })) {
+      for (const policy of fc.sample(canonicalPolicy, { numRuns: rounds(15, 40), seed })) {
         for (const each of [policy, { ...policy, outbound: defaultPolicy.outbound }]) {
           const ruleset = compile(each, options);
           await own.applyAll(await own.planTo(ruleset));

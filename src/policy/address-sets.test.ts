@@ -1,6 +1,7 @@
 /** Proves to whom packets are counted: to one group exactly, by what it says of protocol and port, then by the device's order. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { rounds } from '../../test/lib/thorough.ts';
 import { packet as anyPacket, policy as anyPolicy } from './arbitrary.fixture.ts';
 import type { Addresses, CanonicalPolicy } from './canonical.ts';
 import { canonicalize } from './canonicalize.ts';
@@ -67,7 +68,7 @@ describe('the shares of groups', () => {
           expect(byShares(canonical, packet) !== undefined).toBe(decide(policy, packet).verdict === 'accept');
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: rounds(200, 1_000) },
     );
   });
 });

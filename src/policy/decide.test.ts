@@ -1,6 +1,7 @@
 /** Proves the oracle on a readable table, and the canonical form against it on random policies. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { rounds } from '../../test/lib/thorough.ts';
 import { parseAddress } from './address.ts';
 import { packet as anyPacket, policy as anyPolicy } from './arbitrary.fixture.ts';
 import { admits, canonicalize } from './canonicalize.ts';
@@ -149,7 +150,7 @@ describe('the canonical form', () => {
           expect(differing).toEqual([]);
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: rounds(400, 2_000) },
     );
   });
 
@@ -170,7 +171,7 @@ describe('the canonical form', () => {
         if (dealt.length > 0) expect(canonicalize(list(...dealt))).toEqual(canonical);
         expect(canonicalize(list(...policy.groups, ...policy.groups))).toEqual(canonicalize(policy));
       }),
-      { numRuns: 500 },
+      { numRuns: rounds(100, 500) },
     );
   });
 

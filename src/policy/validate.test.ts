@@ -1,6 +1,7 @@
 /** Proves that validation names every problem with its place and code, and that no value whatever makes it throw. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { rounds } from '../../test/lib/thorough.ts';
 import { writtenRule } from './arbitrary.fixture.ts';
 import { readGroup } from './group.ts';
 import { defaultLimits } from './limits.ts';
@@ -169,7 +170,7 @@ describe('validation never throws', () => {
   };
 
   it('on arbitrary JSON', () => {
-    fc.assert(fc.property(fc.jsonValue({ maxDepth: 5 }), expectSane), { numRuns: 2_000 });
+    fc.assert(fc.property(fc.jsonValue({ maxDepth: 5 }), expectSane), { numRuns: rounds(500, 2_000) });
   });
 
   it('on rules with one arbitrary field', () => {
@@ -186,7 +187,7 @@ describe('validation never throws', () => {
         expectSane([broken]);
         expectSane({ group_name: 'x', inbound_rules: [broken], outbound_rules: [rule, broken] });
       }),
-      { numRuns: 3_000 },
+      { numRuns: rounds(600, 3_000) },
     );
   });
 

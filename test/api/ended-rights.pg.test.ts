@@ -13,6 +13,7 @@ import { readWebhookHost } from '../../src/server/limits/webhook-hosts.ts';
 import { eventually } from '../lib/eventually.ts';
 import { audience, startProvider, webClient, type TestProvider } from '../lib/provider.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { isThorough } from '../lib/thorough.ts';
 import { Held, watchGuards } from './held-request.ts';
 import { promised, type Role } from './rights-table.ts';
 import {
@@ -98,6 +99,12 @@ const tries: readonly Try[] = writeIds.flatMap((id): Try[] => {
     ),
   ];
 });
+
+/** Whose credential ends: to end it is the same in every role, so the first one does, and all of them in a thorough run. */
+const firstRoles = <T extends Try>(all: readonly T[]): readonly T[] =>
+  isThorough
+    ? all
+    : all.filter((one, index) => all.findIndex(({ id, by }) => id === one.id && by === one.by) === index);
 
 /** Whether the role can be taken without the credential: a token's user stays its user, and an administrator is a user besides. */
 const losesRole = ({ id, role, by }: Try): boolean =>
@@ -252,8 +259,9 @@ describe('a right that ends between the head of a request and its body', () => {
     };
 
   test('writes nothing: every operation × every credential that may use it, the credential ended', async () => {
-    expect(await inParts(tries, 16, attempt('credential'))).toEqual([]);
-    expect(tries.length).toBeGreaterThan(100);
+    const ended = firstRoles(tries);
+    expect(await inParts(ended, 16, attempt('credential'))).toEqual([]);
+    expect(ended.length).toBeGreaterThan(100);
   });
 
   test('writes nothing: every operation × every role that may use it, the role taken away', async () => {
@@ -263,7 +271,7 @@ describe('a right that ends between the head of a request and its body', () => {
   });
 
   test('is what refuses them: each of these writes happens while its right holds', async () => {
-    const wrong = await inParts(tries, 16, async (part) => {
+    const wrong = await inParts(firstRoles(tries), 16, async (part) => {
       const requests = (await Promise.all(part.map(prepare))).map(send);
       await Promise.all(requests.map(({ admitted }) => admitted));
       for (const request of requests) request.release();
@@ -345,7 +353,7 @@ describe('a right that ends between the guard and the commit', () => {
   const waiting = tries.filter(({ id, by }) => by === 'user_token' && operations[id].effect === 'write');
 
   test('writes nothing: every operation × every role that may use it, the token revoked', async () => {
-    expect(await inParts(waiting, 4, attempt('credential'))).toEqual([]);
+    expect(await inParts(firstRoles(waiting), 4, attempt('credential'))).toEqual([]);
   });
 
   test('writes nothing: every operation × every role that may use it, the role taken away', async () => {

@@ -1,4 +1,7 @@
-/** Proves every client command on a real server twice, in a pipe as a script runs it and in a terminal as a person does; and Ctrl-C anywhere. */
+/**
+ * Proves every client command on a real server twice, in a pipe as a script runs it and in a terminal as a person does; and Ctrl-C anywhere.
+ * In a terminal each command has a process of its own; in a pipe it has one in a thorough run only.
+ */
 import { readdir } from 'node:fs/promises';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
@@ -10,6 +13,7 @@ import { flatten } from '../../src/cli/command-line/tree.ts';
 import type { Json } from '../lib/http.ts';
 import { newPerson } from '../lib/server.ts';
 import type { Program, RunOptions } from '../lib/program.ts';
+import { isThorough } from '../lib/thorough.ts';
 
 const stage = useServer(() => ({ webhookHosts: [readWebhookHost('http://127.0.0.1:9')] }));
 const installed = useProgram();
@@ -209,7 +213,7 @@ describe('every command', () => {
         ...(input === undefined ? {} : { input }),
         ...(endless ? { until: { pattern: /Up to date/, signal: 'SIGINT' } } : {}),
       };
-      const { code, stdout, stderr } = await person.spawn(line, options);
+      const { code, stdout, stderr } = await (isThorough ? person.spawn(line, options) : person.run(line, options));
       const told = `${line.join(' ')}\n${stdout}${stderr}`;
       expect(code, told).toBe(refused.test(path) ? 4 : 0);
       expect(told).toMatch(shows);

@@ -17,6 +17,7 @@ import { framesOf, visible } from '../../src/server/watch/frame.ts';
 import { Api } from '../lib/http.ts';
 import { startOwnPostgres, temporaryDirectory, type OwnPostgres } from '../lib/postgres.ts';
 import { Random } from '../lib/random.ts';
+import { rounds } from '../lib/thorough.ts';
 import { Chaos, faults } from './chaos.ts';
 import { Watcher, type Item } from './clients.ts';
 import { Recorder } from './record.ts';
@@ -24,13 +25,13 @@ import { adminToken, startReplicas, type Replica } from './replicas.ts';
 import { Writers, type Person } from './writers.ts';
 
 const firstSeed = Number(process.env['RINGFENCE_FAULTS_SEED'] ?? 20_260_101);
-const rounds = Number(process.env['RINGFENCE_FAULTS_ROUNDS'] ?? 1);
+const runs = Number(process.env['RINGFENCE_FAULTS_ROUNDS'] ?? 1);
 /** How often each fault comes. */
-const turns = 2;
+const turns = rounds(1, 2);
 /** Several of each reader and order of kinds; the hundredth that is sent the same as another proves no more. */
 const watcherCount = 150;
 /** A run that proved less proves nothing. */
-const least = { deliveries: 300_000, writes: 2_000, resumes: 500 };
+const least = { deliveries: rounds(75_000, 300_000), writes: rounds(500, 2_000), resumes: rounds(150, 500) };
 
 let random = new Random(firstSeed);
 let folder: string;
@@ -72,7 +73,7 @@ async function endRound(): Promise<void> {
   for (const replica of replicas) await replica.stop('SIGKILL');
 }
 
-describe.each(Array.from({ length: rounds }, (_, round) => firstSeed + round))(
+describe.each(Array.from({ length: runs }, (_, round) => firstSeed + round))(
   'streams under faults, seed %i',
   (seed) => {
     test('are ordered, unique, exact, complete, atomic and resumable on any server, tails never ahead', async () => {

@@ -40,12 +40,29 @@ const { imports: aliases } = JSON.parse(readFileSync(new URL('../../package.json
 /** Tests, fixtures and contract suites: they may use what they need; nothing may use them. */
 export const isTest = (path: string): boolean => /\.(test|fixture|contract)\.(ts|tsx)$/.test(path);
 
+/** What else than a statement can load a module. The parser lists the statements by itself; to visit the whole tree takes ten times as long. */
+const otherLoads = /\bimport\s*[(/]|\brequire\b|getBuiltinModule/;
+
+/** A source is asked several times. */
+const known = new WeakMap<Source, readonly (string | undefined)[]>();
+
 /** `undefined` marks an import whose target is computed. */
 export function importsOf(source: Source): readonly (string | undefined)[] {
-  const { program, errors } = parseSync(source.path, source.text);
-  if (errors.length > 0) throw new Error(`${source.path} does not parse: ${errors[0]?.message}`);
+  const found = known.get(source) ?? findImports(source);
+  known.set(source, found);
+  return found;
+}
+
+function findImports({ path, text }: Source): readonly (string | undefined)[] {
+  const parsed = parseSync(path, text);
+  if (parsed.errors.length > 0) throw new Error(`${path} does not parse: ${parsed.errors[0]?.message}`);
+  if (!otherLoads.test(text)) {
+    const { staticImports, staticExports } = parsed.module;
+    const exported = staticExports.flatMap(({ entries }) => entries.flatMap((entry) => entry.moduleRequest ?? []));
+    return [...staticImports.map(({ moduleRequest }) => moduleRequest), ...exported].map(({ value }) => value);
+  }
   const found: (string | undefined)[] = [];
-  visit(program, (node) => {
+  visit(parsed.program, (node) => {
     const target = importTarget(node);
     if (target !== 'none') found.push(literal(target));
   });

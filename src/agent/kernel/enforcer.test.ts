@@ -1,6 +1,7 @@
 /** Proves that an update never lets go of the rules, whatever fails on the way, and that foreign changes are undone. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { basesOf, type Command, type Ruleset, type TableName } from '../../nft/ast.ts';
 import { compile } from '../../nft/compile/compile.ts';
 import { decompile } from '../../nft/read/decompile.ts';
@@ -219,7 +220,7 @@ describe('an update', () => {
           expect((await enforcer.verify()).findings).toEqual([]);
         },
       ),
-      { numRuns: 60 },
+      { numRuns: rounds(20, 60) },
     );
   });
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { FloodLab, floodInterface, peer4, peer6, permittedPort } from '../../../test/lib/flood.ts';
 import { Random } from '../../../test/lib/random.ts';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { systemClock } from '../../client/clock.ts';
 import { compile } from '../../nft/compile/compile.ts';
 import type { Command } from '../../nft/ast.ts';
@@ -74,8 +75,8 @@ const drawSmall = (i: number): Target => {
 
 const getTables = 1;
 const longRun = process.env['RINGFENCE_SWITCHES'];
-/** Enough that a mistake which shows in one switch of a hundred is missed by one run of twenty thousand. */
-const switches = longRun === undefined ? 1_000 : longRun === 'long' ? 100_000 : Number(longRun);
+/** A mistake that shows in one switch of a hundred is missed by one run of twenty, and by one thorough run of twenty thousand. */
+const switches = longRun === undefined ? rounds(300, 1_000) : longRun === 'long' ? 100_000 : Number(longRun);
 const fewSwitches = Math.ceil(switches / 4);
 
 describe('while packets come without a pause', () => {
@@ -154,7 +155,7 @@ describe('while packets come without a pause', () => {
     const enforcer = new Enforcer({ nft, random: Math.random });
     await enforcer.apply(draw());
     await lab.start();
-    for (let i = 0; i < 300; i++) {
+    for (let i = 0; i < rounds(100, 300); i++) {
       const chains = new Set(
         i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => !name.startsWith('service-')),
       );

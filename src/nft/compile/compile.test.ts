@@ -1,6 +1,7 @@
 /** Proves the layout of compiled rulesets: small ones by their exact text, all of them by what must hold in each. */
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { accept, makesSet, rule, targets, type Ruleset } from '../ast.ts';
 import { compile } from './compile.ts';
 import { helperName, type HelperPurpose } from './helpers.ts';
@@ -203,14 +204,14 @@ describe('every compiled ruleset', () => {
   /** Drawn and compiled once: every test below looks at the same ones. */
   let rulesets: readonly Ruleset[];
   beforeAll(() => {
-    rulesets = fc.sample(drawn, { numRuns: 300, seed });
+    rulesets = fc.sample(drawn, { numRuns: rounds(100, 300), seed });
   });
   const check = (holds: (ruleset: Ruleset) => void): void => {
     try {
       for (const ruleset of rulesets) holds(ruleset);
     } catch (error) {
       // Once more, for the smallest ruleset that shows it.
-      fc.assert(fc.property(drawn, holds), { numRuns: 300, seed });
+      fc.assert(fc.property(drawn, holds), { numRuns: rounds(100, 300), seed });
       throw error;
     }
   };

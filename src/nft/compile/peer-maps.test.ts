@@ -1,6 +1,7 @@
 /** Proves that a policy by names is enforced as the same policy by addresses, and that members come and go without touching a chain. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -60,7 +61,7 @@ describe('a policy by names', () => {
           expect(updateOf(ruleset, ruleset)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
         },
       ),
-      { numRuns: 400 },
+      { numRuns: rounds(80, 400) },
     );
   }, 120_000);
 });

@@ -1,6 +1,7 @@
 /** Proves the plan of an update: nothing that is installed is touched, no set is made in a flip, nothing is left behind. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { makesSet, type Command, type Ruleset } from '../ast.ts';
 import { compile } from '../compile/compile.ts';
 import type { Installed } from '../read/listing.ts';
@@ -222,7 +223,7 @@ describe('every plan', () => {
           kinds(stage).filter((kind) => !['addTable', 'addCounter', 'addChain', 'addRule'].includes(kind)),
         ).toEqual([]);
       }),
-      { numRuns: 200 },
+      { numRuns: rounds(60, 200) },
     );
   });
 });
@@ -249,7 +250,7 @@ describe('stage and flip as one transaction', () => {
         const sets = [...stage, ...flip].filter((command) => command.kind === 'addRule' && makesSet(command.rule));
         expect(isSmall({ stage, flip })).toBe(sets.length === 0 && stage.length + flip.length <= 64);
       }),
-      { numRuns: 200 },
+      { numRuns: rounds(60, 200) },
     );
   });
 });

@@ -1,6 +1,7 @@
 /** Proves the way back: what is listed, in whatever words, is read as what was compiled; what is not ours is found. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts';
 import { isNoAccess } from '../../policy/server-access.ts';
 import type { Ruleset } from '../ast.ts';
@@ -76,7 +77,7 @@ describe('a listing', () => {
           expect(enforced?.neighbourDiscovery).toBe(saysDiscovery(policy) ? neighbourDiscovery : undefined);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: rounds(100, 500) },
     );
   }, 120_000);
 
@@ -95,7 +96,7 @@ describe('a listing', () => {
         // Chains of another layout have other names, so none is taken for one that somebody has changed.
         expect(plan(installed, ruleset, forward).kind).toBe('update');
       }),
-      { numRuns: 60 },
+      { numRuns: rounds(20, 60) },
     );
   });
 
@@ -147,7 +148,7 @@ describe('a listing', () => {
         plan(installed, compile(sample, options));
         expect({}).not.toHaveProperty('family');
       }),
-      { numRuns: 500 },
+      { numRuns: rounds(150, 500) },
     );
   });
 });

@@ -1,5 +1,6 @@
 /** Proves the hub's promises under random load: random writers, readers, stalls, cuts and failures. The checker judges each run. */
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { WatchKind } from '../../api/kinds.ts';
 import type { UserId } from '../../policy/ids.ts';
@@ -188,7 +189,7 @@ async function run(seed: number): Promise<{ readonly wrong: readonly string[]; r
 }
 
 describe('whatever happens', () => {
-  const runs = Number(process.env['RINGFENCE_RANDOM_RUNS'] ?? 60);
+  const runs = Number(process.env['RINGFENCE_RANDOM_RUNS'] ?? rounds(15, 60));
   test(`streams, full and by identity, are ordered, unique, exact, complete and resumable, and tails never ahead (${runs} seeded runs)`, async () => {
     let checked = 0;
     for (let seed = 1; seed <= runs; seed += 1) {

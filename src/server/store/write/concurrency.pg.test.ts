@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { rounds } from '../../../../test/lib/thorough.ts';
 import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
 import { StoreError } from '../contract/errors.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
@@ -17,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const writers = 16;
-const writesEach = 500;
+const writesEach = rounds(100, 500);
 const both: readonly WatchKind[] = ['device', 'security-groups'];
 
 /**
@@ -118,10 +119,10 @@ async function crowd(store: Store, org: OrganizationId, owner: Actor, size: numb
   return members;
 }
 
-test('16 writers × 500 writes to one organization through two servers: gap-free, in order, nothing missed, nothing lost', async () => {
+test(`16 writers × ${writesEach} writes to one organization through two servers: gap-free, in order, nothing missed, nothing lost`, async () => {
   const { store, url, org, owner } = await makeWorld(postgres);
   const replicas = [store, await openTestStore(url)];
-  const reader = follow(await openTestStore(url), org);
+  const reader = follow(await openTestStore(url), org, { restMs: 1 });
   const members = await crowd(store, org, owner, writers);
   const answers = await Promise.all(
     members.map((by, index) => work(replicas[index % 2] ?? store, org, by, writesEach)),
@@ -133,7 +134,7 @@ test('16 writers × 500 writes to one organization through two servers: gap-free
   expect(answered.size).toBeGreaterThan(writers * writesEach * 0.95);
 });
 
-test('16 writers × 500 writes spread over 32 organizations: each organization is in order by itself', async () => {
+test(`16 writers × ${writesEach} writes spread over 32 organizations: each organization is in order by itself`, async () => {
   const { store, url, owner } = await makeWorld(postgres);
   const replicas = [store, await openTestStore(url)];
   const orgs = await Promise.all(
@@ -159,13 +160,13 @@ test('16 writers × 500 writes spread over 32 organizations: each organization i
     const reader = readers[index];
     await reader?.until((await store.organizations.get(org)).revision);
     await check(store, org, reader?.seen ?? [], answered.get(org) ?? new Map());
-    expect(answered.get(org)?.size).toBeGreaterThan(200);
+    expect(answered.get(org)?.size).toBeGreaterThan(writesEach * 0.4);
   }
 });
 
 test('a crowd of 80 at one server, some of whose writes fail: what was answered is what the log says, in order', async () => {
   const { store, url, org, owner } = await makeWorld(postgres);
-  const reader = follow(await openTestStore(url), org);
+  const reader = follow(await openTestStore(url), org, { restMs: 1 });
   const taken = { digest: someDigest(), name: '' };
   await store.devices.create(org, owner, device(owner.user_id, { token: taken }));
   const answered = new Map<number, string>();
