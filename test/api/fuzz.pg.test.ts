@@ -38,6 +38,8 @@ let callers: readonly Api[];
 let home: string;
 /** Ends of a connection, one of which is a device that has an address. */
 let ends: readonly string[] = [];
+/** A device that nobody deletes, and its own token: only a device reports its traffic. */
+let reporter: { readonly id: string; readonly api: Api };
 /** The audit's newest entry when all was prepared. */
 let lastPrepared: string;
 /** Ids that answers have named, newest last; of groups, devices and keys those at home. */
@@ -47,8 +49,8 @@ const known = new Map<string, string[]>();
 let newest = 0;
 
 function learn(name: string, id: unknown): void {
-  // The device at the end of a connection is left out, lest it be deleted before a connection is explained.
-  if (typeof id !== 'string' || (name === 'org_id' && id === home) || ends.includes(id)) return;
+  // The devices that are needed again are left out, lest they be deleted before.
+  if (typeof id !== 'string' || (name === 'org_id' && id === home) || ends.includes(id) || id === reporter?.id) return;
   const ids = known.get(name) ?? [];
   known.set(name, [...ids.slice(-30), id]);
 }
@@ -71,6 +73,8 @@ beforeAll(async () => {
   const reached = { public_key: 'reached', tunnel_ip: '100.64.0.9' };
   const { id: end } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, reached);
   ends = [end, '192.0.2.9'];
+  const reporting = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'reporter' });
+  reporter = { id: reporting.id, api: server.nobody.as(reporting.device_token) };
   home = place.org;
   learn('device_id', device.id);
   learn('sg_id', place.defaultGroup);
@@ -133,9 +137,14 @@ function spell(path: string, choice: number): string {
 /** Mostly the one place where everything lives; what would end it is aimed elsewhere. */
 function pathValue(name: string, id: fc.Arbitrary<string>, operation: string): fc.Arbitrary<string> {
   const recent = fc.nat().map((n) => (known.get(name) ?? []).at(-1 - (n % 8)) ?? known.get(name)?.[0] ?? nowhere);
-  const spared = name === 'org_id' && operation !== 'deleteOrganization';
+  const fitting =
+    name === 'org_id' && operation !== 'deleteOrganization'
+      ? fc.constant(home)
+      : name === 'device_id' && operation === 'reportFlows'
+        ? fc.constant(reporter.id)
+        : recent;
   return fc.oneof(
-    { weight: 14, arbitrary: spared ? fc.constant(home) : recent },
+    { weight: 14, arbitrary: fitting },
     { weight: 1, arbitrary: recent },
     { weight: 1, arbitrary: id },
     {
@@ -215,6 +224,7 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
             { weight: 1, arbitrary: fc.string().map((raw): Asked => ({ raw })) },
             { weight: 1, arbitrary: fc.constant<Asked>({ raw: '{}', headers: { 'content-type': 'text/plain' } }) },
           );
+    const fitting = operation.id === 'reportFlows' ? callers.map(() => reporter.api) : [];
     const headers = fc.oneof(
       { weight: 20, arbitrary: fc.constant<Record<string, string>>({}) },
       {
@@ -226,7 +236,7 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
       { weight: 1, arbitrary: fc.constant<Record<string, string>>({ accept: 'text/html' }) },
     );
     return fc
-      .tuple(params, query, payload, headers, fc.constantFrom(...callers), fc.nat(), fc.nat(3))
+      .tuple(params, query, payload, headers, fc.constantFrom(...callers, ...fitting), fc.nat(), fc.nat(3))
       .map(([filled, given, asked, more, caller, spelling, chance]) => {
         const parameters = Object.fromEntries(
           Object.entries(given).filter(([name]) => chance === 0 || !rare.has(name)),
@@ -385,11 +395,13 @@ test('no request gets an undocumented status, a 5xx, or an answer that its schem
   await askAll(requests, described);
   // Some succeed only when several things are right at once. They get more turns, with what makes the things that they need.
   const lacking = (): Described[] => described.filter(({ id }) => !succeeded.has(id) || !refused.has(id));
-  for (let turn = 1; turn <= 80 && lacking().length > 0; turn += 1) {
+  let turn = 1;
+  for (; turn <= 80 && lacking().length > 0; turn += 1) {
     const missing = lacking();
     await askAll(100, [...missing, ...described.filter(({ id }) => missing.some((one) => supplies(id, one)))], turn);
   }
-  if (process.env['RINGFENCE_FUZZ_REPORT'] !== undefined) process.stderr.write(`${JSON.stringify([...statuses])}\n`);
+  if (process.env['RINGFENCE_FUZZ_REPORT'] !== undefined)
+    process.stderr.write(`${turn} turns, ${JSON.stringify([...statuses])}\n`);
   expect(wrong.slice(0, 20)).toEqual([]);
   // A run that asked too little, or was refused everywhere, would prove nothing.
   const total = [...statuses.values()].reduce((sum, count) => sum + count, 0);
