@@ -310,11 +310,15 @@ const documentsOf = (text: string): unknown[] =>
       }
     });
 
-/** How many requests the audit knows since the callers began, and by operation; what a request takes along has entries of its own. */
+/**
+ * How many requests the audit knows since the callers began, and by operation; what a request takes along has entries of its own. Entries without a
+ * request are the server's own, as at the end of a trial.
+ */
 async function auditedRequests(): Promise<{ readonly all: number; readonly by: ReadonlyMap<string, number> }> {
   const { rows } = await withClient((client) =>
     client.query<{ operation: string | null; count: string }>(
-      'SELECT operation, count(DISTINCT request_id) FROM audit WHERE id > $1 GROUP BY GROUPING SETS ((operation), ())',
+      `SELECT operation, count(DISTINCT request_id) FROM audit WHERE id > $1 AND request_id <> ''
+        GROUP BY GROUPING SETS ((operation), ())`,
       [lastPrepared],
     ),
   );

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
+import { isThorough } from '../lib/thorough.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
 
@@ -323,7 +324,24 @@ const overflow = 'document.documentElement.scrollWidth - document.documentElemen
 const drawn = 'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))';
 const widths = [360, 2560] as const;
 
-test.each(places)('$name is free of violations in both colour schemes and fits every window', async (place) => {
+/** One page or dialog of each kind, for every run. A thorough run, and one that takes pictures, looks at all of them. */
+const everyRun: ReadonlySet<string> = new Set([
+  'sign-in',
+  'overview',
+  'devices-selected',
+  'device',
+  'groups',
+  'preview',
+  'reach',
+  'activity',
+  'add-device',
+  'tests',
+  'flows',
+  'members',
+]);
+const looked = isThorough || album !== undefined ? places : places.filter(({ name }) => everyRun.has(name));
+
+test.each(looked)('$name is free of violations in both colour schemes and fits every window', async (place) => {
   const token = place.signedOut === true ? {} : { token: fleet.owner.token };
   const page = await stage.open({ ...token, path: place.path(fleet) });
   const take = async (name: string): Promise<void> => {
