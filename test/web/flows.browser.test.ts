@@ -1,4 +1,4 @@
-/** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, and what each person may see. */
+/** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, what each person may see, and rules that a refused flow becomes. */
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
@@ -8,6 +8,7 @@ import { useStage } from './stage.fixture.ts';
 
 const stage = useStage();
 let place: Place;
+let database: Json;
 const devices: Record<string, Json> = {};
 
 const tcp = (port: number, ...labels: readonly string[]): Json => ({
@@ -20,15 +21,19 @@ const tcp = (port: number, ...labels: readonly string[]): Json => ({
 beforeAll(async () => {
   place = await newPlace(stage.server);
   const { owner, member, base } = place;
-  await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+  database = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
     group_name: 'database',
     applies_to: [{ labels: ['db'] }],
     inbound_rules: [tcp(5432, 'app'), tcp(9187)],
   });
+  const own = await member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+    group_name: 'mine',
+    inbound_rules: [tcp(22)],
+  });
   const rows: readonly Json[] = [
     { hostname: 'db-1', tunnel_ip: '100.64.9.1', labels: ['db'] },
     { hostname: 'ci-1', tunnel_ip: '100.64.9.2', labels: ['ci', 'prod'] },
-    { hostname: 'laptop', tunnel_ip: '100.64.9.3', user_id: member.id },
+    { hostname: 'laptop', tunnel_ip: '100.64.9.3', user_id: member.id, security_groups: [own.id] },
   ];
   for (const row of rows)
     devices[row.hostname] = await owner.api.expect(201, 'POST', `${base}/devices`, {
@@ -99,7 +104,7 @@ test('flows show names, packets of all minutes and the nearest rule with what do
   expect(await row.innerText()).toContain(
     'No rule admits it. The nearest is database: tcp 5432 from label:app; ci-1 (100.64.9.2) is not among those it names.',
   );
-  expect(await rows.filter({ hasText: 'tcp 22' }).innerText()).toContain('its port is 9187, not 22');
+  expect(await rows.filter({ hasText: '192.0.2.7' }).innerText()).toContain('its port is 9187, not 22');
   await expectShown(page.getByText('3 packets were not recorded'));
   await page.getByText('Both', { exact: true }).click();
   await expectShown(rows.filter({ hasText: 'Admitted by database: tcp 9187 from any.' }));
@@ -133,4 +138,91 @@ test('a member sees the flows of the own devices and no others, and the page say
   await expectShown(rows.filter({ hasText: 'tcp 8080' }));
   expect(await rows.count()).toBe(1);
   expect(await page.getByText('db-1').count()).toBe(0);
+});
+
+const ask = (path: string): Promise<Json> => place.owner.api.expect(200, 'GET', `${place.base}${path}`);
+
+test('Allow this… shows who gains, writes the rule and a policy test as one change set, and undo takes both back', async () => {
+  const page = await open(place.owner.token, '/flows');
+  const rows = page.getByRole('list', { name: 'Flows' }).getByRole('listitem');
+  const row = rows.filter({ hasText: 'tcp 5432' });
+  await row.getByRole('button', { name: 'Allow this…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Allow tcp 5432 on db-1' });
+  await expectShown(dialog.getByText('db-1 accepts tcp 5432 from ci-1'));
+  await expectShown(dialog.getByText('tcp 5432 from label:ci+prod'));
+  await dialog.getByRole('radio', { name: /^100\.64\.9\.2/ }).check();
+  await expectShown(dialog.getByText('tcp 5432 from 100.64.9.2'));
+  await dialog.getByRole('radio', { name: /^label:ci(?!\+)/ }).check();
+  await dialog.getByRole('button', { name: 'Allow it' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await expectShown(page.getByText('tcp 5432 is allowed, and a policy test keeps it so.'));
+  await expectShown(row.getByText(/The policy has changed, now it is admitted. Admitted by/));
+  expect(await row.getByRole('button', { name: 'Allow this…' }).count()).toBe(0);
+  const group = await ask(`/security_groups/${database.id}`);
+  expect(group.inbound_rules.at(-1)).toEqual({ ...tcp(5432, 'ci'), ip_ranges: group.inbound_rules.at(-1).ip_ranges });
+  const [ci, db] = [devices['ci-1'], devices['db-1']];
+  expect(await ask('/policy_tests')).toMatchObject([
+    { name: 'ci-1 reaches db-1 by tcp 5432', from: { device_id: ci.id }, to: { device_id: db.id }, state: 'passing' },
+  ]);
+  const entry = (await ask('/audit?limit=20')).find(({ operation }: Json) => operation === 'applyChanges');
+  expect((await ask(`/changes/${entry.change_id}`)).records.map(({ kind }: Json) => kind).toSorted()).toEqual([
+    'policy-tests',
+    'security-groups',
+  ]);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await expectShown(page.getByText('Undone.'));
+  expect(await ask('/policy_tests')).toEqual([]);
+  expect((await ask(`/security_groups/${database.id}`)).inbound_rules).toHaveLength(2);
+});
+
+test('a rule goes into a new group on that device alone, and a trial is of the rule without the test', async () => {
+  await report('db-1', [[{ ...flow, far: '192.0.2.45', port: 3306 }]]);
+  const page = await open(place.owner.token, '/flows');
+  const row = page.getByRole('listitem').filter({ hasText: '192.0.2.45' });
+  await row.getByRole('button', { name: 'Allow this…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Allow tcp 3306 on db-1' });
+  await dialog.getByLabel('In the group').first().click();
+  await page.getByRole('option', { name: /^A new group on db-1 only/ }).click();
+  await expectShown(dialog.getByText(/db-1 accepts tcp 3306 from 192\.0\.2\.45/));
+  await dialog.getByRole('button', { name: 'Try it first' }).click();
+  await page.getByRole('button', { name: 'Start the trial' }).click();
+  await expectShown(page.getByRole('region', { name: 'Trials' }).getByRole('timer'));
+  const [trial] = await ask('/trials');
+  const list: string[] = (await ask(`/devices/${devices['db-1'].id}`)).security_groups;
+  expect(list).toHaveLength(1);
+  expect(await ask(`/security_groups/${list[0]}`)).toMatchObject({
+    group_name: 'db-1 tcp 3306',
+    inbound_rules: [{ from_port: 3306, to_port: 3306, ip_ranges: ['192.0.2.45'] }],
+  });
+  expect(await ask('/policy_tests')).toEqual([]);
+  await place.owner.api.expect(200, 'POST', `${place.base}/trials/${trial.id}/revert`);
+});
+
+test('a member allows a flow in the own group, without a policy test', async () => {
+  const page = await open(place.member.token, '/flows', { width: 390 });
+  await page.getByRole('button', { name: 'Allow this…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Allow tcp 8080 on laptop' });
+  await expectShown(dialog.getByText('Only owners add policy tests.'));
+  await dialog.getByRole('button', { name: 'Allow it' }).click();
+  await expectShown(page.getByText('tcp 8080 is allowed.'));
+  const [own] = devices['laptop'].security_groups;
+  expect(
+    (await place.member.api.expect(200, 'GET', `/api/user/${place.org}/security_groups/${own}`)).inbound_rules,
+  ).toMatchObject([{ from_port: 22 }, { from_port: 8080, ip_ranges: ['192.0.2.8'] }]);
+});
+
+test('the pages of a device, of its group and of the fleet show what was refused last, and lead to those flows', async () => {
+  const page = await open(place.owner.token, `/devices/${devices['db-1'].id}`);
+  const refused = page.getByRole('region', { name: 'Recently refused' });
+  for (const path of [`/devices/${devices['db-1'].id}`, `/groups/${database.id}`]) {
+    if (!page.url().endsWith(path)) await page.goto(`${stage.server.url}/ui/o/${place.org}${path}`);
+    await expectShown(refused.getByRole('listitem').filter({ hasText: 'tcp 5432' }));
+    await refused.getByRole('link', { name: 'All refused flows' }).click();
+    await expectShown(page.getByRole('list', { name: 'Flows' }).getByRole('listitem').filter({ hasText: '192.0.2.7' }));
+    expect(await page.getByRole('list', { name: 'Flows' }).getByText('laptop').count()).toBe(0);
+  }
+  await page.getByRole('link', { name: 'Overview', exact: true }).click();
+  await expectShown(refused.getByRole('listitem'));
+  await page.getByRole('region', { name: 'Refused packets' }).getByRole('link').click();
+  await expectShown(page.getByRole('heading', { name: 'Flows', level: 1 }));
 });

@@ -37,6 +37,9 @@ export function Preview({
   before,
   after,
   change,
+  title = 'What would change',
+  closeLabel = 'Go on editing',
+  choices,
   children,
 }: {
   readonly opened: boolean;
@@ -45,13 +48,18 @@ export function Preview({
   readonly after: Content;
   /** What would be written. */
   readonly change: ChangeSetBody;
+  readonly title?: string;
+  readonly closeLabel?: string;
+  /** What the person can still choose, above what follows from it. */
+  readonly choices?: ReactNode;
   /** The buttons that write it. */
   readonly children: ReactNode;
 }): ReactNode {
   const changes = difference(before, after);
   return (
-    <Modal opened={opened} onClose={close} title="What would change" size="xl">
+    <Modal opened={opened} onClose={close} title={title} size="xl">
       <div className="stack">
+        {choices}
         <ChangePreview change={change} />
         <details className="disclosure">
           <summary>{plural(changes.count, 'change')} of the group</summary>
@@ -60,7 +68,7 @@ export function Preview({
         <RulesetText content={after} />
         <div className="row end">
           <Button variant="default" onClick={close} data-autofocus>
-            Go on editing
+            {closeLabel}
           </Button>
           {children}
         </div>

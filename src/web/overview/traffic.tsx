@@ -1,4 +1,5 @@
 /** Owns the packets of the fleet: how many were refused and admitted in the span of time, and when. */
+import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { compactCount, grouped } from '../model/number.ts';
@@ -14,10 +15,12 @@ export function Packets({
   of,
   overview,
   window,
+  org,
 }: {
   readonly of: keyof typeof words;
   readonly overview: Overview;
   readonly window: TimeWindow;
+  readonly org: string;
 }): ReactNode {
   const { title, tone, about } = words[of];
   const series = seriesOf(window, overview.samples, (sample) => sample[of], 0);
@@ -25,9 +28,15 @@ export function Packets({
   return (
     <section className="card stat" aria-label={`${title} packets`}>
       <h2>{title}</h2>
-      <p className="stat-figure" title={grouped(sum)}>
+      <Link
+        className="stat-figure plain-link"
+        to="/o/$org/flows"
+        params={{ org }}
+        search={{ ...(of === 'admitted' && { verdict: of }) }}
+        title={`${grouped(sum)}: show the flows`}
+      >
         <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
-      </p>
+      </Link>
       {sum === 0 ? null : (
         <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
       )}

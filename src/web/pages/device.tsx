@@ -15,6 +15,7 @@ import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
 import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
 import { DeviceHistory } from '../device/device-history.tsx';
+import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { RenameButton } from '../device/rename.tsx';
 import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
 import { deviceAccess } from '../model/device-access.ts';
@@ -204,6 +205,7 @@ export function DevicePage(): ReactNode {
           <About device={device} />
         </div>
       </div>
+      <RecentlyRefused device={device.id} />
       <DeviceHistory device={device} />
     </div>
   );

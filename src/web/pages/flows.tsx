@@ -6,6 +6,7 @@ import { FlowIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { clockTime } from '../components/time.tsx';
+import { useAllowThis } from '../flows/allow-this.tsx';
 import { FlowFilters, type FlowFilter } from '../flows/flow-filters.tsx';
 import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows } from '../flows/flow-rows.ts';
@@ -127,6 +128,7 @@ export function FlowsPage(): ReactNode {
       }),
     [navigate],
   );
+  const allow = useAllowThis();
   const showAll = (): void => filter(noFilter);
   const oldest = sums.at(-1)?.since;
   const isKnown = flowQuery(search, names, 0) !== undefined;
@@ -142,6 +144,7 @@ export function FlowsPage(): ReactNode {
           </p>
         </div>
       </div>
+      {allow.dialog}
       <FlowFilters search={search} filter={filter} />
       <div>
         <Segmented
@@ -155,7 +158,7 @@ export function FlowsPage(): ReactNode {
         {isKnown && (isPending || error !== null || isLooking) ? (
           <ListState query={{ ...query, data: isLooking ? undefined : data }} loading="Looking through the flows…" />
         ) : rows.length > 0 ? (
-          <FlowList rows={rows} label="Flows" />
+          <FlowList rows={rows} label="Flows" allow={allow.act} />
         ) : hasNextPage ? (
           <Empty icon={icon} title="Nothing in what was looked at so far">
             There is older traffic. Look further back below.

@@ -9,6 +9,7 @@ import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
 import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor } from '../group/group-editor.tsx';
 import { RuleSentences } from '../group/rules.tsx';
@@ -156,6 +157,7 @@ export function GroupPage(): ReactNode {
         )}
         <GroupDevices group={group} devices={under} />
       </div>
+      <RecentlyRefused group={group.id} />
       <Timeline group={group} />
     </div>
   );

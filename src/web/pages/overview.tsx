@@ -8,6 +8,7 @@ import type { Overview } from '../../api/enforcement/overview.ts';
 import { DeviceIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
+import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { grouped } from '../model/number.ts';
 import { windowOf } from '../model/plot.ts';
 import { plural } from '../model/rule-text.ts';
@@ -44,9 +45,10 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
       <div className="stats">
         <PolicyTestsCard overview={overview} org={org} />
         <OpenDevices org={org} />
-        <Packets of="refused" overview={overview} window={window} />
-        <Packets of="admitted" overview={overview} window={window} />
+        <Packets of="refused" overview={overview} window={window} org={org} />
+        <Packets of="admitted" overview={overview} window={window} org={org} />
       </div>
+      <RecentlyRefused />
       <div className="overview-columns">
         <LastChanges org={org} />
         <EndingSoon org={org} />

@@ -7,11 +7,15 @@ import { useSession } from './session.ts';
 
 const pageSize = 200;
 /** Agents report once a minute, each at its own time. */
-const everyMs = 5_000;
+const usualMs = 5_000;
 const question = 'flows';
 
 /** Names and rules are those of the present policy, so the sums are asked for again when it changes. */
-export function useFlows(query: (now: number) => FlowQuery | undefined, key: string, limit = pageSize) {
+export function useFlows(
+  query: (now: number) => FlowQuery | undefined,
+  key: string,
+  { limit = pageSize, everyMs = usualMs }: { readonly limit?: number; readonly everyMs?: number } = {},
+) {
   const { client } = useSession();
   const { id } = useLive();
   useAskedOnChange(question);
@@ -44,6 +48,6 @@ export function useFlowCoverage(since: number, device: string | undefined): Flow
         ...(device !== undefined && { device_id: device }),
         signal,
       }),
-    refetchInterval: everyMs,
+    refetchInterval: usualMs,
   }).data;
 }

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { revisionOf } from '../../client/headers.ts';
 import type { Client } from '../../client/http.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { useLive } from './organization.ts';
@@ -16,6 +17,8 @@ export interface TestRun {
   readonly results: readonly PolicyTestResult[];
   /** How long the answer took, in milliseconds. */
   readonly took: number;
+  /** The revision of the list. */
+  readonly revision: number | undefined;
 }
 
 const question = 'policy tests';
@@ -29,8 +32,8 @@ export function usePolicyTests(enabled = true) {
     queryKey: [question, id],
     queryFn: async ({ signal }): Promise<TestRun> => {
       const start = performance.now();
-      const results = await client.policyTests.list(id, { signal });
-      return { results, took: performance.now() - start };
+      const { value, etag } = await client.request('listPolicyTests', { params: { org_id: id }, signal });
+      return { results: value, took: performance.now() - start, revision: revisionOf(etag) };
     },
     refetchInterval: everyMs,
     enabled,
@@ -39,7 +42,7 @@ export function usePolicyTests(enabled = true) {
 
 type Edit = (tests: readonly PolicyTest[]) => readonly PolicyTest[];
 
-const withoutResult = ({ state: _state, failure: _failure, ...test }: PolicyTestResult): PolicyTest => test;
+export const withoutResult = ({ state: _state, failure: _failure, ...test }: PolicyTestResult): PolicyTest => test;
 
 /** Someone else may write the list at the same time: then the edit is made again on top of theirs. */
 const mostConflicts = 5;
