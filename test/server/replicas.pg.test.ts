@@ -14,10 +14,11 @@ import type { Store } from '../../src/server/store/contract/store.ts';
 import { Api, type Answered } from '../lib/http.ts';
 import { startPostgres, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { Program, type Run } from '../lib/run.ts';
+import { rounds } from '../lib/thorough.ts';
 
 const token = 'operator-token-0123456789-0123456789';
 const writers = 16;
-const writesEach = 100;
+const writesEach = rounds(20, 100);
 
 let postgres: TestPostgres;
 let program: Program;
@@ -128,7 +129,7 @@ async function expectExact(
   expect(stored?.map(({ id, type, revision }) => ({ id, type, revision }))).toEqual(sorted);
 }
 
-describe('16 writers × 100 writes through two replicas', () => {
+describe(`16 writers × ${writesEach} writes through two replicas`, () => {
   test('to one organization: every revision once, without a gap, in the order that readers see', async () => {
     const organization = await newOrganization();
     const log = new Map<string, Acknowledged[]>();
