@@ -64,6 +64,8 @@ const requestProblemCodes = {
   default_group: 'the default group cannot be listed: it is implied by an empty list',
   foreign_group: "the group belongs to neither the device's user nor the organization",
   unknown_user: 'the user does not exist',
+  not_an_email: 'the text is not an e-mail address of plain ASCII characters',
+  unknown_issuer: 'the server accepts no sign-in at this provider',
   not_a_member: 'the user is not a member of the organization',
   view_of_device: 'only devices have this view',
   phase_limit: 'the server runs in a phase that does not allow this',

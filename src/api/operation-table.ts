@@ -16,8 +16,10 @@ import {
   WriteGroupQuery,
 } from './list.ts';
 import {
+  AddInvitation,
   AddMember,
   AddOrganization,
+  Invitation,
   Member,
   Organization,
   RemovedMember,
@@ -188,6 +190,23 @@ export const rows = {
     answer: RemovedMember,
     fails: ['last_owner', 'newer_record', 'would_open', 'policy_test_failed'],
   },
+
+  createInvitation: {
+    effect: 'write',
+    tag: 'organizations',
+    summary: 'Invite a person who becomes a member at the next sign-in',
+    body: AddInvitation,
+    answer: Invitation,
+    fails: ['limit_reached'],
+  },
+  listInvitations: {
+    effect: 'read',
+    tag: 'organizations',
+    summary: 'List open invitations',
+    query: PageQuery,
+    answer: Invitation,
+  },
+  revokeInvitation: { effect: 'write', tag: 'organizations', summary: 'Revoke an invitation', answer: Invitation },
 
   ...deviceRows,
   ...flowRows,

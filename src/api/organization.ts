@@ -1,7 +1,7 @@
 /** Owns the wire form of organizations and their members. */
 import { Type } from 'typebox';
-import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
-import { givenId, id, Name, Revision, strict, Text, Timestamp, type Wire } from './scalar.ts';
+import type { DeviceId, GroupId, InvitationId, OrganizationId, UserId } from '../policy/ids.ts';
+import { givenId, id, Name, Revision, ShortText, strict, Text, Timestamp, type Wire } from './scalar.ts';
 
 /** What agents record of the traffic, from nothing to the first packet of every connection (reference 4.17). */
 const observeModes = ['off', 'counters', 'refused', 'all'] as const;
@@ -111,3 +111,38 @@ export const AddMember = Type.Object(
   { ...strict, $id: 'AddMember', title: 'AddMember' },
 );
 export type AddMember = Wire<typeof AddMember>;
+
+/** A person who becomes a member at the next sign-in, though the server may not know this person yet. */
+export const Invitation = Type.Object(
+  {
+    id: id<InvitationId>('The invitation.'),
+    organization_id: id<OrganizationId>('The organization.'),
+    issuer: Type.String({ description: 'The identity provider that must vouch for the person.' }),
+    email: Type.Optional(Type.String({ description: 'In lower case. The provider must have verified it.' })),
+    username: Type.Optional(Type.String({ description: 'The name at the provider.' })),
+    role,
+    invited_by: id<UserId>('The owner who made it. It ends with the ownership of this user.'),
+    created_at: Timestamp,
+    expires_at: Timestamp,
+  },
+  { ...strict, $id: 'Invitation', title: 'Invitation' },
+);
+export type Invitation = Wire<typeof Invitation>;
+
+export const AddInvitation = Type.Object(
+  {
+    email: Type.Optional(
+      ShortText('This or `username`. It counts only where the provider says `email_verified: true`.'),
+    ),
+    username: Type.Optional(
+      Name('This or `email`: the name at the provider, in the claim that the server takes usernames from.'),
+    ),
+    issuer: Type.Optional(ShortText('The provider; may be absent where the server has only one.')),
+    role: Type.Optional(role),
+    expires_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'When it ends; a week from now when absent, at most 90 days.' }),
+    ),
+  },
+  { ...strict, $id: 'AddInvitation', title: 'AddInvitation', examples: [{ email: 'kim@example.org', role: 'member' }] },
+);
+export type AddInvitation = Wire<typeof AddInvitation>;

@@ -34,6 +34,10 @@ export const paths = {
   updateMember: ['PATCH', '/api/organizations/{org_id}/members/{user_id}', 'record'],
   removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}', 'deleted'],
 
+  createInvitation: ['POST', '/api/organizations/{org_id}/invitations', 'created'],
+  listInvitations: ['GET', '/api/organizations/{org_id}/invitations', 'list'],
+  revokeInvitation: ['DELETE', '/api/organizations/{org_id}/invitations/{invitation_id}', 'deleted'],
+
   createDevice: ['POST', '/api/organizations/{org_id}/devices', 'created'],
   listDevicesInOrganization: ['GET', '/api/organizations/{org_id}/devices', 'list'],
   readDevice: ['GET', '/api/organizations/{org_id}/devices/{device_id}', 'record'],

@@ -79,6 +79,7 @@ interface PathArguments {
   readonly webhook_id: [webhook_id: string];
   readonly change_id: [change_id: string];
   readonly trial_id: [trial_id: string];
+  readonly invitation_id: [invitation_id: string];
 }
 type ArgumentsIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? [...PathArguments[Name & keyof PathArguments], ...ArgumentsIn<Rest>]

@@ -44,6 +44,12 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
   ],
   deleteOrganization: [(c) => c.organizations.delete(org, { ifMatch: '"x"' }), { org_id: org, ifMatch: '"x"' }],
   listMembers: [(c) => c.members.list(org), { org_id: org }],
+  createInvitation: [
+    (c) => c.invitations.create(org, { email: 'kim@example.org' }),
+    { org_id: org, body: { email: 'kim@example.org' } },
+  ],
+  listInvitations: [(c) => c.invitations.list(org), { org_id: org }],
+  revokeInvitation: [(c) => c.invitations.revoke(org, id), { org_id: org, invitation_id: id }],
   addMember: [(c) => c.members.add(org, { username: 'ada' }), { org_id: org, body: { username: 'ada' } }],
   readMember: [(c) => c.members.get(org, id), { org_id: org, user_id: id }],
   updateMember: [

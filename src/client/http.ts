@@ -240,6 +240,12 @@ export class Client {
     remove: this.#call('removeMember'),
   };
 
+  readonly invitations = {
+    create: this.#send('createInvitation'),
+    ...this.#pages('listInvitations'),
+    revoke: this.#call('revokeInvitation'),
+  };
+
   readonly devices = {
     create: this.#send('createDevice'),
     ...this.#pages('listDevicesInOrganization'),

@@ -16,7 +16,15 @@ export type {
 export type { AddSecurityGroup, GroupWarning, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from '../api/group.ts';
 export { inForceWords, type InForce } from '../api/enforcement/in-force.ts';
 export { watchKinds, type WatchKind } from '../api/kinds.ts';
-export type { AddMember, AddOrganization, Member, Organization, UpdateOrganization } from '../api/organization.ts';
+export type {
+  AddInvitation,
+  AddMember,
+  AddOrganization,
+  Invitation,
+  Member,
+  Organization,
+  UpdateOrganization,
+} from '../api/organization.ts';
 export type {
   AddEnrollmentKey,
   AddToken,

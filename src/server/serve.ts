@@ -345,6 +345,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         random,
         webhookHosts: config.webhookHosts,
         publicUrl: config.publicUrl,
+        issuers: config.oidcIssuer ?? [],
         limits: {
           ...defaultLimits,
           rulesPerDirection: config.maxRules,

@@ -186,6 +186,7 @@ const tables: Readonly<Record<string, string>> = {
   device_status: '',
   security_groups: '',
   enrollment_keys: '',
+  invitations: '',
   webhooks: '',
   webhook_deliveries: '',
   changes: '',

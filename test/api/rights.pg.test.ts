@@ -86,6 +86,10 @@ async function someone(login: string): Promise<Someone> {
 
 let serial = 0;
 const unique = (): string => `r${(serial += 1)}`;
+const newInvitation = async (): Promise<string> => {
+  const body = { email: `${unique()}@example.org` };
+  return (await place.owner.api.expect(201, 'POST', `${place.base}/invitations`, body)).id;
+};
 
 /** A group of the holder's, applied to a device so that every member sees it. */
 async function userGroup(): Promise<string> {
@@ -187,6 +191,9 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   removeMember: async (_kind, role) => ({
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
   }),
+  createInvitation: () => ({ body: { email: `${unique()}@example.org` } }),
+  listInvitations: () => ({}),
+  revokeInvitation: async () => ({ params: { invitation_id: await newInvitation() } }),
   createDevice: () => ({ body: { public_key: unique() } }),
   listDevicesInOrganization: () => ({}),
   readDevice: aDevice(),

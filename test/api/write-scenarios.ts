@@ -126,6 +126,12 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   removeMember: async (stage) => ({
     params: { user_id: stage.role === 'owning_user' ? stage.actor.id : (await newMember(stage)).id },
   }),
+  createInvitation: () => ({ body: { email: `${unique()}@example.org` } }),
+  revokeInvitation: async (stage) => ({
+    params: {
+      invitation_id: await newId(stage.keeper.api, `${stage.base}/invitations`, { email: `${unique()}@example.org` }),
+    },
+  }),
   createDevice: () => ({ body: { public_key: unique() } }),
   updateDevice: onDevice({ body: { symmetric_nat: true } }),
   deleteDevice: onDevice({}),

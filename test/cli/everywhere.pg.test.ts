@@ -15,7 +15,12 @@ import { newPerson } from '../lib/server.ts';
 import type { Program, RunOptions } from '../lib/program.ts';
 import { isThorough } from '../lib/thorough.ts';
 
-const stage = useServer(() => ({ webhookHosts: [readWebhookHost('http://127.0.0.1:9')] }));
+const stage = useServer(() => ({
+  webhookHosts: [readWebhookHost('http://127.0.0.1:9')],
+  // Named by invitations, and never asked.
+  oidcIssuer: ['https://login.example.org'],
+  oidcAudience: ['nothing'],
+}));
 const installed = useProgram();
 
 interface Row {
@@ -82,6 +87,9 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'user create', args: [`new-${tag}`], shows: /permission|not allowed|administrator/i },
   { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /permission|not allowed|administrator/i },
   { path: 'member add', args: [guest], shows: /user-/, data: true },
+  { path: 'member add', args: [`${tag}@example.org`, '--role', 'owner'], shows: /@example\.org/, data: true },
+  { path: 'member invitations', shows: /@example\.org/, data: true },
+  { path: 'member uninvite', args: [`${tag}@example.org`], shows: /@example\.org/, data: true },
   { path: 'member list', shows: /owner-/, data: true },
   { path: 'member show', args: [guest], shows: /user-/, data: true },
   { path: 'member role', args: [guest, 'owner'], shows: /user-/, data: true },

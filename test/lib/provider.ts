@@ -28,11 +28,19 @@ export interface TestProvider {
   serveResource(resource: string, options?: ServedResource): void;
   /** As if an administrator had closed the account: it signs in no more, and its refresh tokens end. */
   disown(login: string): void;
+  /** What it says about this person from now on, beside the subject, in ID tokens, userinfo and access tokens. */
+  describe(login: string, claims: PersonClaims): void;
   /** How often its keys were fetched. */
   readonly keysFetched: () => number;
   /** With true, behaves as if the network were down, until it is called with false. */
   unreachable(down: boolean): void;
   stop(): Promise<void>;
+}
+
+export interface PersonClaims {
+  readonly preferred_username?: string;
+  readonly email?: string;
+  readonly email_verified?: unknown;
 }
 
 export interface ServedResource {
@@ -77,9 +85,11 @@ interface Changing {
   readonly disowned: ReadonlySet<string>;
   readonly tokenSeconds: number;
   readonly resources: ReadonlyMap<string, ServedResource>;
+  readonly people: ReadonlyMap<string, PersonClaims>;
 }
 
-function configuration({ keys, clients, disowned, tokenSeconds, resources }: Changing): Configuration {
+function configuration({ keys, clients, disowned, tokenSeconds, resources, people }: Changing): Configuration {
+  const claimsOf = (id: string) => ({ preferred_username: `${id}@example.org`, ...people.get(id) });
   return {
     clients: [...clients],
     jwks: { keys: [...keys] as NonNullable<Configuration['jwks']>['keys'] },
@@ -93,12 +103,10 @@ function configuration({ keys, clients, disowned, tokenSeconds, resources }: Cha
       RefreshToken: 600,
       DeviceCode: 600,
     },
-    scopes: ['openid', 'offline_access', 'profile'],
-    claims: { openid: ['sub'], profile: ['preferred_username'] },
+    scopes: ['openid', 'offline_access', 'profile', 'email'],
+    claims: { openid: ['sub'], profile: ['preferred_username'], email: ['email', 'email_verified'] },
     findAccount: (_context, id) =>
-      disowned.has(id)
-        ? undefined
-        : { accountId: id, claims: () => ({ sub: id, preferred_username: `${id}@example.org` }) },
+      disowned.has(id) ? undefined : { accountId: id, claims: () => ({ sub: id, ...claimsOf(id) }) },
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
     features: {
@@ -122,9 +130,8 @@ function configuration({ keys, clients, disowned, tokenSeconds, resources }: Cha
         },
       },
     },
-    extraTokenClaims: (_context, token) => ({
-      preferred_username: 'accountId' in token ? `${token.accountId}@example.org` : 'nobody',
-    }),
+    extraTokenClaims: (_context, token) =>
+      'accountId' in token ? claimsOf(String(token.accountId)) : { preferred_username: 'nobody' },
   };
 }
 
@@ -175,9 +182,10 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
   let keys: readonly JWK[] = [];
   let clients: readonly ClientMetadata[] = [program];
   const disowned = new Set<string>();
+  const people = new Map<string, PersonClaims>();
   const resources = new Map<string, ServedResource>([[audience, {}]]);
   const serve = (): void => {
-    const provider = new Provider(issuer, configuration({ keys, clients, disowned, tokenSeconds, resources }));
+    const provider = new Provider(issuer, configuration({ keys, clients, disowned, tokenSeconds, resources, people }));
     // Programs that wait for a code may ask every second, so that tests need not wait for five.
     provider.use(async (context, next) => {
       await next();
@@ -206,6 +214,7 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
     },
     serveResource: (resource, options = {}) => void resources.set(resource, options),
     disown: (login) => void disowned.add(login),
+    describe: (login, claims) => void people.set(login, claims),
     rotate,
     keysFetched: () => keysFetched,
     unreachable: (now) => void (down = now),

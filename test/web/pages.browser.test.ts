@@ -108,7 +108,7 @@ describe('organizations', () => {
   test('an owner adds members, shares ownership and removes them, with or without their devices; a member is offered only to leave', async () => {
     const place = await newPlace(stage.server);
     const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
-    const field = page.getByRole('textbox', { name: 'Username of the new member' });
+    const field = page.getByRole('textbox', { name: 'Username or e-mail of the new member' });
     await field.fill('nobody-of-this-name');
     await page.getByRole('button', { name: 'Add member' }).click();
     await expectShown(page.locator('.mantine-TextInput-error'));

@@ -1,7 +1,7 @@
 /** Owns the commands about members of an organization. */
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption } from '../command-line/client-command.ts';
-import type { RemoveOptions } from './run.ts';
+import type { AddOptions, RemoveOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
@@ -17,10 +17,46 @@ export function addMemberCommands(program: Command): void {
     { usage: 'show <user>', summary: 'show a member', examples: ['ringfence member show ada'] },
     (run, session, { args: [text = ''] }) => run.show(session, text),
   );
+  addCommand<AddOptions>(
+    member,
+    {
+      usage: 'add <user>',
+      dryRun: true,
+      summary: 'make a user a member, now or at the first sign-in',
+      about:
+        'An e-mail address that is no username invites the person: whoever signs in with this address, verified by the identity provider, becomes a member. With --at-sign-in a name at the provider works too; use it only where people cannot choose their names there. Invitations expire, and end when the owner who made them is no longer an owner.',
+      options: [
+        new Option('--role <role>', 'the role of the new member').choices(['member', 'owner']).default('member'),
+        new Option('--at-sign-in', 'invite by the name at the identity provider, also if there is no such user yet'),
+        new Option('--issuer <url>', 'the identity provider, if the server has several'),
+        new Option('--expires <time>', 'end of an invitation: a time, or 2d, 12h from now (default: 7 days from now)'),
+      ],
+      examples: [
+        'ringfence member add ada',
+        'ringfence member add kim@example.org --role owner',
+        'ringfence member add kim --at-sign-in --expires 2d',
+      ],
+    },
+    (run, session, { args: [text = ''], options }) => run.add(session, text, options),
+  );
   addCommand(
     member,
-    { usage: 'add <user>', dryRun: true, summary: 'make a user a member', examples: ['ringfence member add ada'] },
-    (run, session, { args: [text = ''] }) => run.add(session, text),
+    {
+      usage: 'invitations',
+      summary: 'list people who become members when they sign in',
+      examples: ['ringfence member invitations'],
+    },
+    (run, session) => run.listInvitations(session),
+  );
+  addCommand(
+    member,
+    {
+      usage: 'uninvite <person>',
+      dryRun: true,
+      summary: 'revoke an invitation, by its e-mail address, name or id',
+      examples: ['ringfence member uninvite kim@example.org'],
+    },
+    (run, session, { args: [text = ''] }) => run.uninvite(session, text),
   );
   addCommand(
     member,

@@ -1,5 +1,5 @@
 /** Owns the implementation of the member commands. */
-import type { Member, RemovedMember } from '../../api/organization.ts';
+import type { Invitation, Member, RemovedMember } from '../../api/organization.ts';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
@@ -9,7 +9,7 @@ import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
-import { shortTime } from '../terminal/time.ts';
+import { readExpiry, shortTime } from '../terminal/time.ts';
 
 const columns = (layout: Layout): readonly Column<Member>[] => [
   { head: 'USERNAME', text: ({ username }) => username },
@@ -40,12 +40,78 @@ export async function show(session: Session, text: string): Promise<void> {
   );
 }
 
-export async function add(session: Session, text: string): Promise<void> {
+export interface AddOptions {
+  readonly role?: 'member' | 'owner';
+  readonly atSignIn?: true;
+  readonly issuer?: string;
+  readonly expires?: string;
+}
+
+export async function add(session: Session, text: string, options: AddOptions): Promise<void> {
+  const { role = 'member', atSignIn } = options;
+  if (atSignIn === true) return invite(session, text, options);
   const client = await session.client();
   const organization = await session.organization();
   const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
-  const member = await client.members.add(organization, body);
-  await session.printRecord(member, `Added ${member.username} to the organization.`, member.user_id);
+  let member: Member;
+  try {
+    member = await client.members.add(organization, body);
+  } catch (error) {
+    if (!text.includes('@') || !isUnknownUser(error)) throw error;
+    return invite(session, text, options);
+  }
+  if (role === 'owner') member = await client.members.update(organization, member.user_id, { role });
+  const as = role === 'owner' ? ' as an owner' : '';
+  return session.printRecord(member, `Added ${member.username} to the organization${as}.`, member.user_id);
+}
+
+const isUnknownUser = (error: unknown): boolean =>
+  error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user');
+
+async function invite(session: Session, text: string, options: AddOptions): Promise<void> {
+  const { role = 'member', issuer, expires } = options;
+  const client = await session.client();
+  const invitation = await client.invitations.create(await session.organization(), {
+    ...(text.includes('@') ? { email: text } : { username: text }),
+    role,
+    ...(issuer !== undefined && { issuer }),
+    ...(expires !== undefined && { expires_at: readExpiry(expires, Date.now()) }),
+  });
+  const name = personOf(invitation);
+  const proof = invitation.email === undefined ? 'with this name' : 'with this verified address';
+  return session.printRecord(
+    invitation,
+    `Invited ${name}. Whoever signs in ${proof} at ${invitation.issuer} before ${shortTime(invitation.expires_at)} becomes ${role === 'owner' ? 'an owner' : 'a member'}.`,
+  );
+}
+
+const personOf = ({ email, username }: Invitation): string => email ?? username ?? '';
+
+const invitationColumns = (layout: Layout): readonly Column<Invitation>[] => [
+  { head: 'PERSON', text: personOf },
+  idColumn('ID', ({ id }) => id, layout),
+  { head: 'ROLE', text: ({ role }) => role },
+  { head: 'PROVIDER', text: ({ issuer }) => issuer },
+  { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
+];
+
+async function allInvitations(session: Session): Promise<readonly Invitation[]> {
+  const client = await session.client();
+  return client.invitations.list(await session.organization());
+}
+
+export async function listInvitations(session: Session): Promise<void> {
+  await session.printList(await allInvitations(session), { columns: invitationColumns });
+}
+
+export async function uninvite(session: Session, text: string): Promise<void> {
+  const found = findOne('invitation', text, await allInvitations(session), (invitation) => ({
+    id: invitation.id,
+    names: [personOf(invitation)],
+  }));
+  const client = await session.client();
+  const gone = await client.invitations.revoke(await session.organization(), found.id);
+  return session.printRecord(gone, `Revoked the invitation of ${personOf(gone)}.`);
 }
 
 /** The username, unless it could also be part of the id of another user that this person may see. */

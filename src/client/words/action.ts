@@ -15,6 +15,8 @@ const phrases: Readonly<Record<string, string>> = {
   addMember: 'added member',
   updateMember: 'changed member',
   removeMember: 'removed member',
+  createInvitation: 'invited',
+  revokeInvitation: 'revoked the invitation of',
   createDevice: 'registered device',
   updateDevice: 'changed device',
   deleteDevice: 'deleted device',

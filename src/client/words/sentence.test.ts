@@ -94,6 +94,8 @@ test.each([
 
 test('what has no states is told by its name, or by the end of its id where it has none', () => {
   expect(wholeSentence(entry('addMember', { subject_id: id(9) }), names)).toBe('ada added member kim');
+  const invited = entry('addMember', { subject_id: id(9), fields: ['invitation'], after: { role: 'owner' } });
+  expect(wholeSentence(invited, names)).toBe('ada joined by invitation as an owner');
   expect(wholeSentence(entry('liftIsolation', { subject_id: id(1), credential: { kind: 'server' } }), names)).toBe(
     'the server lifted the isolation of device bastion',
   );

@@ -287,6 +287,8 @@ function changed(entry: AuditEntry, before: AuditFields, after: AuditFields, nam
 function recordSentence(entry: AuditEntry, names: Names): Sentence | undefined {
   const { before, after, subject_id = '' } = entry;
   const kind = kindOf(entry);
+  if (entry.operation === 'addMember' && entry.fields?.includes('invitation') === true)
+    return { before: 'joined by invitation', subject: '', after: after?.role === 'owner' ? ' as an owner' : '' };
   if (kind === 'SecurityGroup' && before?.is_default === true && entry.operation.startsWith('delete'))
     return { before: 'reset the default group', subject: '', after: '' };
   if (before !== undefined && after !== undefined) return changed(entry, before, after, names);

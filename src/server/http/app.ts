@@ -191,6 +191,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     },
     limits,
     audit: store.audit,
+    invitations: store.invitations,
     answerTimeoutMs,
     onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,

@@ -5,6 +5,7 @@ import type {
   DeviceId,
   EnrollmentKeyId,
   GroupId,
+  InvitationId,
   OrganizationId,
   TokenId,
   TrialId,
@@ -36,6 +37,7 @@ export interface PathVariables {
   readonly webhook_id: WebhookId;
   readonly change_id: ChangeSetId;
   readonly trial_id: TrialId;
+  readonly invitation_id: InvitationId;
 }
 
 /** The variables of an operation's path. */
@@ -130,6 +132,8 @@ export interface Services {
   readonly webhookHosts: readonly WebhookHost[];
   /** The URL at which people and devices reach this server; undefined when the operator has not set one. */
   readonly publicUrl: string | undefined;
+  /** The identity providers at which people may sign in. */
+  readonly issuers: readonly string[];
 }
 
 export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<HandlerResult>;

@@ -87,6 +87,7 @@ const things = {
   webhook: 'webhook',
   change_set: 'change set',
   trial: 'trial',
+  invitation: 'invitation',
 } as const;
 
 export const notFound = (what: keyof typeof things): HttpError =>

@@ -19,6 +19,7 @@ import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
 import { groupHandlers } from './handlers/groups.ts';
 import { historyHandlers } from './handlers/history.ts';
+import { invitationHandlers } from './handlers/invitations.ts';
 import { organizationHandlers } from './handlers/organizations.ts';
 import { overviewHandlers } from './handlers/overview.ts';
 import { simulateHandlers } from './handlers/simulate.ts';
@@ -40,6 +41,7 @@ type AnsweredId = Exclude<OperationId, 'watchEvents'>;
 const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...userHandlers,
   ...organizationHandlers,
+  ...invitationHandlers,
   ...deviceHandlers,
   ...convergenceHandlers,
   ...flowHandlers,

@@ -4,7 +4,7 @@ import type { CallerLookups } from '../store/contract/caller-lookups.ts';
 import type { VisibleSubject, Subject } from '../store/contract/access.ts';
 import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
 import type { Credential, Timestamp } from '../store/contract/records.ts';
-import { isSignedToken, type Rejected, type VerifyToken } from './oidc.ts';
+import { isSignedToken, type ProvenClaims, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, digestOfEnrollmentKey, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';
 
@@ -16,6 +16,8 @@ export type Principal =
       /** No token of ours: an identity provider vouches for this user. */
       readonly token_id?: undefined;
       readonly issuer: string;
+      /** What an invitation may name. */
+      readonly proven: ProvenClaims;
       /** Identifies the access token; it contains no part of it. */
       readonly session: string;
       readonly user_id: UserId;
@@ -73,6 +75,7 @@ async function verifiedUser(
   return {
     kind: 'user',
     issuer: claims.issuer,
+    proven: claims.proven,
     session: Buffer.from(digestOf(token)).toString('base64url'),
     user_id: user.id,
     username: user.username,

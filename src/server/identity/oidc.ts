@@ -3,6 +3,7 @@
  * one (reference 5 (10)).
  */
 import { decodeJwt, errors, jwtVerify, type JWTHeaderParameters, type JWTPayload } from 'jose';
+import { readEmail } from '../../policy/names/email.ts';
 import { cleanUsername } from '../../policy/names/username.ts';
 import { Issuer, IssuerUnavailable, type IssuerOptions } from './issuer.ts';
 
@@ -24,8 +25,31 @@ export interface VerifiedToken {
   readonly issuer: string;
   readonly subject: string;
   readonly username: string;
+  /** What an invitation may name. */
+  readonly proven: ProvenClaims;
   /** When it stops being accepted, in milliseconds since the epoch. */
   readonly expiresAt: number;
+}
+
+/** What the provider vouches for about a person, beside the subject. */
+export interface ProvenClaims {
+  /** In the form of `readEmail`; absent unless the provider says that it verified the address. */
+  readonly email?: string;
+  /** The name exactly as the provider wrote it. */
+  readonly name?: string;
+}
+
+/**
+ * Reads both e-mail claims from the same document. An address that the provider did not verify is whatever somebody typed there.
+ */
+export function provenBy(payload: Readonly<Record<string, unknown>>, usernameClaim: string): ProvenClaims {
+  const { email: given, email_verified: isVerified } = payload;
+  const email = typeof given === 'string' && isVerified === true ? readEmail(given) : undefined;
+  const name = payload[usernameClaim];
+  return {
+    ...(email !== undefined && { email }),
+    ...(typeof name === 'string' && name !== '' && name.length <= longestName && { name }),
+  };
 }
 
 /** Why a credential is refused, in words that may go over the wire. */
@@ -156,7 +180,8 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
       if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is not an access token.');
       const username = nameFrom(payload, usernameClaim, sub);
       const expiresAt = (exp + toleranceSeconds) * 1000;
-      return { kind: 'verified', issuer: issuer.issuer, subject: sub, username, expiresAt };
+      const proven = provenBy(payload, usernameClaim);
+      return { kind: 'verified', issuer: issuer.issuer, subject: sub, username, proven, expiresAt };
     } catch (error) {
       return explain(error);
     }

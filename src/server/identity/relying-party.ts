@@ -6,7 +6,7 @@ import { jwtVerify, type JWTPayload } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
-import { algorithms, isFromFuture, longestName, nameFrom } from './oidc.ts';
+import { algorithms, isFromFuture, longestName, nameFrom, provenBy, type ProvenClaims } from './oidc.ts';
 import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
 import type { Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
@@ -36,6 +36,8 @@ export interface Grant {
 
 export interface SignedIn {
   readonly identity: { readonly issuer: string; readonly subject: string; readonly username: string };
+  /** What an invitation may name. */
+  readonly proven: ProvenClaims;
   readonly grant: Grant;
   readonly returnTo: string;
 }
@@ -153,10 +155,16 @@ export class RelyingParty {
     if (subject === '' || subject.length > longestName) {
       throw new SignInError('refused', 'The identity provider did not identify a user.');
     }
-    const described = claims[usernameClaim] === undefined ? await this.#describe(provider, access_token, subject) : {};
+    const saysAll = claims[usernameClaim] !== undefined && (claims['email'] !== undefined || !this.#asksForEmail);
+    const described = saysAll ? {} : await this.#describe(provider, access_token, subject);
     const username = nameFrom({ ...described, ...claims }, usernameClaim, subject);
     const grant = { id_token, ...(refresh_token === undefined ? {} : { refresh_token }) };
-    return { identity: { issuer: issuer.issuer, subject, username }, grant, returnTo: ticket.returnTo };
+    const proven = { ...provenBy(described, usernameClaim), ...provenBy(claims, usernameClaim) };
+    return { identity: { issuer: issuer.issuer, subject, username }, proven, grant, returnTo: ticket.returnTo };
+  }
+
+  get #asksForEmail(): boolean {
+    return this.#options.scopes.split(' ').includes('email');
   }
 
   /** Whether the provider still accepts the grant: returns the renewed grant, `ended`, or `unknown` when the provider cannot answer. */

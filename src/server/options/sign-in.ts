@@ -61,7 +61,7 @@ export const signInOptions = {
     flags: '--oidc-scopes <names>',
     env: 'RINGFENCE_OIDC_SCOPES',
     help: 'scopes of the web sign-in; add offline_access to end sessions when the provider ends them',
-    fallback: 'openid profile',
+    fallback: 'openid profile email',
     read: readScopes,
   },
   oidcName: {

@@ -17,6 +17,7 @@ import { Primary } from './postgres/primary.ts';
 import { StandbyReads } from './schema/standby-reads.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
+import { invitationsIn } from './accounts/invitations.ts';
 import { membersIn } from './accounts/members.ts';
 import { migrate } from './schema/migrate.ts';
 import { HistoryGuard } from './schema/history-guard.ts';
@@ -121,6 +122,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     sessions,
     organizations: organizationsIn(context),
     members,
+    invitations: invitationsIn(context),
     access: accessIn(context),
     changeSets: changeSetsIn(context, testedStates, options.historyRetentionMs ?? 365 * day),
     idempotencyKeys: idempotencyKeysIn(context),

@@ -1,9 +1,10 @@
 /** Owns the organization's own page: its name, its members, and its deletion. */
 import { Button, Checkbox, TextInput } from '@mantine/core';
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import type { Member, Organization } from '../../api/organization.ts';
+import type { Invitation, Member, Organization } from '../../api/organization.ts';
+import { RingfenceError } from '../../client/error.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
@@ -20,6 +21,51 @@ import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/o
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 
+const invitationsKey = (org: string): readonly string[] => ['invitations', org];
+
+/** People who become members when they sign in. */
+function Invitations({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const { data = [] } = useQuery({
+    queryKey: invitationsKey(org),
+    queryFn: ({ signal }) => client.invitations.list(org, { signal }),
+  });
+  const { start: revoke } = useWrite(async ({ id, email, username }: Invitation) => {
+    await client.invitations.revoke(org, id);
+    await queries.invalidateQueries({ queryKey: invitationsKey(org) });
+    notify(`The invitation of ${email ?? username} is revoked.`);
+  }, 'Something went wrong');
+  if (data.length === 0) return null;
+  return (
+    <ul className="group-list wrapping" aria-label="Invitations">
+      {data.map((invitation) => (
+        <li key={invitation.id}>
+          <div className="grow">
+            <strong>{invitation.email ?? invitation.username}</strong>
+            <p className="small dimmed">
+              becomes {invitation.role === 'owner' ? 'an owner' : 'a member'} by signing in at {invitation.issuer},
+              until <Ago at={invitation.expires_at} />
+            </p>
+          </div>
+          <Tag>invited</Tag>
+          <Button
+            size="compact-sm"
+            variant="default"
+            onClick={() => revoke(invitation)}
+            aria-label={`Revoke the invitation of ${invitation.email ?? invitation.username}`}
+          >
+            Revoke
+          </Button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const isUnknownUser = (error: unknown): boolean =>
+  error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user');
+
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
@@ -32,17 +78,25 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
       const whose = `${other.username} (${other.user_id})`;
       throw new Error(`This is also part of the id of ${whose}. Enter the full id of the user.`);
     }
-    const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
-    await queries.invalidateQueries({ queryKey: ['members', org] });
-    notify(`${added.username} is a member now.`);
+    try {
+      const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
+      await queries.invalidateQueries({ queryKey: ['members', org] });
+      notify(`${added.username} is a member now.`);
+    } catch (error) {
+      // An address that is no username is of somebody who has not signed in yet.
+      if (!name.includes('@') || !isUnknownUser(error)) throw error;
+      const { email } = await client.invitations.create(org, { email: name });
+      await queries.invalidateQueries({ queryKey: invitationsKey(org) });
+      notify(`${email} is invited, and becomes a member by signing in.`);
+    }
     setUsername('');
   });
   return (
     <form className="row card-body" onSubmit={submit}>
       <TextInput
         className="grow"
-        aria-label="Username of the new member"
-        placeholder="Username"
+        aria-label="Username or e-mail of the new member"
+        placeholder="Username or e-mail"
         value={username}
         onChange={(event) => setUsername(event.currentTarget.value)}
         error={fault}
@@ -212,6 +266,7 @@ export function MembersPage(): ReactNode {
               ))}
             </ul>
           )}
+          {governs ? <Invitations org={org} /> : null}
           {governs ? <AddMember org={org} /> : null}
         </section>
         <div className="stack">

@@ -6,6 +6,7 @@ import {
   parseChangeSetId,
   parseDeviceId,
   parseEnrollmentKeyId,
+  parseInvitationId,
   parseGroupId,
   parseOrganizationId,
   parseTokenId,
@@ -33,6 +34,7 @@ const parameterParsers: { readonly [Name in keyof PathVariables]: (text: unknown
   webhook_id: parseWebhookId,
   change_id: parseChangeSetId,
   trial_id: parseTrialId,
+  invitation_id: parseInvitationId,
 };
 
 const isVariable = (name: string): name is keyof PathVariables => Object.hasOwn(parameterParsers, name);

@@ -7,6 +7,8 @@ import type { Presented } from '../../identity/authenticate.ts';
 import type { Store } from '../../store/contract/store.ts';
 import type { AdmittedRequest } from '../call.ts';
 import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
+import type { Principal } from '../../identity/authenticate.ts';
+import type { AuditNote } from '../../store/contract/audit.ts';
 import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
 import { acceptsJson } from '../request/accept.ts';
 import { subscriberOf } from '../../limits/subscriber.ts';
@@ -29,6 +31,7 @@ export interface RequestGuardOptions {
   readonly lookups: Readonly<Record<'immediate' | 'batched', Lookups>>;
   readonly limits: RequestLimits;
   readonly audit: Pick<Store['audit'], 'record'>;
+  readonly invitations: Pick<Store['invitations'], 'accept'>;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
   /** Called when a device is let in by its own token, which shows that it is there; `isReport`: to report its status. */
@@ -87,7 +90,7 @@ export class RequestGuard {
         'The server answers with application/json, which the Accept header does not allow.',
       );
     }
-    const { lookups, limits, answerTimeoutMs, audit } = this.#o;
+    const { lookups, limits, answerTimeoutMs } = this.#o;
     const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
     const lookup = operations[id].coalesced === true ? lookups.batched : lookups.immediate;
     const admitted = await within(admitRequest(id, asked, lookup, limits), answerTimeoutMs);
@@ -97,9 +100,17 @@ export class RequestGuard {
       this.#o.onDeviceHeard(principal.device_id, operations[id].effect === 'report');
     }
     if (this.#firstUses.isFirst(principal)) {
-      await within(audit.record(signInEntryOf(principal, request)), answerTimeoutMs);
+      await within(this.#signedIn(principal, signInEntryOf(principal, request)), answerTimeoutMs);
     }
     return admitted;
+  }
+
+  /** The first use of an access token is a sign-in: it is recorded, and invitations of this person take effect. */
+  async #signedIn(principal: Principal, note: AuditNote): Promise<void> {
+    const { audit, invitations } = this.#o;
+    await audit.record(note);
+    if (principal.kind === 'user' && principal.token_id === undefined)
+      await invitations.accept({ issuer: principal.issuer, ...principal.proven }, principal.user_id, note);
   }
 
   /** The credential of a request. A cookie counts only without a header, and never for a forged write. */

@@ -4,6 +4,7 @@ import { signInPaths, type SignedOut, type SignInMethods } from '../../../api/si
 import { SignInError } from '../../identity/relying-party.ts';
 import type { BrowserSignIn } from '../../identity/setup.ts';
 import { ticketSeconds } from '../../identity/ticket.ts';
+import type { AuditNote } from '../../store/contract/audit.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { Store } from '../../store/contract/store.ts';
 import { addressOf } from '../request/address.ts';
@@ -16,7 +17,7 @@ import type { Log } from '../observe/log.ts';
 export interface SignInRouteOptions {
   readonly methods: SignInMethods;
   readonly browser?: BrowserSignIn | undefined;
-  readonly store: Pick<Store, 'users' | 'audit' | 'sessions'>;
+  readonly store: Pick<Store, 'users' | 'audit' | 'sessions' | 'invitations'>;
   readonly log: Log;
 }
 
@@ -80,18 +81,20 @@ class BrowserSignInRoutes {
     this.#write(reply, 'sign-in', '', 0);
     try {
       const given = new URL(request.url, 'http://localhost').searchParams;
-      const { identity, grant, returnTo } = await party.finish(ticket, given);
+      const { identity, proven, grant, returnTo } = await party.finish(ticket, given);
       const user = await store.users.forIdentity(identity);
       const before = this.#read(request, 'session');
       if (before !== undefined) await sessions.drop(before);
       const { id, secret } = await sessions.begin(user.id, grant);
-      await store.audit.record({
+      const note: AuditNote = {
         operation: 'signIn',
         user_id: user.id,
         credential: { kind: 'session', id },
         address: addressOf(request),
         request_id: request.id,
-      });
+      };
+      await store.audit.record(note);
+      await store.invitations.accept({ issuer: identity.issuer, ...proven }, user.id, note);
       this.#write(reply, 'session', secret, lifetimeSeconds);
       return reply.redirect(returnTo, 302);
     } catch (error) {

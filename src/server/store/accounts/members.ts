@@ -6,7 +6,7 @@ import { roleOf } from '../schema/fragments.ts';
 import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
-import { inOrganization } from '../write/transaction.ts';
+import { inOrganization, type Locked } from '../write/transaction.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { MemberRecord, MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
@@ -65,6 +65,33 @@ async function get(tx: Runner, org: string, user: string): Promise<MemberRecord>
   return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
 }
 
+/** Makes a user a member. `already_member` when it is one, `not_found` when there is no such user. */
+export async function admitMember(
+  context: Context,
+  locked: Locked,
+  user: Parameters<Members['add']>[2],
+  role: MemberRole,
+): Promise<MemberRecord> {
+  const { tx, org } = locked;
+  const [found] = await tx.run(findUser, 'user_id' in user ? [user.user_id, null] : [null, user.username]);
+  if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
+  const [already] = await tx.run(getMember, [org, found.id]);
+  if (already !== undefined) return refuse({ code: 'already_member' });
+  const limit = context.quotas.members;
+  if (((await tx.run(countMembers, [org]))[0]?.count ?? 0) >= limit)
+    return refuse({ code: 'limit_reached', what: 'members', limit });
+  await tx.run(insertMember, [org, found.id, now(context)]);
+  if (role === 'owner') await makeOwner(context, locked, found.id);
+  return get(tx, org, found.id);
+}
+
+/** What the audit shows of a new member. */
+export const shownMember = ({ user_id, username, role }: MemberRecord) => ({
+  subject_id: user_id,
+  name: username,
+  after: { user_id, role },
+});
+
 interface Pair {
   readonly org: string;
   readonly user: string;
@@ -97,24 +124,7 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     },
 
     async add(org, by, user) {
-      return inOrganization(
-        context,
-        org,
-        by,
-        async ({ tx }) => {
-          const key = 'user_id' in user ? [user.user_id, null] : [null, user.username];
-          const [found] = await tx.run(findUser, key);
-          if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-          const [already] = await tx.run(getMember, [org, found.id]);
-          if (already !== undefined) return refuse({ code: 'already_member' });
-          const limit = context.quotas.members;
-          if (((await tx.run(countMembers, [org]))[0]?.count ?? 0) >= limit)
-            return refuse({ code: 'limit_reached', what: 'members', limit });
-          await tx.run(insertMember, [org, found.id, now(context)]);
-          return get(tx, org, found.id);
-        },
-        ({ user_id, username, role }) => ({ subject_id: user_id, name: username, after: { user_id, role } }),
-      );
+      return inOrganization(context, org, by, (locked) => admitMember(context, locked, user, 'member'), shownMember);
     },
 
     async setRole(org, by, user, role) {

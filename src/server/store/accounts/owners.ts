@@ -34,6 +34,12 @@ const nameOwner = statement<never>(
    ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })}`,
 );
 
+/** Otherwise somebody who is about to lose the ownership could leave a way back. Values: organization, inviter. */
+const endInvitations = statement<never>(
+  'end_invitations',
+  'DELETE FROM invitations WHERE org_id = $1 AND invited_by = $2',
+);
+
 export async function makeOwner(context: Context, { tx, org }: Locked, user: string): Promise<void> {
   await lockNextOwner(tx, user, context.quotas);
   await tx.run(promote, [org, user, now(context)]);
@@ -42,5 +48,6 @@ export async function makeOwner(context: Context, { tx, org }: Locked, user: str
 /** Makes an owner a member. Refused for the only owner. */
 export async function endOwnership(context: Context, { tx, org }: Locked, user: string): Promise<void> {
   if ((await tx.run(demote, [org, user])).length === 0) refuse({ code: 'last_owner' });
+  await tx.run(endInvitations, [org, user]);
   await tx.run(nameOwner, [org, now(context)]);
 }

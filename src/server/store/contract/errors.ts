@@ -36,7 +36,8 @@ export type StoreProblem =
         | 'enrollment_key'
         | 'webhook'
         | 'change_set'
-        | 'trial';
+        | 'trial'
+        | 'invitation';
     }
   /** The acting user is not (or no longer) a member of the organization at the moment of the commit. */
   | { readonly code: 'not_a_member' }

@@ -22,6 +22,7 @@ import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { IdempotencyKeys } from './change/idempotency.ts';
 import type { ChangeSets } from './change/change-sets.ts';
+import type { Invitations } from './change/invitations.ts';
 import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
@@ -47,6 +48,7 @@ export interface Store {
   readonly sessions: Sessions;
   readonly organizations: Organizations;
   readonly members: Members;
+  readonly invitations: Invitations;
   readonly access: Access;
   readonly changeSets: ChangeSets;
   readonly idempotencyKeys: IdempotencyKeys;

@@ -329,4 +329,24 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX idempotency_keys_organization ON idempotency_keys (org_id, at);
     `,
   },
+  {
+    version: 35,
+    title: 'invitations: people who become members when they sign in',
+    sql: `
+      CREATE TABLE invitations (
+        id uuid PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        issuer text NOT NULL,
+        claim text NOT NULL CHECK (claim IN ('email', 'username')),
+        value text NOT NULL,
+        role text NOT NULL CHECK (role IN ('owner', 'member')),
+        invited_by uuid NOT NULL REFERENCES users,
+        created_at timestamptz NOT NULL,
+        expires_at timestamptz NOT NULL,
+        UNIQUE (issuer, claim, value, org_id)
+      );
+      CREATE INDEX invitations_list ON invitations (org_id, id);
+      CREATE INDEX invitations_inviter ON invitations (invited_by);
+    `,
+  },
 ];

@@ -1,0 +1,155 @@
+/** Owns invitations in the store: they expire, end with the ownership of their inviter, and are used once. */
+import { parseInvitationId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
+import { rightRoles, type Actor } from '../contract/actor.ts';
+import type { AuditNote } from '../contract/audit.ts';
+import type { InvitationRecord, Invitations } from '../contract/change/invitations.ts';
+import { refuse, StoreError } from '../contract/errors.ts';
+import type { MemberRole } from '../contract/records.ts';
+import { pageValues, statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { now } from '../write/stamp.ts';
+import { inOrganization } from '../write/transaction.ts';
+import { admitMember, shownMember } from './members.ts';
+
+interface InvitationRow {
+  readonly id: string;
+  readonly org_id: string;
+  readonly issuer: string;
+  readonly claim: 'email' | 'username';
+  readonly value: string;
+  readonly role: MemberRole;
+  readonly invited_by: string;
+  readonly created_at: string;
+  readonly expires_at: string;
+}
+
+const columns = 'id, org_id, issuer, claim, value, role, invited_by, created_at, expires_at';
+
+/** Values: id, organization, issuer, claim, value, role, inviter, now, end. */
+const insertInvitation = statement<InvitationRow>(
+  'insert_invitation',
+  `INSERT INTO invitations (${columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+   ON CONFLICT (issuer, claim, value, org_id) DO UPDATE SET role = EXCLUDED.role, invited_by = EXCLUDED.invited_by,
+     created_at = EXCLUDED.created_at, expires_at = EXCLUDED.expires_at
+   RETURNING ${columns}`,
+);
+/** Values: organization, now, after this id, limit. */
+const listInvitations = statement<InvitationRow>(
+  'list_invitations',
+  `SELECT ${columns} FROM invitations WHERE org_id = $1 AND expires_at > $2 AND id > $3 ORDER BY id LIMIT $4`,
+);
+const countInvitations = statement<{ count: number }>(
+  'count_invitations',
+  'SELECT count(*) AS count FROM invitations WHERE org_id = $1',
+);
+/** Values: organization, now. */
+const forgetExpired = statement<never>(
+  'forget_expired_invitations',
+  'DELETE FROM invitations WHERE org_id = $1 AND expires_at <= $2',
+);
+/** Values: organization, id. */
+const deleteInvitation = statement<InvitationRow>(
+  'delete_invitation',
+  `DELETE FROM invitations WHERE org_id = $1 AND id = $2 RETURNING ${columns}`,
+);
+/** Values: issuer, e-mail or null, name or null, now. */
+const invitationsFor = statement<InvitationRow>(
+  'invitations_for',
+  `SELECT ${columns} FROM invitations WHERE issuer = $1 AND expires_at > $4
+     AND (claim = 'email' AND value = $2 OR claim = 'username' AND value = $3) ORDER BY id LIMIT 100`,
+);
+/** Under the organization's lock: it may have been revoked, replaced or used since it was read. Values: id, role, inviter, now. */
+const takeInvitation = statement<{ id: string }>(
+  'take_invitation',
+  'DELETE FROM invitations WHERE id = $1 AND role = $2 AND invited_by = $3 AND expires_at > $4 RETURNING id',
+);
+
+const record = ({ id, org_id, claim, value, issuer, role, invited_by, ...times }: InvitationRow): InvitationRecord => ({
+  id: parseInvitationId(id),
+  organization_id: parseOrganizationId(org_id),
+  issuer,
+  [claim]: value,
+  role,
+  invited_by: parseUserId(invited_by),
+  ...times,
+});
+
+const nameOf = ({ email, username }: InvitationRecord): string => email ?? username ?? '';
+
+/** The inviter admits the person: the inviter's ownership is checked in the transaction, and the audit names the person. */
+const inviterOf = ({ invited_by }: InvitationRow, audit: AuditNote): Actor => {
+  const user_id = parseUserId(invited_by);
+  const right = { user_id, credential: { kind: 'none' as const }, roles: rightRoles.owner };
+  return { user_id, right, audit: { ...audit, operation: 'addMember', fields: ['invitation'] } };
+};
+
+export function invitationsIn(context: Context): Invitations {
+  const { reads, writes } = context;
+
+  /** False where the user was a member already. */
+  const acceptOne = async (row: InvitationRow, user: string, audit: AuditNote): Promise<void> => {
+    const org = parseOrganizationId(row.org_id);
+    try {
+      await inOrganization(
+        context,
+        org,
+        inviterOf(row, audit),
+        async (locked) => {
+          const taken = await locked.tx.run(takeInvitation, [row.id, row.role, row.invited_by, now(context)]);
+          if (taken.length === 0) return refuse({ code: 'not_found', what: 'invitation' });
+          return admitMember(context, locked, { user_id: parseUserId(user) }, row.role);
+        },
+        shownMember,
+      );
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      // Left in place, it would bring a member back who is removed later.
+      if (error.code === 'already_member') await writes.run(deleteInvitation, [org, row.id]);
+    }
+  };
+
+  return {
+    async invite(org, by, { issuer, email, username, role, expires_at }) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => {
+          await tx.run(forgetExpired, [org, now(context)]);
+          const limit = context.quotas.members;
+          if (((await tx.run(countInvitations, [org]))[0]?.count ?? 0) >= limit)
+            return refuse({ code: 'limit_reached', what: 'members', limit });
+          const claim = email === undefined ? ['username', username ?? ''] : ['email', email];
+          const times = [now(context), expires_at.toISOString()];
+          const values = [context.newId(), org, issuer, ...claim, role, by.user_id, ...times];
+          const [row] = await tx.run(insertInvitation, values);
+          return row === undefined ? refuse({ code: 'unavailable' }) : record(row);
+        },
+        (made) => ({ subject_id: made.id, name: nameOf(made), after: made }),
+      );
+    },
+
+    async list(org, query) {
+      return (await reads.run(listInvitations, [org, now(context), ...pageValues(query)])).map((row) => record(row));
+    },
+
+    async revoke(org, by, id) {
+      return inOrganization(
+        context,
+        org,
+        by,
+        async ({ tx }) => {
+          const [row] = await tx.run(deleteInvitation, [org, id]);
+          return row === undefined ? refuse({ code: 'not_found', what: 'invitation' }) : record(row);
+        },
+        (gone) => ({ subject_id: id, name: nameOf(gone), before: gone }),
+      );
+    },
+
+    async accept({ issuer, email, name }, user, audit) {
+      if (email === undefined && name === undefined) return;
+      const rows = await reads.run(invitationsFor, [issuer, email ?? null, name ?? null, now(context)]);
+      for (const row of rows) await acceptOne(row, user, audit);
+    },
+  };
+}
