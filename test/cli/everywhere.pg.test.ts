@@ -11,7 +11,7 @@ import { addClientCommands } from '../../src/cli/client-commands.ts';
 import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { flatten } from '../../src/cli/command-line/tree.ts';
 import type { Json } from '../lib/http.ts';
-import { newPerson } from '../lib/server.ts';
+import { newPerson, type Person } from '../lib/server.ts';
 import type { Program, RunOptions } from '../lib/program.ts';
 import { isThorough } from '../lib/thorough.ts';
 
@@ -64,6 +64,13 @@ async function withHead(args: readonly string[]): Promise<readonly string[]> {
   return args.map((arg) => (arg === headWord ? String(revision) : arg));
 }
 
+/** A member of the organization, to be made an owner and removed. */
+async function newGuest(): Promise<Person> {
+  const guest = await newPerson(stage.server);
+  await stage.place.owner.api.expect(201, 'POST', `${stage.place.base}/members`, { user_id: guest.id });
+  return guest;
+}
+
 const yaml = (tag: string): string => `groups:\n  - name: from-${tag}\n    inbound: [tcp 80]\n`;
 
 /** In the order of a life: what one row makes, later ones use. */
@@ -86,10 +93,9 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'user list', shows: /permission|not allowed|administrator/i },
   { path: 'user create', args: [`new-${tag}`], shows: /permission|not allowed|administrator/i },
   { path: 'user delete', args: [`new-${tag}`, '--yes'], shows: /permission|not allowed|administrator/i },
-  { path: 'member add', args: [guest], shows: /user-/, data: true },
-  { path: 'member add', args: [`${tag}@example.org`, '--role', 'owner'], shows: /@example\.org/, data: true },
-  { path: 'member invitations', shows: /@example\.org/, data: true },
-  { path: 'member uninvite', args: [`${tag}@example.org`], shows: /@example\.org/, data: true },
+  { path: 'member add', args: [`${tag}@example.org`, '--role', 'owner'], shows: /@example\.o/, data: true },
+  { path: 'member invitations', shows: /@example\.o/, data: true },
+  { path: 'member uninvite', args: [`${tag}@example.org`], shows: /@example\.o/, data: true },
   { path: 'member list', shows: /owner-/, data: true },
   { path: 'member show', args: [guest], shows: /user-/, data: true },
   { path: 'member role', args: [guest, 'owner'], shows: /user-/, data: true },
@@ -209,7 +215,7 @@ describe('every command', () => {
   it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
     const person = await installed.program.as('pipe');
     await person.file('policy.yaml', yaml('pipe'));
-    const guest = await newPerson(stage.server);
+    const guest = await newGuest();
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
       const line = [
         ...path.split(' '),
@@ -240,7 +246,7 @@ describe('every command', () => {
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
     const person = await installed.program.as('terminal');
     await person.file('policy.yaml', yaml('terminal'));
-    const guest = await newPerson(stage.server);
+    const guest = await newGuest();
     for (const { path, args = [], shows, asks, input, endless } of rows('terminal', guest.username)) {
       const typed: RunOptions['typed'] = [
         ...(path === 'login' ? [[/Token for/, (input ?? '').replace('\n', '\r')] as const] : []),

@@ -52,6 +52,7 @@ describe('an access token of the provider', () => {
       issuer: provider.issuer,
       subject: 'alice',
       username: 'alice@example.org',
+      proven: { name: 'alice@example.org' },
       expiresAt: (exp + 30) * 1000,
     });
   });
