@@ -131,7 +131,7 @@ function configuration({ keys, clients, disowned, tokenSeconds, resources, peopl
       },
     },
     extraTokenClaims: (_context, token) =>
-      'accountId' in token ? claimsOf(String(token.accountId)) : { preferred_username: 'nobody' },
+      'accountId' in token ? claimsOf(token.accountId) : { preferred_username: 'nobody' },
   };
 }
 
