@@ -3,6 +3,7 @@ import { AuditEntry } from './audit.ts';
 import { changeRows } from './change/operations.ts';
 import { simulationRows } from './change/simulation.ts';
 import { deviceRows } from './device-operations.ts';
+import { evidenceRows } from './evidence/operations.ts';
 import { flowRows } from './flows/operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
@@ -295,6 +296,8 @@ export const rows = {
     query: PageQuery,
     answer: AuditEntry,
   },
+
+  ...evidenceRows,
 
   watchEvents: {
     effect: 'read',

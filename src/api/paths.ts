@@ -103,6 +103,10 @@ export const paths = {
   listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
   listServerAudit: ['GET', '/api/audit', 'list'],
 
+  createEvidence: ['POST', '/api/organizations/{org_id}/devices/{device_id}/evidence', 'record'],
+  listEvidenceKeys: ['GET', '/api/organizations/{org_id}/evidence_keys', 'list'],
+  rotateEvidenceKey: ['POST', '/api/organizations/{org_id}/evidence_keys', 'record'],
+
   watchEvents: ['POST', '/api/organizations/{org_id}/events', 'stream'],
 } as const satisfies Record<string, readonly [Method, string, AnswerKind]>;
 

@@ -140,6 +140,12 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.changes.revert(org, id, { force: true }),
     { org_id: org, change_id: id, query: 'force=true' },
   ],
+  createEvidence: [
+    (c) => c.evidence.create(org, id, { at: '2026-01-01T00:00:00Z' }),
+    { org_id: org, device_id: id, body: { at: '2026-01-01T00:00:00Z' } },
+  ],
+  listEvidenceKeys: [(c) => c.evidence.keys(org), { org_id: org }],
+  rotateEvidenceKey: [(c) => c.evidence.rotateKey(org), { org_id: org }],
   listAudit: [(c) => c.audit.list(org), { org_id: org }],
   listServerAudit: [(c) => c.audit.server(), {}],
   listDeviceHistory: [(c) => c.history.device(org, id, { limit: 2 }), { org_id: org, device_id: id, query: 'limit=2' }],

@@ -312,6 +312,13 @@ export class Client {
   /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */
   readonly audit = { ...this.#pages('listAudit'), server: this.#call('listServerAudit') };
 
+  /** Signed files about devices, for owners; and the keys that sign them. */
+  readonly evidence = {
+    create: this.#send('createEvidence'),
+    keys: this.#call('listEvidenceKeys'),
+    rotateKey: this.#call('rotateEvidenceKey'),
+  };
+
   /** States of groups and devices, newest first, of deleted ones too; and the way back to one. */
   readonly history = {
     group: this.#call('listSecurityGroupHistory'),

@@ -189,6 +189,7 @@ const tables: Readonly<Record<string, string>> = {
   invitations: '',
   webhooks: '',
   webhook_deliveries: '',
+  evidence_keys: '',
   changes: '',
   history: '',
   audit: '',

@@ -266,6 +266,12 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   applyChanges: (_kind, role) => ({ body: ownGroup(role) }),
   readChangeSet: async (_kind, role) => ({ params: { change_id: await newChangeSet(role) } }),
   revertChangeSet: async (_kind, role) => ({ params: { change_id: await newChangeSet(role) } }),
+  createEvidence: async (kind, role) => {
+    const target = await aDevice()(kind, role);
+    return { ...target, body: { at: new Date().toISOString() } };
+  },
+  listEvidenceKeys: () => ({}),
+  rotateEvidenceKey: () => ({}),
   listAudit: () => ({}),
   listServerAudit: () => ({}),
   watchEvents: () => ({ body: [{ kind: 'device' }] }),

@@ -174,4 +174,9 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   updateWebhook: onWebhook({ body: { name: 'another' } }),
   deleteWebhook: onWebhook({}),
   testWebhook: onWebhook({}),
+  createEvidence: async (stage) => {
+    const target = await onDevice({})(stage);
+    return { ...target, body: { at: new Date().toISOString() } };
+  },
+  rotateEvidenceKey: () => ({}),
 };

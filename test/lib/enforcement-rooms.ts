@@ -32,6 +32,21 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'which rule decided the observed traffic; it knows no route',
   },
+  'server/evidence': {
+    may: [
+      'server/scheduling',
+      'server/store/contract',
+      'server/convergence',
+      'server/explain',
+      'node',
+      'client',
+      'api',
+      'policy',
+    ],
+    npm: [],
+    node: true,
+    why: 'what is known of a device at a past time; its page has the words of the command line; it knows no route',
+  },
   'server/trials': {
     may: ['server/store/contract'],
     npm: [],

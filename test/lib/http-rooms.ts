@@ -76,6 +76,8 @@ export const httpRooms: Rooms = {
       'server/explain',
       'server/preview',
       'server/usage',
+      'server/evidence',
+      'node',
       'server/limits',
       'server/http/guard',
       'server/http/observe',

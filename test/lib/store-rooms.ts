@@ -93,6 +93,12 @@ export const storeRooms: Rooms = {
     node: true,
     why: 'the tests of an organization, and the check of every write against them',
   },
+  'server/store/evidence': {
+    may: ['server/store/write', 'server/store/postgres', 'server/store/contract', 'policy'],
+    npm: [],
+    node: true,
+    why: 'the keys that sign evidence, and what the audit knows of past writes',
+  },
   'server/store/trials': {
     may: [
       'server/store/groups',
@@ -146,6 +152,7 @@ export const storeRooms: Rooms = {
       'server/store/groups',
       'server/store/devices',
       'server/store/flows',
+      'server/store/evidence',
       'server/store/log',
       'server/store/write',
       'server/store/schema',

@@ -40,6 +40,8 @@ const phrases: Readonly<Record<string, string>> = {
   updateWebhook: 'changed webhook',
   deleteWebhook: 'deleted webhook',
   testWebhook: 'tested webhook',
+  createEvidence: 'made evidence about device',
+  rotateEvidenceKey: 'replaced the key that signs evidence',
   signIn: 'signed in',
   signOut: 'signed out',
 };

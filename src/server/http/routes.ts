@@ -14,6 +14,7 @@ import { rightOf } from './guard/write-right.ts';
 import { auditHandlers } from './handlers/audit.ts';
 import { changeHandlers } from './handlers/changes.ts';
 import { convergenceHandlers } from './handlers/convergence.ts';
+import { evidenceHandlers } from './handlers/evidence.ts';
 import { flowHandlers } from './handlers/flows.ts';
 import { explainHandlers } from './handlers/explain.ts';
 import { deviceHandlers } from './handlers/devices.ts';
@@ -56,6 +57,7 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
   ...simulateHandlers,
   ...usageHandlers,
   ...policyTestHandlers,
+  ...evidenceHandlers,
 };
 
 export interface RouteOptions extends StreamRouteOptions {

@@ -6,6 +6,7 @@ import { PipelinedConnections, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
+import { evidenceIn } from './evidence/evidence.ts';
 import { flowsIn } from './flows/flows.ts';
 import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
@@ -141,6 +142,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     trials: trialsIn(context, options.historyRetentionMs ?? 365 * day),
     webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
+    evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),
     log: changeLogIn(context, {
       logMs: options.logRetentionMs ?? 600_000,
       deletionsMs: options.deletionRetentionMs ?? 90 * day,

@@ -121,6 +121,10 @@ const table: { readonly [Id in OperationId]: string } = {
   listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
   listServerAudit:           '-       -       -       -       no      no      yes     no     ',
 
+  createEvidence:            'yes     no      -       -       no      no      hidden  hidden ',
+  listEvidenceKeys:          'yes     yes     -       -       no      no      hidden  hidden ',
+  rotateEvidenceKey:         'yes     no      -       -       no      no      hidden  hidden ',
+
   watchEvents:               'yes     yes     -       -       yes     no      hidden  hidden ',
 };
 

@@ -16,6 +16,18 @@ export interface State<T> {
   readonly record: T;
 }
 
+/** One state of any record, as it was written. */
+export interface WrittenState {
+  readonly kind: 'device' | 'security-groups';
+  readonly id: string;
+  readonly revision: number;
+  readonly at: Timestamp;
+  readonly user_id?: UserId;
+  readonly username?: string;
+  /** The whole record; absent of a deletion. */
+  readonly json?: string;
+}
+
 export interface StatePage {
   /** At most this many; absent: all. */
   readonly limit?: number | undefined;
@@ -44,6 +56,11 @@ export interface History {
    * change of these. Fails with `revision_ahead` or `revision_gone`.
    */
   devicesAt(org: OrganizationId, revision: number, query: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  /** All states that were written after a revision, up to another one, in their order: at most this many. */
+  between(
+    org: OrganizationId,
+    span: { readonly after: number; readonly through: number; readonly limit: number },
+  ): Promise<readonly WrittenState[]>;
   /** The newest revision that was written up to a time. Fails with `revision_gone` where the history starts later. */
   revisionAt(org: OrganizationId, at: Date): Promise<number>;
   /** One of them; undefined when it did not exist then or the reader could not see it. */

@@ -26,6 +26,7 @@ import type { Invitations } from './change/invitations.ts';
 import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
 import type { EnrollmentKeys } from './enrollment-keys.ts';
+import type { Evidence } from './evidence/evidence.ts';
 import type { FleetSamples } from './fleet-samples.ts';
 import type { Flows } from './flows/flows.ts';
 import type { Groups } from './groups.ts';
@@ -66,6 +67,7 @@ export interface Store {
   readonly trials: Trials;
   readonly webhooks: Webhooks;
   readonly audit: Audit;
+  readonly evidence: Evidence;
   /** The same lookups for batched callers, such as streams that reconnect. */
   readonly batched: CallerLookups;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */

@@ -10,6 +10,7 @@ import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
+import { firstIdAt } from '../write/uuid.ts';
 import type { Audit } from '../contract/audit.ts';
 import { couldSee } from './history.ts';
 
@@ -135,12 +136,6 @@ function record(row: AuditRow, words: AuditDetails = {}): AuditRecord {
     ...(row.change_id === null ? {} : { change_id: parseChangeSetId(row.change_id) }),
     ...words,
   };
-}
-
-/** The first id that a moment could have. */
-function firstIdAt(milliseconds: number): string {
-  const hex = Math.max(0, Math.floor(milliseconds)).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }
 
 interface PendingAuditRow {

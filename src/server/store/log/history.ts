@@ -3,7 +3,7 @@ import type { WatchKind } from '../../../api/kinds.ts';
 import { parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import type { GroupReader } from '../contract/groups.ts';
-import type { History, State, StatePage } from '../contract/history.ts';
+import type { History, State, StatePage, WrittenState } from '../contract/history.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
@@ -82,6 +82,13 @@ const devicesAt = statement<AtRow>(
      WHERE s.type = 'change' AND s.revision > $3
      ORDER BY s.id LIMIT $5) AS s ON true
    WHERE h.org_id = $1 ORDER BY s.id`,
+);
+
+/** Values: organization, after this revision, up to this one, limit. */
+const listBetween = statement<StateRow & { readonly kind: WrittenState['kind']; readonly id: string }>(
+  'list_states_between',
+  `SELECT s.kind, s.id, s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
+   WHERE s.org_id = $1 AND s.revision > $2 AND s.revision <= $3 ORDER BY s.revision LIMIT $4`,
 );
 
 /** Values: organization, time. */
@@ -193,6 +200,19 @@ export function historyIn(context: Context, keepMs: number): History {
 
     devicesAt: (org, revision, { gt_revision, ...page }) =>
       standing<DeviceRecord>(standbyReads, devicesAt, [org, revision, gt_revision ?? 0, ...pageValues(page)]),
+
+    async between(org, { after, through, limit }) {
+      const rows = await reads.run(listBetween, [org, after, through, limit]);
+      return rows.map(({ kind, id, revision, type, at, user_id, username, body }) => ({
+        kind,
+        id,
+        revision,
+        at,
+        ...(user_id !== null && { user_id: parseUserId(user_id) }),
+        ...(username !== null && { username }),
+        ...(type === 'change' && { json: withRevision(body, revision) }),
+      }));
+    },
 
     async revisionAt(org, at) {
       const [row] = await reads.run(revisionAt, [org, at.toISOString()]);

@@ -349,4 +349,22 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX invitations_inviter ON invitations (invited_by);
     `,
   },
+  {
+    version: 36,
+    title: 'keys that sign evidence',
+    // The private part is stored in plain text, as the secrets of webhooks are: the server signs with it. Of a retired key only the public part stays.
+    sql: `
+      CREATE TABLE evidence_keys (
+        serial bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        public_key bytea NOT NULL,
+        private_key bytea,
+        created_at timestamptz NOT NULL,
+        retired_at timestamptz,
+        CHECK ((private_key IS NULL) = (retired_at IS NOT NULL))
+      );
+      CREATE UNIQUE INDEX evidence_keys_present ON evidence_keys (org_id) WHERE retired_at IS NULL;
+      CREATE INDEX evidence_keys_list ON evidence_keys (org_id, serial);
+    `,
+  },
 ];

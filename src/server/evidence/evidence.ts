@@ -1,0 +1,271 @@
+/**
+ * Owns the content of evidence about a device: it reads the history, walks through the span, and puts together what is known and what is not
+ * (decision 0095).
+ */
+import type {
+  EvidenceCause,
+  EvidenceDevice,
+  EvidenceDocument,
+  EvidenceState,
+  EvidenceWrite,
+} from '../../api/evidence/document.ts';
+import { evidenceFormat } from '../../api/evidence/document.ts';
+import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
+import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
+import { LayeredMap } from '../../policy/snapshot/layered-map.ts';
+import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+import type { Convergence } from '../convergence/contract.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { State, WrittenState } from '../store/contract/history.ts';
+import type { DevicePolicyRecord, GroupRecord } from '../store/contract/records.ts';
+import type { Store } from '../store/contract/store.ts';
+import { changedFields } from './changed-fields.ts';
+import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
+import { unknownsOf } from './not-known.ts';
+import { enforcementNow, inForceOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
+import { NamedRules, writeOf } from './rule-writers.ts';
+import { stateParts, type StateParts } from './state-document.ts';
+
+export interface EvidenceQuestion extends ObservedSpan {
+  /** Whether a span was asked for, and not a moment. */
+  readonly isSpan: boolean;
+  readonly by: { readonly user_id: UserId; readonly username: string };
+}
+
+export interface EvidenceServices {
+  readonly store: Store;
+  readonly convergence: Convergence;
+  readonly present: (org: OrganizationId) => Promise<PolicySnapshot>;
+  readonly slices: TimeSlices;
+  readonly clock: () => number;
+  readonly version: string;
+}
+
+/** Writes in the span that are looked at, states that are told, and devices that these name together. */
+const mostWrites = 2_000;
+const mostStates = 200;
+const mostNames = 200_000;
+const recordsAtOnce = 500;
+
+/** Why there is no evidence: the device never was in the span, or there is too much to tell. */
+export type NoEvidence = 'device_unknown' | 'too_much';
+
+export async function collectEvidence(
+  question: EvidenceQuestion,
+  services: EvidenceServices,
+): Promise<EvidenceDocument | NoEvidence> {
+  const { org, device, at, to } = question;
+  const { store, slices, clock } = services;
+  const [first, last] = await Promise.all([
+    store.history.revisionAt(org, new Date(at)),
+    store.history.revisionAt(org, new Date(to)),
+  ]);
+  const snapshot = { ...(await readSnapshot(question, first, services)), at };
+  const writes = await store.history.between(org, { after: first, through: last, limit: mostWrites + 1 });
+  if (writes.length > mostWrites) return 'too_much';
+  const audit = new AuditedWrites(await store.evidence.audited(org, writes));
+  const rules = new NamedRules();
+  const states: (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[] = [];
+  let names = 0;
+  for await (const state of new DeviceStates(device, snapshot, slices).walk(audit.steps(writes), to)) {
+    names += state.pairs.size;
+    if (states.length === mostStates || names > mostNames) return 'too_much';
+    states.push({ ...stateParts(device, state, rules), writes: state.writes, snapshot: state.snapshot });
+  }
+  const latest = states.findLast(({ own }) => own !== undefined);
+  const end = states.at(-1);
+  if (latest === undefined || end === undefined) return 'device_unknown';
+
+  const organization = await store.organizations.get(org);
+  const written = await rules.read(org, store.history);
+  const records = new PastRecords(org, store);
+  const told = await tellStates(states, { device, audit, records });
+  const statuses = await enforcementNow(question, services.convergence);
+  const present = await services.present(org);
+  const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
+  const in_force = await inForceOf(question, { statuses, last: end.snapshot, present }, store);
+  const traffic = await trafficOf(question, past, statuses, services);
+  const policy_tests = await testsOf(question, end.snapshot, store);
+  const ruleWrites = [...written.rules.values()].flatMap(({ group_id, written: write }) =>
+    write === undefined ? [] : [{ id: group_id, ...write }],
+  );
+  const ruleAudit = new AuditedWrites(await store.evidence.audited(org, ruleWrites));
+  const document = {
+    format: evidenceFormat,
+    organization: { id: org, name: organization.name },
+    device: { id: device, hostname: latest.own?.hostname ?? '' },
+    at: new Date(at).toISOString(),
+    ...(question.isSpan && { to: new Date(to).toISOString() }),
+    created_at: new Date(clock()).toISOString(),
+    created_by: question.by,
+    server_version: services.version,
+    states: told,
+    rules: Object.fromEntries(
+      [...written.rules].map(([key, { written: write, ...rule }]) => [
+        key,
+        { ...rule, ...(write && { written: ruleAudit.with(rule.group_id, write) }) },
+      ]),
+    ),
+    in_force,
+    traffic,
+    policy_tests,
+  } satisfies Omit<EvidenceDocument, 'not_known'>;
+  return { ...document, not_known: unknownsOf(document, written.isComplete) };
+}
+
+/** Everything that decided verdicts at a revision. */
+async function readSnapshot(
+  { org, by }: EvidenceQuestion,
+  revision: number,
+  { store: { history }, slices }: EvidenceServices,
+): Promise<PolicySnapshot> {
+  const changes: SnapshotChange[] = [];
+  let after: string | undefined;
+  do {
+    const page = await history.devicesAt(org, revision, { limit: recordsAtOnce, after });
+    await slices.each(page, ({ record }) => changes.push(deviceChange(record)));
+    after = page.length < recordsAtOnce ? undefined : page.at(-1)?.id;
+  } while (after !== undefined);
+  do {
+    // A group that the reader cannot see is on no device, so it decides nothing.
+    const page = await history.groupsAt(org, revision, { limit: recordsAtOnce, after, reader: by.user_id });
+    await slices.each(page, ({ record }) => changes.push(groupChange(record)));
+    after = page.length < recordsAtOnce ? undefined : page.at(-1)?.id;
+  } while (after !== undefined);
+  const read = overlay(emptySnapshot, changes, { revision });
+  // What is written later lies over it, and costs as much as it is.
+  return {
+    ...read,
+    devices: new LayeredMap(new Map(read.devices.entries())),
+    groups: new LayeredMap(new Map(read.groups.entries())),
+  };
+}
+
+type Audited = Awaited<ReturnType<Store['evidence']['audited']>>[number];
+
+/** What the audit says of writes. */
+class AuditedWrites {
+  readonly #entries: ReadonlyMap<string, Audited>;
+
+  constructor(entries: readonly Audited[]) {
+    this.#entries = new Map(entries.map((entry) => [`${entry.id} ${entry.revision}`, entry]));
+  }
+
+  with(id: string, write: EvidenceWrite): EvidenceWrite {
+    const entry = this.#entries.get(`${id} ${write.revision}`);
+    if (entry === undefined) return write;
+    const { operation, credential, address, request_id, change_id } = entry;
+    return { ...write, operation, credential, address, request_id, ...(change_id && { change_id }) };
+  }
+
+  /** Writes of one change set, and writes of one user at one time, took effect together. */
+  steps(writes: readonly WrittenState[]): readonly Step[] {
+    const steps: { at: number; writes: WrittenState[]; key: string; change: string | undefined }[] = [];
+    for (const write of writes) {
+      const change = this.#entries.get(`${write.id} ${write.revision}`)?.change_id;
+      const key = `${write.at} ${write.user_id ?? ''}`;
+      const last = steps.at(-1);
+      if (last !== undefined && (last.key === key || (change !== undefined && last.change === change)))
+        last.writes.push(write);
+      else steps.push({ at: Date.parse(write.at), writes: [write], key, change });
+    }
+    return steps;
+  }
+}
+
+/** A state of a record and the one before it. */
+interface Succession {
+  readonly is: State<DevicePolicyRecord | GroupRecord> | undefined;
+  readonly was: State<DevicePolicyRecord | GroupRecord> | undefined;
+}
+
+class PastRecords {
+  readonly #org: OrganizationId;
+  readonly #store: Pick<Store, 'history'>;
+
+  constructor(org: OrganizationId, store: Pick<Store, 'history'>) {
+    this.#org = org;
+    this.#store = store;
+  }
+
+  async device(
+    id: DeviceId,
+    revision: number,
+  ): Promise<Succession & { readonly is: State<DevicePolicyRecord> | undefined }> {
+    const [is, was] = await this.#store.history.ofDevice(this.#org, id, { below: revision + 1, limit: 2 });
+    return { is, was };
+  }
+
+  async group(id: string, revision: number, reader: string | undefined): Promise<Succession> {
+    const page = { below: revision + 1, limit: 2, reader: reader as UserId | undefined };
+    const [is, was] = await this.#store.history.ofGroup(this.#org, parseGroupId(id), page);
+    return { is, was };
+  }
+}
+
+interface Tellers {
+  readonly device: DeviceId;
+  readonly audit: AuditedWrites;
+  readonly records: PastRecords;
+}
+
+async function tellStates(
+  states: readonly (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[],
+  { device, audit, records }: Tellers,
+): Promise<readonly EvidenceState[]> {
+  const told: EvidenceState[] = [];
+  for (const [index, { own, writes, snapshot, ...state }] of states.entries()) {
+    const until = states[index + 1]?.from;
+    const causes: EvidenceCause[] = [];
+    for (const write of writes) causes.push(await causeOf(write, snapshot, { device, audit, records }));
+    if (index > 0 && causes.length === 0) causes.push({ kind: 'time', at: state.from });
+    const record = own && (await deviceOf(device, state.revision, { device, audit, records }));
+    told.push({ ...state, ...(until !== undefined && { until }), causes, ...(record && { device: record }) });
+  }
+  return told;
+}
+
+async function deviceOf(
+  id: DeviceId,
+  revision: number,
+  { audit, records }: Tellers,
+): Promise<EvidenceDevice | undefined> {
+  const { is } = await records.device(id, revision);
+  if (is === undefined) return undefined;
+  const { hostname, user_id, tunnel_ip, addresses = [], labels = [], security_groups = [], isolated } = is.record;
+  return {
+    hostname,
+    user_id,
+    tunnel_ip,
+    addresses,
+    labels,
+    security_groups,
+    ...(isolated && { isolated }),
+    written: audit.with(id, writeOf(is)),
+  };
+}
+
+async function causeOf(
+  write: WrittenState,
+  snapshot: PolicySnapshot,
+  { audit, records }: Tellers,
+): Promise<EvidenceCause> {
+  const { kind, id, revision, at, user_id, username } = write;
+  const isDevice = kind === 'device';
+  const reader = isDevice ? undefined : snapshot.groups.get(parseGroupId(id))?.user_id;
+  const { is, was } = isDevice
+    ? await records.device(parseDeviceId(id), revision)
+    : await records.group(id, revision, reader);
+  const before = was?.type === 'change' ? was.record : undefined;
+  const after = write.json === undefined ? undefined : is?.record;
+  const record = (after ?? before ?? is?.record) as (Partial<DevicePolicyRecord> & Partial<GroupRecord>) | undefined;
+  const by = user_id === undefined ? {} : { by: { user_id, ...(username !== undefined && { username }) } };
+  return {
+    kind: isDevice ? 'device' : 'group',
+    id,
+    name: record?.hostname ?? record?.group_name ?? '',
+    type: write.json === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
+    ...audit.with(id, { revision, at, ...by }),
+    ...changedFields(before, after),
+  };
+}

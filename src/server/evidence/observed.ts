@@ -1,0 +1,176 @@
+/** Owns what the server observed about a device in a span: receipts, samples of the fleet, refused traffic and policy tests. */
+import type { EvidenceInForce, EvidenceTests, EvidenceTraffic } from '../../api/evidence/document.ts';
+import type { Flow } from '../../api/flows/flow.ts';
+import { sampleSeconds } from '../../api/enforcement/overview.ts';
+import { parseAddress } from '../../policy/address.ts';
+import { canonicalize } from '../../policy/canonicalize.ts';
+import { policyDifference } from '../../policy/difference/policy-difference.ts';
+import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
+import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
+import { admissionOf } from '../../policy/reach/device-reach.ts';
+import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
+import { explainFlows } from '../explain/flows.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { Store } from '../store/contract/store.ts';
+
+export interface ObservedSpan {
+  readonly org: OrganizationId;
+  readonly device: DeviceId;
+  /** Milliseconds since 1970; equal for a moment. */
+  readonly at: number;
+  readonly to: number;
+}
+
+/** Snapshots with the moments from which on they hold, in the order of time. */
+export type PastSnapshots = readonly { readonly from: number; readonly snapshot: PolicySnapshot }[];
+
+const text = (ms: number): string => new Date(ms).toISOString();
+
+export async function enforcementNow(
+  { org, device }: ObservedSpan,
+  convergence: Convergence,
+): Promise<readonly EnforcementStatus[]> {
+  const survey = await convergence.survey(org);
+  return survey.devices.has(device) ? survey.enforcementStatuses([device]) : [];
+}
+
+function isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): boolean {
+  const [one, other] = [admissionOf(a, id), admissionOf(b, id)];
+  if (one === undefined || other === undefined) return false;
+  return policyDifference(canonicalize(one.policy), canonicalize(other.policy)).isSame;
+}
+
+/** Up to this span the samples are those that are kept; of a longer one, an hour is one sample with its worst state. */
+const fineSpanMs = 2 * 86_400_000;
+const hourSeconds = 3_600;
+
+const digestIn = (status: unknown): string | undefined => {
+  const { policy_digest } = (status ?? {}) as { readonly policy_digest?: unknown };
+  return typeof policy_digest === 'string' ? policy_digest : undefined;
+};
+
+export async function inForceOf(
+  span: ObservedSpan,
+  {
+    statuses,
+    last,
+    present,
+  }: {
+    readonly statuses: readonly EnforcementStatus[];
+    readonly last: PolicySnapshot;
+    readonly present: PolicySnapshot;
+  },
+  { samples }: Pick<Store, 'samples'>,
+): Promise<EvidenceInForce> {
+  const seconds = span.to - span.at > fineSpanMs ? hourSeconds : sampleSeconds;
+  const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
+  const read = await samples.read(span.org, { since: first, seconds });
+  const [status] = statuses;
+  const digest = digestIn(status?.status);
+  return {
+    ...(status && {
+      now: {
+        in_force: status.in_force,
+        ...(status.revision !== undefined && { revision: status.revision }),
+        ...(status.reported_at !== undefined && { reported_at: status.reported_at }),
+        ...(digest !== undefined && { policy_digest: digest }),
+        same_policy: isSamePolicy(span.device, last, present),
+      },
+    }),
+    samples: read.flatMap(({ at, devices, in_force }) =>
+      devices === undefined || in_force === undefined || Date.parse(at) > span.to
+        ? []
+        : [{ at: text(Date.parse(at)), devices, in_force }],
+    ),
+  };
+}
+
+const hourMs = 3_600_000;
+const mostFlows = 1_000;
+
+/** The newest refusals, at most so many. */
+async function refusalsOf(
+  span: ObservedSpan,
+  times: { readonly since: string; readonly until: string },
+  { flows }: Pick<Store, 'flows'>,
+) {
+  const found: StoredFlow[] = [];
+  let after: string | undefined;
+  do {
+    const query = {
+      ...times,
+      devices: [span.device],
+      verdict: 'refused' as const,
+      after,
+      limit: mostFlows - found.length,
+    };
+    const page = await flows.page(span.org, query);
+    found.push(...page.flows);
+    after = page.next;
+  } while (after !== undefined && found.length < mostFlows);
+  return { found, more: after !== undefined };
+}
+
+export async function trafficOf(
+  span: ObservedSpan,
+  past: PastSnapshots,
+  statuses: readonly EnforcementStatus[],
+  { store, slices }: { readonly store: Pick<Store, 'flows'>; readonly slices: TimeSlices },
+): Promise<EvidenceTraffic> {
+  const around = span.at === span.to ? hourMs : 0;
+  const times = { since: text(span.at - around), until: text(span.to + around) };
+  const { found, more } = await refusalsOf(span, times, store);
+  const refused: Flow[] = [];
+  for (const [index, { snapshot, from }] of [...past.entries()].toReversed()) {
+    const isHere = ({ until }: StoredFlow): boolean => {
+      const time = Date.parse(until);
+      return (time >= from || index === 0) && time < (past[index + 1]?.from ?? Number.POSITIVE_INFINITY);
+    };
+    refused.push(...(await slices.run(explainFlows(found.filter(isHere), { snapshot, statuses }))));
+  }
+  const coverage = await store.flows.coverage(span.org, times.since, [span.device]);
+  return {
+    ...times,
+    recorded: coverage
+      .filter(({ day }) => day <= times.until.slice(0, 10))
+      .map(({ day, refused_seconds, all_seconds, not_recorded }) => ({
+        day,
+        refused_seconds,
+        all_seconds,
+        not_recorded,
+      })),
+    refused,
+    more,
+  };
+}
+
+function names(end: TestEnd, { id, identity }: SnapshotDevice): boolean {
+  if ('all_devices' in end) return true;
+  if ('device_id' in end) return end.device_id === id;
+  if ('labels' in end) return end.labels.every((label) => identity.labels.includes(label));
+  const address = parseAddress(end.address);
+  return (
+    !('fault' in address) &&
+    identity.addresses.some(({ family, value }) => family === address.family && value === address.value)
+  );
+}
+
+export async function testsOf(
+  { org, device, to }: ObservedSpan,
+  snapshot: PolicySnapshot,
+  { evidence }: Pick<Store, 'evidence'>,
+): Promise<EvidenceTests> {
+  const all = await evidence.testsAt(org, text(to));
+  if (all === undefined) return { known: false, tests: [] };
+  const own = snapshot.devices.get(device);
+  const about =
+    own === undefined ? [] : all.filter(({ from, to: target }: PolicyTest) => names(from, own) || names(target, own));
+  const results = evaluateTests(snapshot, about);
+  return {
+    known: true,
+    tests: about.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) })),
+  };
+}

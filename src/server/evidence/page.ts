@@ -1,0 +1,310 @@
+/** Owns the readable page of evidence. It says what the JSON in it says, works without script, and loads nothing. */
+import type {
+  EvidenceCause,
+  EvidenceDocument,
+  EvidenceReach,
+  EvidenceRule,
+  EvidenceState,
+  EvidenceWrite,
+} from '../../api/evidence/document.ts';
+import { ruleText, type DeviceNaming } from '../../client/words/rule.ts';
+import { actionText } from '../../client/words/action.ts';
+import { evidenceBody } from '../../node/evidence-file.ts';
+import { printable } from '../../node/printable.ts';
+
+/** Names and descriptions are chosen by people: no text becomes markup, and no character hides. */
+const escape = (text: string): string =>
+  printable(text).replace(
+    /[&<>"']/g,
+    (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' })[c] ?? c,
+  );
+
+/** Markup that was made here. Everything else is escaped when it is put into a template. */
+class Html {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Part = Html | string | number | readonly (Html | string)[];
+
+const textOf = (part: Part): string => {
+  if (part instanceof Html) return part.text;
+  if (typeof part === 'object') return part.map(textOf).join('');
+  return escape(String(part));
+};
+
+const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Html =>
+  new Html(strings.reduce((text, string, index) => `${text}${textOf(parts[index - 1] ?? '')}${string}`));
+
+const style = `:root{color-scheme:light dark;--line:#8884;--soft:#8881}
+*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;padding:1rem;max-width:72rem;overflow-wrap:anywhere}
+h2{margin-top:2rem;border-bottom:1px solid var(--line)}h3{margin:1.5rem 0 .25rem}
+code{font:.9em/1.45 ui-monospace,monospace;background:var(--soft);border-radius:.25rem;padding:.1em .3em}
+table{border-collapse:collapse;width:100%;margin:.5rem 0}
+th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line)}
+th{font-weight:600}details{margin:.5rem 0}.warn{border-left:4px solid #d97706;padding:.1rem .8rem;background:var(--soft)}
+@media print{details{display:block}}`;
+
+const table = (head: readonly string[], rows: readonly (readonly Part[])[]): Html =>
+  html`<table>
+    <thead>
+      <tr>
+        ${head.map((one) => html`<th scope="col">${one}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (cells) =>
+          html`<tr>
+            ${cells.map((cell) => html`<td>${cell}</td>`)}
+          </tr> `,
+      )}
+    </tbody>
+  </table> `;
+
+const nameOf = ({ id, hostname }: { readonly id: string; readonly hostname: string }): string =>
+  hostname === '' ? id : hostname;
+
+const personOf = ({ by }: EvidenceWrite): string => (by === undefined ? 'not known' : (by.username ?? by.user_id));
+
+/** `ada at 2026-11-09T10:00:00.000Z (revision 12, change …)`. */
+const writeWords = (write: EvidenceWrite): string =>
+  `${personOf(write)} at ${write.at} (revision ${write.revision}${write.change_id === undefined ? '' : `, change ${write.change_id}`})`;
+
+const portWords = (ports: readonly { readonly from: number; readonly to: number }[] = []): string =>
+  ports
+    .map(({ from, to }) => (from === 0 && to === 65_535 ? 'all ports' : from === to ? `${from}` : `${from}-${to}`))
+    .join(', ');
+
+const protocolWords: Readonly<Record<string, string>> = {
+  any: 'any protocol',
+  icmp: 'ping',
+  icmpv6: 'ping (IPv6)',
+  other: 'other protocols',
+};
+
+const trafficWords = ({ protocol, ports }: EvidenceReach['traffic'][number]): string =>
+  [(Object.hasOwn(protocolWords, protocol) ? protocolWords[protocol] : undefined) ?? protocol, portWords(ports)]
+    .filter((word) => word !== '')
+    .join(' ');
+
+const ruleLink = (key: string): Html | string =>
+  key === 'open'
+    ? 'no outbound rules'
+    : key === 'isolation'
+      ? 'its isolation allows it'
+      : html`<a href="#${key}">${key}</a>`;
+
+const ruleLinks = (keys: readonly string[]): Html =>
+  html`${keys.flatMap((key, index) => [...(index > 0 ? [', '] : []), ruleLink(key)])}`;
+
+function reachTable(rows: readonly EvidenceReach[], words: { readonly head: string; readonly none: string }): Html {
+  if (rows.length === 0) return html`<p>${words.none}</p> `;
+  return table(
+    [words.head, 'Traffic', 'Let out by', 'Let in by'],
+    rows.map(({ devices, traffic, source, target }) => [
+      devices.map(nameOf).join(', '),
+      traffic.map(trafficWords).join('; '),
+      ruleLinks(source),
+      ruleLinks(target),
+    ]),
+  );
+}
+
+function causeRow(cause: EvidenceCause): readonly Part[] {
+  if (cause.kind === 'time') return [cause.at, '', 'Time passed: a rule expired or an isolation ended.', ''];
+  const { kind, name, id, type, before, after, operation, credential } = cause;
+  const what =
+    operation === undefined || credential === undefined
+      ? `${type} ${kind}`
+      : actionText({ operation, credential: { kind: credential as 'user_token' } });
+  return [
+    cause.at,
+    personOf(cause),
+    `${what} ${name === '' ? id : name} (revision ${cause.revision}${cause.change_id === undefined ? '' : `, change ${cause.change_id}`})`,
+    html`<details>
+      <summary>fields</summary>
+      before <code>${JSON.stringify(before ?? null)}</code><br />after <code>${JSON.stringify(after ?? null)}</code>
+    </details>`,
+  ];
+}
+
+const groupWords = {
+  list: 'in its list',
+  label: 'by label',
+  default: 'default group',
+  guardrail: 'guardrail',
+} as const;
+
+function stateSection(state: EvidenceState, index: number, end: string | undefined): Html {
+  const { from, until = end, revision, causes, device, groups, admits } = state;
+  const time = until === undefined ? from : `${from} to ${until}`;
+  const head = html`<h3>State ${index + 1}: ${time}</h3>
+    <p>Revision ${revision} of the organization.</p> `;
+  const changed =
+    causes.length === 0
+      ? ''
+      : html`<h4>What made it</h4>
+          ${table(['When', 'Who', 'What', ''], causes.map(causeRow))}`;
+  if (device === undefined)
+    return html`${head}${changed}
+      <p>The device did not exist.</p> `;
+  const isolation =
+    device.isolated === undefined
+      ? ''
+      : html`<p class="warn">The device was isolated: <code>${JSON.stringify(device.isolated)}</code></p> `;
+  const addresses = [device.tunnel_ip, ...device.addresses].filter((one) => one !== '').join(', ');
+  const inEffect =
+    groups === undefined
+      ? html`<p class="warn">A group in the list of the device is not known, so what it admitted is not known.</p> `
+      : table(
+          ['Group', 'Why it applies'],
+          groups.map(({ name, by, guardrail }) => [
+            name,
+            guardrail === undefined ? groupWords[by] : `guardrail: ${guardrail}`,
+          ]),
+        );
+  return html`${head}${changed}${isolation}
+    <p>
+      Name ${device.hostname}, addresses ${addresses || 'none'}, labels ${device.labels.join(', ') || 'none'}. Written
+      by ${writeWords(device.written)}.
+    </p>
+    ${inEffect}
+    <p>Rules to it: ${ruleLinks(state.inbound_rules)}. Rules from it: ${ruleLinks(state.outbound_rules)}.</p>
+    <h4>Devices that could connect to it</h4>
+    ${reachTable(state.reached_by, { head: 'Device', none: 'No device of the organization could connect to it.' })}
+    <h4>Devices that it could connect to</h4>
+    ${reachTable(state.reaches, { head: 'Device', none: 'It could connect to no device of the organization.' })}
+    <details>
+      <summary>Everything that the device itself admitted, by address</summary>
+      ${table(
+        ['Direction', 'Traffic', 'Far end'],
+        admits.map(({ direction, protocol, ports, ranges }) => [
+          direction,
+          trafficWords({ protocol, ...(ports && { ports }) }),
+          ranges.join(', '),
+        ]),
+      )}
+    </details> `;
+}
+
+const ruleRow = (key: string, rule: EvidenceRule, names: DeviceNaming): readonly Part[] => [
+  html`<span id="${key}">${key}</span>`,
+  rule.group_name,
+  html`<code>${rule.direction === 'inbound' ? 'in' : 'out'} ${ruleText(rule.direction, rule.rule, names)}</code>`,
+  rule.written === undefined ? 'not known' : writeWords(rule.written),
+];
+
+function inForceSection({ in_force: { now, samples } }: EvidenceDocument): Html {
+  const whole = samples.filter(({ devices, in_force }) => devices === in_force).length;
+  const past =
+    samples.length === 0
+      ? ''
+      : html`<p>
+          Samples of the organization in that time: ${samples.length}. In ${whole} of them, the policy was in force on
+          every device.
+        </p> `;
+  if (now === undefined) return html`${past}`;
+  const report =
+    now.reported_at === undefined
+      ? 'It has not reported.'
+      : `It reported at ${now.reported_at}${now.revision === undefined ? '' : ` that its kernel enforces revision ${now.revision}`}.`;
+  const same = now.same_policy ? 'The last state above is still its policy.' : 'Its policy has changed since.';
+  return html`${past}
+    <p>
+      When this file was made, the policy of that moment was in force on the device: ${now.in_force}. ${report} ${same}
+    </p> `;
+}
+
+function trafficSection({ traffic: { since, until, recorded, refused } }: EvidenceDocument): Html {
+  const days = recorded.map(({ day, refused_seconds, not_recorded }) => [day, refused_seconds, not_recorded]);
+  const rows = refused.map(({ since: start, direction, far, far_devices, protocol, port, packets, decision }) => [
+    start,
+    direction,
+    far_devices.length === 0 ? far : `${far} (${far_devices.map(({ hostname }) => hostname).join(', ')})`,
+    port === undefined ? protocol : `${protocol} ${port}`,
+    packets,
+    decision === undefined ? '' : `${decision.verdict}: ${decision.reason}`,
+  ]);
+  const list =
+    rows.length === 0
+      ? html`<p>No refusal is recorded.</p> `
+      : table(['Since', 'Direction', 'Far end', 'Traffic', 'Packets', 'The policy then'], rows);
+  return html`<p>From ${since} to ${until}.</p>
+    ${recorded.length === 0 ? '' : table(['Day', 'Seconds recorded', 'Packets not recorded'], days)}${list}`;
+}
+
+function testSection({ policy_tests: { known, tests } }: EvidenceDocument): Html {
+  if (!known) return html`<p>Not known.</p> `;
+  if (tests.length === 0) return html`<p>No policy test was about the device.</p> `;
+  return table(
+    ['Test', 'What', 'Result'],
+    tests.map(({ name, from, to, protocol, port, expect, state }) => [
+      name,
+      html`<code>${JSON.stringify(from)}</code> to <code>${JSON.stringify(to)}</code> ${protocol} ${port ?? ''}:
+        ${expect}`,
+      state,
+    ]),
+  );
+}
+
+/** The page and the JSON in it, without the signature. A large document is written in steps. */
+export function* evidencePage(document: EvidenceDocument): Generator<void, string> {
+  const { organization, device, at, to, created_at, created_by, server_version, states, rules, not_known } = document;
+  const hostnames = new Map<string, string>();
+  for (const { reached_by, reaches } of states) {
+    for (const { devices } of [...reached_by, ...reaches])
+      for (const { id, hostname } of devices) hostnames.set(id, hostname);
+    yield;
+  }
+  const names: DeviceNaming = { nameOf: (id) => (id === device.id ? device.hostname : hostnames.get(id)) };
+  const title = `Evidence about ${nameOf(device)}`;
+  const sections: string[] = [];
+  for (const [index, state] of states.entries()) {
+    sections.push(stateSection(state, index, index === states.length - 1 ? to : undefined).text);
+    yield;
+  }
+  const head = html`<head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta
+      http-equiv="content-security-policy"
+      content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    />
+    <title>${title}</title>
+    <style>
+      ${new Html(style)}
+    </style>
+  </head> `;
+  const body = html`<h1>${title}</h1>
+    <p>
+      Organization ${organization.name} <code>${organization.id}</code>, device <code>${device.id}</code>,
+      ${to === undefined ? `at ${at}` : `from ${at} to ${to}`}. Made at ${created_at} by
+      ${created_by.username ?? created_by.user_id}, Ringfence ${server_version}.
+    </p>
+    <p class="warn">
+      A page can be copied and changed. Check the signature before you rely on it:
+      <code>ringfence evidence verify FILE --key KEY</code>. Get the key from the organization by another way.
+    </p>
+    <h2>What this file cannot say</h2>
+    <ul>
+      ${not_known.map((sentence) => html`<li>${sentence}</li> `)}
+    </ul>
+    <h2>Who could connect</h2>
+    ${new Html(sections.join(''))}
+    <h2>Rules, and who wrote them</h2>
+    ${table(
+      ['', 'Group', 'Rule', 'Since the write of'],
+      Object.entries(rules).map(([key, rule]) => ruleRow(key, rule, names)),
+    )}
+    <h2>In force</h2>
+    ${inForceSection(document)}
+    <h2>Refused traffic</h2>
+    ${trafficSection(document)}
+    <h2>Policy tests</h2>
+    ${testSection(document)}`;
+  yield;
+  return evidenceBody({ head: head.text, body: body.text }, document);
+}

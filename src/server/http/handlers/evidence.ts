@@ -1,0 +1,79 @@
+/** Owns the operations on evidence (reference 4.19): a signed file about a device, and the keys that sign it. */
+import type { EvidenceKey } from '../../../api/evidence/operations.ts';
+import type { RequestProblem } from '../../../api/codes.ts';
+import { parseTimestamp } from '../../../policy/time/timestamp.ts';
+import { digestOfEvidence, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
+import { programVersion } from '../../../node/version.ts';
+import { collectEvidence } from '../../evidence/evidence.ts';
+import { evidencePage } from '../../evidence/page.ts';
+import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
+import { record, type Handler } from '../call.ts';
+import { invalid, notFound } from '../errors.ts';
+
+const problem = (pointer: string, code: RequestProblem['code'], detail: string) => invalid([{ pointer, code, detail }]);
+
+/** The caller's clock may be ahead of ours. */
+const clockSlackMs = 60_000;
+
+function readSpan({ at, to }: { readonly at: string; readonly to?: string }, now: number) {
+  const [start, end] = [parseTimestamp(at) ?? Number.NaN, to === undefined ? undefined : parseTimestamp(to)];
+  if (Number.isNaN(start) || start > now + clockSlackMs)
+    throw problem('/at', 'out_of_range', 'at must be a time in the past.');
+  if (to === undefined) return { at: Math.min(start, now), to: Math.min(start, now), isSpan: false };
+  if (end === undefined || end > now + clockSlackMs)
+    throw problem('/to', 'out_of_range', 'to must be a time in the past.');
+  if (end < start) throw problem('/to', 'out_of_range', 'to must not be before at.');
+  return { at: Math.min(start, now), to: Math.min(end, now), isSpan: true };
+}
+
+const create: Handler<'createEvidence'> = async (call, services) => {
+  const { org_id: org, device_id: device } = call.params;
+  const { principal } = call;
+  const { store, convergence, preview, clock } = services;
+  const span = readSpan(call.body, clock());
+  const username = principal.kind === 'user' ? principal.username : '';
+  const document = await collectEvidence(
+    { org, device, ...span, by: { user_id: principal.user_id, username } },
+    { store, convergence, slices: preview.slices, present: (one) => preview.read(one), clock, version: programVersion },
+  );
+  if (document === 'device_unknown') throw notFound('device');
+  if (document === 'too_much')
+    throw problem('/to', 'out_of_range', 'Too much changed in this span for one file. Ask for a shorter one.');
+  const { slices } = preview;
+  const body = await slices.run(evidencePage(document));
+  const sha256 = digestOfEvidence(body);
+  const {
+    at,
+    to,
+    device: { hostname },
+  } = document;
+  const { file, public_key } = await store.evidence.seal(org, call.by, {
+    device,
+    hostname,
+    at,
+    to,
+    sha256,
+    sign: (key) => signEvidence(body, sha256, key),
+  });
+  const key = evidenceKeyText(public_key);
+  return record({ organization_id: org, device_id: device, at, ...(to !== undefined && { to }), key, sha256, file });
+};
+
+const keyOf = ({ public_key, ...times }: EvidenceKeyRecord): EvidenceKey => ({
+  key: evidenceKeyText(public_key),
+  ...times,
+});
+
+const keys: Handler<'listEvidenceKeys'> = async (call, { store }) => ({
+  kind: 'list',
+  json: JSON.stringify((await store.evidence.keys(call.params.org_id)).map(keyOf)),
+});
+
+const rotate: Handler<'rotateEvidenceKey'> = async (call, { store }) =>
+  record(keyOf(await store.evidence.rotate(call.params.org_id, call.by)));
+
+export const evidenceHandlers = {
+  createEvidence: create,
+  listEvidenceKeys: keys,
+  rotateEvidenceKey: rotate,
+} as const;
