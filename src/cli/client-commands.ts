@@ -5,6 +5,7 @@ import type { Family } from './command-line/family.ts';
 import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
 import { addDoctorCommand } from './doctor/command.ts';
+import { addEvidenceCommands } from './evidence/command.ts';
 import { addGroupCommands } from './group/command.ts';
 import { addDeviceHistoryCommands, addGroupHistoryCommands, addLogCommand } from './history/command.ts';
 import { addKeyCommands } from './key/command.ts';
@@ -48,6 +49,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
   { words: ['flows'], add: addFlowsCommand },
+  { words: ['evidence'], add: addEvidenceCommands },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.

@@ -66,8 +66,8 @@ export const backup = (
 
 const contentsOf = (webhooks: boolean): string =>
   webhooks
-    ? 'It contains names, rules and the signing secrets of webhooks: keep it private.'
-    : 'It contains names and rules: keep it private. It does not contain webhooks: create them again after a restore.';
+    ? 'It contains names, rules, the keys that sign evidence and the signing secrets of webhooks: keep it private.'
+    : 'It contains names, rules and the keys that sign evidence: keep it private. It does not contain webhooks: create them again after a restore.';
 
 /** Puts a backup into an empty database, or with `replace` in the place of what is there. No server may be running on it. */
 export function restore(

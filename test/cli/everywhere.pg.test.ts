@@ -14,6 +14,7 @@ import type { Json } from '../lib/http.ts';
 import { newPerson, type Person } from '../lib/server.ts';
 import type { Program, RunOptions } from '../lib/program.ts';
 import { isThorough } from '../lib/thorough.ts';
+import { newEvidenceFile } from '../lib/evidence.ts';
 
 const stage = useServer(() => ({
   webhookHosts: [readWebhookHost('http://127.0.0.1:9')],
@@ -72,6 +73,8 @@ async function newGuest(): Promise<Person> {
 }
 
 const yaml = (tag: string): string => `groups:\n  - name: from-${tag}\n    inbound: [tcp 80]\n`;
+
+const { file: evidenceFile, key: evidenceKey } = newEvidenceFile();
 
 /** In the order of a life: what one row makes, later ones use. */
 const rows = (tag: string, guest: string): readonly Row[] => [
@@ -185,6 +188,19 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'webhook test', args: [`hook-${tag}`], shows: /Sent a test|"event": "test"/, data: true },
   { path: 'webhook deliveries', args: [`hook-${tag}`], shows: /test/, data: true },
   { path: 'webhook delete', args: [`hook-${tag}`], asks: true, shows: /hook-/ },
+  {
+    path: 'evidence create',
+    args: [`host-${tag}`, '--at', 'now', '--out', `about-host-${tag}.html`],
+    shows: /about-host-/,
+    data: true,
+  },
+  {
+    path: 'evidence verify',
+    args: ['evidence.html', '--key', evidenceKey],
+    shows: /verified: nothing|"verified"/i,
+    data: true,
+  },
+  { path: 'evidence key', shows: /ed25519:/, data: true },
   { path: 'log', args: ['--limit', '200'], shows: /registered device host-/, data: true },
   { path: 'device delete', args: [`host-${tag}`], asks: true, shows: /host-/ },
   { path: 'group restore', args: [`web-${tag}`, headWord], asks: true, shows: /Restored group web-/ },
@@ -215,6 +231,7 @@ describe('every command', () => {
   it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
     const person = await installed.program.as('pipe');
     await person.file('policy.yaml', yaml('pipe'));
+    await person.file('evidence.html', evidenceFile);
     const guest = await newGuest();
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
       const line = [
@@ -246,6 +263,7 @@ describe('every command', () => {
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
     const person = await installed.program.as('terminal');
     await person.file('policy.yaml', yaml('terminal'));
+    await person.file('evidence.html', evidenceFile);
     const guest = await newGuest();
     for (const { path, args = [], shows, asks, input, endless } of rows('terminal', guest.username)) {
       const typed: RunOptions['typed'] = [

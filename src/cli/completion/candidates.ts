@@ -58,8 +58,8 @@ const optionKinds: Readonly<Record<string, NameKind>> = {
 /** Options whose value is a rule: mostly a service, more needs quotes. */
 const ruleOptions: ReadonlySet<string> = new Set(['--in', '--out']);
 
-export function candidatesOfOption({ long, choices }: OptionNode): Candidates | undefined {
-  const kind = optionKinds[long];
+export function candidatesOfOption({ long, flags, choices }: OptionNode): Candidates | undefined {
+  const kind = flags.includes('<time>') ? undefined : optionKinds[long];
   if (ruleOptions.has(long)) return ofWords(...ruleWords);
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }
