@@ -220,6 +220,13 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
                 return { body: { ...times, observed: 'refused', tuples: [], not_recorded: minute } };
               }),
             },
+            // A moment when the device exists: a caller's clock may be a minute ahead.
+            {
+              weight: operation.id === 'createEvidence' ? 8 : 0,
+              arbitrary: fc
+                .nat(9)
+                .map((n): Asked => ({ body: { at: new Date(Date.now() + 40_000 + n * 1_000).toISOString() } })),
+            },
             { weight: 4, arbitrary: values.broken(body).map((value): Asked => ({ body: value })) },
             { weight: 1, arbitrary: fc.string().map((raw): Asked => ({ raw })) },
             { weight: 1, arbitrary: fc.constant<Asked>({ raw: '{}', headers: { 'content-type': 'text/plain' } }) },
