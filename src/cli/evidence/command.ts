@@ -67,6 +67,6 @@ export function addEvidenceCommands(program: Command): void {
       dryRun: true,
       examples: ['ringfence evidence key', 'ringfence evidence key -q > acme.key', 'ringfence evidence key --rotate'],
     },
-    (run, session, { options }) => run.key(session, options),
+    (run, session, { options }) => run.showKeys(session, options),
   );
 }

@@ -92,7 +92,7 @@ function aboutLines(document: unknown): readonly string[] {
   const known = document as Partial<EvidenceDocument> | undefined;
   if (known?.format !== evidenceFormat)
     return ['This version of ringfence cannot read what the file says. Open it in a browser.'];
-  const { organization, device, at, to, created_at, created_by, not_known = [] } = known as EvidenceDocument;
+  const { organization, device, at, to, created_at, created_by, not_known } = known as EvidenceDocument;
   return [
     `It is about device ${device.hostname} (${device.id}) of organization ${organization.name} (${organization.id}),`,
     `${to === undefined ? `at ${shortTime(at)}` : `from ${shortTime(at)} to ${shortTime(to)}`}, made at ${shortTime(created_at)} by ${created_by.username ?? created_by.user_id}.`,
@@ -115,9 +115,9 @@ export async function verify(session: Session, path: string, options: VerifyOpti
   const trusted = await trustedKeys(options);
   const checked = checkEvidence(await readFile(path), trusted);
   const { outcome } = checked;
-  const key = 'key' in checked ? checked.key : '';
+  const signer = 'key' in checked ? checked.key : '';
   const lines = [
-    ...outcomeLines[outcome](key),
+    ...outcomeLines[outcome](signer),
     ...('document' in checked ? (outcome === 'verified' ? [] : ['What it claims:']) : []),
     ...('document' in checked ? aboutLines(checked.document) : []),
   ];
@@ -129,7 +129,7 @@ export interface KeyOptions {
   readonly rotate?: boolean;
 }
 
-export async function key(session: Session, { rotate }: KeyOptions): Promise<void> {
+export async function showKeys(session: Session, { rotate }: KeyOptions): Promise<void> {
   const client = await session.client();
   const org = await session.organization();
   if (rotate === true) {

@@ -16,11 +16,13 @@ const problem = (pointer: string, code: RequestProblem['code'], detail: string) 
 const clockSlackMs = 60_000;
 
 function readSpan({ at, to }: { readonly at: string; readonly to?: string }, now: number) {
-  const [start, end] = [parseTimestamp(at) ?? Number.NaN, to === undefined ? undefined : parseTimestamp(to)];
+  // Nothing is known of the time before 1970, and PostgreSQL does not know the year 0.
+  const timeOf = (text: string): number => Math.max(0, parseTimestamp(text) ?? Number.NaN);
+  const [start, end] = [timeOf(at), to === undefined ? undefined : timeOf(to)];
   if (Number.isNaN(start) || start > now + clockSlackMs)
     throw problem('/at', 'out_of_range', 'at must be a time in the past.');
   if (to === undefined) return { at: Math.min(start, now), to: Math.min(start, now), isSpan: false };
-  if (end === undefined || end > now + clockSlackMs)
+  if (end === undefined || Number.isNaN(end) || end > now + clockSlackMs)
     throw problem('/to', 'out_of_range', 'to must be a time in the past.');
   if (end < start) throw problem('/to', 'out_of_range', 'to must not be before at.');
   return { at: Math.min(start, now), to: Math.min(end, now), isSpan: true };
