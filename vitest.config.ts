@@ -21,8 +21,8 @@ export default defineConfig({
     expect: { poll: { timeout: 60_000 } },
     // Projects, and later runs, need not transform a module again that has not changed.
     experimental: { fsModuleCache: true },
-    // Twice as many files side by side as processors: most of the heavy ones wait for a disk, a kernel or a browser.
-    maxWorkers: 4,
+    // More files side by side than twice the processors: most of the heavy ones wait for a disk, a kernel, a browser or a clock.
+    maxWorkers: 5,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/memory-folder.ts', 'test/lib/shared-build.ts'],

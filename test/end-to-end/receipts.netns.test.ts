@@ -7,10 +7,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { DeviceStatus } from '../../src/api/device.ts';
 import type { SecurityRule } from '../../src/policy/rule.ts';
 import { Random } from '../lib/random.ts';
+import { rounds } from '../lib/thorough.ts';
 import { Fleet, type Probe } from './fleet.ts';
 
 const longRun = process.env['RINGFENCE_RECEIPTS_CHANGES'];
-const changes = Number(longRun ?? 20);
+const changes = Number(longRun ?? rounds(8, 20));
 /** The same changes in every run; a longer one draws its own. */
 const drawn = longRun === undefined ? 20_261_116 : Math.floor(Math.random() * 1_000_000);
 const seed = Number(process.env['RINGFENCE_RECEIPTS_SEED'] ?? drawn);

@@ -330,14 +330,10 @@ const everyRun: ReadonlySet<string> = new Set([
   'overview',
   'devices-selected',
   'device',
-  'groups',
   'preview',
-  'reach',
   'activity',
   'add-device',
-  'tests',
   'flows',
-  'members',
 ]);
 const looked = isThorough || album !== undefined ? places : places.filter(({ name }) => everyRun.has(name));
 
