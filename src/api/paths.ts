@@ -69,6 +69,7 @@ export const paths = {
   updateSecurityGroup: ['PATCH', '/api/organizations/{org_id}/security_groups/{sg_id}', 'record'],
   deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}', 'deleted'],
   readSecurityGroupUsage: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/usage', 'record'],
+  readUnusedRules: ['GET', '/api/organizations/{org_id}/unused_rules', 'record'],
   listSecurityGroupHistory: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/history', 'list'],
   restoreSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups/{sg_id}/restore', 'record'],
 

@@ -167,6 +167,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.groups.usage(org, sg, { since: '2026-01-01T00:00:00Z' }),
     { org_id: org, sg_id: sg, query: 'since=2026-01-01T00%3A00%3A00Z' },
   ],
+  readUnusedRules: [(c) => c.groups.unused(org), { org_id: org }],
   readSecurityGroup: [(c) => c.groups.get(org, sg), { org_id: org, sg_id: sg }],
   updateSecurityGroup: [
     (c) => c.groups.update(org, sg, { inbound_rules: [] }, { ifMatch: 2 }),

@@ -338,6 +338,8 @@ export class Client {
     delete: this.#call('deleteSecurityGroup'),
     /** Which of its rules decided the observed traffic. */
     usage: this.#call('readSecurityGroupUsage'),
+    /** Over all groups: the rules that no observed traffic used. */
+    unused: this.#call('readUnusedRules'),
   };
 
   /** Several records written as one, and undone as one. */

@@ -237,6 +237,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   updateSecurityGroup: group({ body: { group_name: unique() } }),
   deleteSecurityGroup: group({ query: '?detach=true' }),
   readSecurityGroupUsage: group(),
+  readUnusedRules: () => ({}),
   listSecurityGroupHistory: group(),
   restoreSecurityGroup: async (kind, role) => {
     const { params = {} } = await group()(kind, role);

@@ -97,6 +97,35 @@ test('a guardrail that forbids is used by what it refused', async () => {
   expect(await states()).toEqual(['used', 'unused']);
 });
 
+test('the unused rules of all groups are those that were there and observed for the whole time', async () => {
+  const place = await newPlace(stage.server);
+  const { owner, base } = place;
+  const { made, report } = await observed(place);
+  const start = new Date().toISOString();
+  const unused = async (): Promise<readonly number[]> => {
+    const answer = await owner.api.expect(200, 'GET', `${base}/unused_rules?since=${start}`);
+    expect(answer).toMatchObject({ since: start, count: answer.rules.length });
+    for (const one of answer.rules)
+      expect(one).toMatchObject({ group_id: made.id, group_name: 'db', direction: 'inbound' });
+    return answer.rules.map(({ rule }: Json) => rule.from_port);
+  };
+  expect(await unused()).toEqual([]);
+  await report([tuple(5432)]);
+  expect(await unused()).toEqual([22, 9100]);
+  // A rule that came later is not called unused, and a group that a device without reports has is not judged.
+  const group = `${base}/security_groups/${made.id}`;
+  await owner.api.expect(200, 'PATCH', group, { inbound_rules: [...made.inbound_rules, tcp(8080)] });
+  expect(await unused()).toEqual([22, 9100]);
+  const silent = { public_key: `usage-${(serial += 1)}`, security_groups: [made.id] };
+  const { id } = await owner.api.expect(201, 'POST', `${base}/devices`, silent);
+  expect(await unused()).toEqual([]);
+  await owner.api.expect(200, 'DELETE', `${base}/devices/${id}`);
+  expect(await unused()).toEqual([22, 9100]);
+  await report([tuple(5432)], { not_recorded: 1 });
+  expect(await unused()).toEqual([]);
+  expect((await place.member.api.get(`${base}/unused_rules`)).status).toBe(403);
+});
+
 test('members and devices do not read it, and a time that is no time or to come is refused', async () => {
   const place = await newPlace(stage.server);
   const { path } = await observed(place);

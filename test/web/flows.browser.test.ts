@@ -1,4 +1,5 @@
 /** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, what each person may see, and rules that a refused flow becomes. */
+import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
@@ -225,4 +226,30 @@ test('the pages of a device, of its group and of the fleet show what was refused
   await expectShown(refused.getByRole('listitem'));
   await page.getByRole('region', { name: 'Refused packets' }).getByRole('link').click();
   await expectShown(page.getByRole('heading', { name: 'Flows', level: 1 }));
+});
+
+test('the overview counts rules that nothing used for days, and removes them in one change after a preview', async () => {
+  // A window of days: the group is older, and its device was observed all the time.
+  const client = new Client({ connectionString: stage.server.databaseUrl });
+  await client.connect();
+  try {
+    await client.query(`UPDATE history SET at = now() - interval '40 days' WHERE org_id = $1`, [place.org]);
+    await client.query('UPDATE flow_coverage SET all_seconds = 86400, not_recorded = 0 WHERE org_id = $1', [place.org]);
+  } finally {
+    await client.end();
+  }
+  const page = await open(place.owner.token, '/overview');
+  const line = page.getByRole('region', { name: 'Unused rules' });
+  await expectShown(line.getByText('unused for 14 days'));
+  await line.getByRole('button', { name: 'Remove it…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Remove 1 unused rule' });
+  await expectShown(dialog.getByText('Inbound TCP 5432 (PostgreSQL), label:app'));
+  await expectShown(dialog.getByRole('region', { name: 'What the change does' }));
+  await dialog.getByRole('button', { name: 'Remove them' }).click();
+  await expectShown(page.getByText('1 unused rule removed.'));
+  expect((await ask(`/security_groups/${database.id}`)).inbound_rules).toMatchObject([{ from_port: 9187 }]);
+  await line.waitFor({ state: 'detached' });
+  const member = await open(place.member.token, '/overview');
+  await expectShown(member.getByRole('region', { name: 'Last changes' }));
+  expect(await member.getByRole('region', { name: 'Unused rules' }).count()).toBe(0);
 });

@@ -1,6 +1,7 @@
 /** Owns the wire form of rule usage: how much of the observed traffic each rule of a group admitted, or refused as a guardrail (reference 4.18). */
 import { Type } from 'typebox';
 import type { GroupId } from '../../policy/ids.ts';
+import { NormalizedRule } from '../group.ts';
 import { id, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const usageStates = ['used', 'unused', 'unknown'] as const;
@@ -45,6 +46,28 @@ export const GroupUsage = Type.Object(
   { ...strict, $id: 'GroupUsage', title: 'GroupUsage' },
 );
 export type GroupUsage = Wire<typeof GroupUsage>;
+
+export const UnusedRule = Type.Object(
+  {
+    group_id: id<GroupId>('The group.'),
+    group_name: Type.String(),
+    direction: Type.Enum(['inbound', 'outbound']),
+    rule: NormalizedRule,
+  },
+  { ...strict, $id: 'UnusedRule', title: 'UnusedRule' },
+);
+export type UnusedRule = Wire<typeof UnusedRule>;
+
+export const UnusedRules = Type.Object(
+  {
+    since: { ...Timestamp, description: 'Start of the window.' },
+    until: { ...Timestamp, description: 'End of the window: now.' },
+    count: Type.Integer({ minimum: 0, description: 'How many rules there are.' }),
+    rules: Type.Array(UnusedRule, { description: 'The rules by group, at most 1,000.' }),
+  },
+  { ...strict, $id: 'UnusedRules', title: 'UnusedRules' },
+);
+export type UnusedRules = Wire<typeof UnusedRules>;
 
 export const UsageQuery = Type.Object(
   {

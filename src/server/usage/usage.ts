@@ -14,7 +14,7 @@ import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { FlowCoverage, StoredFlow } from '../store/contract/flows/flows.ts';
+import type { FlowCoverage, FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
 import type { GroupReader } from '../store/contract/groups.ts';
 import type { Store } from '../store/contract/store.ts';
 import { isFull, observedAll, observedRefused, observedShare, type ObservedDevice } from './observed-time.ts';
@@ -52,15 +52,14 @@ interface Hits {
   last: string;
 }
 
-/** Counts the hits of one group's rules, by direction and place. The same traffic of devices with one policy is judged once. */
+/** Where a rule is. */
+export const placeOf = (group: GroupId, direction: Direction, index: number): string =>
+  `${group} ${direction} ${index}`;
+
+/** Counts the hits of rules, by their places. The same traffic of devices with one policy is judged once. */
 class HitCounter {
   readonly hits = new Map<string, Hits>();
-  readonly #group: GroupId;
   readonly #verdicts = new WeakMap<EffectivePolicy, Map<string, string>>();
-
-  constructor(group: GroupId) {
-    this.#group = group;
-  }
 
   add(policy: EffectivePolicy, flow: StoredFlow): void {
     const place = this.#placeOf(policy, flow);
@@ -73,7 +72,7 @@ class HitCounter {
     }
   }
 
-  /** Direction and place of the rule that decides it; empty where that is no rule of the group. */
+  /** The place of the rule that decides it; empty where no rule does. */
   #placeOf(policy: EffectivePolicy, flow: StoredFlow): string {
     let verdicts = this.#verdicts.get(policy);
     if (verdicts === undefined) this.#verdicts.set(policy, (verdicts = new Map()));
@@ -81,17 +80,24 @@ class HitCounter {
     let place = verdicts.get(key);
     if (place === undefined) {
       const { reason } = decide(policy, packetOf(flow));
-      place = 'rule' in reason && reason.group.id === this.#group ? `${reason.direction} ${reason.index}` : '';
+      place = 'rule' in reason ? placeOf(reason.group.id, reason.direction, reason.index) : '';
       verdicts.set(key, place);
     }
     return place;
   }
 }
 
-/** The devices that have the group, each with its policy. */
+/** Groups and guardrails of a policy. */
+export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
+  ...groups,
+  ...(guardrails?.forbid ?? []),
+  ...(guardrails?.require ?? []),
+];
+
+/** The devices that have the group, or all devices, each with its policy. */
 export async function policiesWith(
   snapshot: PolicySnapshot,
-  group: GroupId,
+  group: GroupId | undefined,
   slices: TimeSlices,
 ): Promise<ReadonlyMap<DeviceId, EffectivePolicy>> {
   await slices.run(indexDevices(snapshot.devices.below));
@@ -100,14 +106,12 @@ export async function policiesWith(
   await slices.each(snapshot.devices.values(), (device) => {
     const policy = policies.ofDevice(device);
     if ('missing' in policy) return;
-    const { groups, guardrails } = policy;
-    const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
-    if (all.some(({ id }) => id === group)) found.set(device.id, policy);
+    if (group === undefined || groupsIn(policy).some(({ id }) => id === group)) found.set(device.id, policy);
   });
   return found;
 }
 
-async function registeredAt(
+export async function registeredAt(
   { store }: UsageOptions,
   org: OrganizationId,
   ids: readonly DeviceId[],
@@ -121,9 +125,9 @@ async function registeredAt(
 }
 
 /** Since when each rule is in the group without a break, as far as the history of the window goes back. */
-async function rulesSince(
+export async function rulesSince(
   { store }: UsageOptions,
-  { org, group, reader, since }: UsageRequest,
+  { org, group, reader, since }: Pick<UsageRequest, 'org' | 'group' | 'reader' | 'since'>,
 ): Promise<(direction: Direction, identity: string) => number> {
   const states = await store.history.ofGroup(org, group, { limit: statesLooked, reader });
   const found = new Map<string, number>();
@@ -141,11 +145,41 @@ async function rulesSince(
   return (direction, identity) => Math.max(since, found.get(`${direction} ${identity}`) ?? since);
 }
 
-const byDevice = (rows: readonly FlowCoverage[]): ReadonlyMap<DeviceId, readonly FlowCoverage[]> => {
+export const byDevice = (rows: readonly FlowCoverage[]): ReadonlyMap<DeviceId, readonly FlowCoverage[]> => {
   const found = new Map<DeviceId, FlowCoverage[]>();
   for (const row of rows) found.set(row.device_id, [...(found.get(row.device_id) ?? []), row]);
   return found;
 };
+
+interface CountedHits {
+  readonly hits: ReadonlyMap<string, Hits>;
+  /** Later than asked for where there is more traffic than one request looks at. */
+  readonly since: number;
+}
+
+/** Judges the recorded traffic, the newest first. */
+export async function countHits(
+  { org, since: asked, until }: Pick<UsageRequest, 'org' | 'since' | 'until'>,
+  filter: Pick<FlowQuery, 'devices' | 'verdict'>,
+  { policies, store, slices }: UsageOptions & { readonly policies: ReadonlyMap<DeviceId, EffectivePolicy> },
+): Promise<CountedHits> {
+  const counter = new HitCounter();
+  const { hits } = counter;
+  const window = { since: new Date(asked).toISOString(), until: new Date(until).toISOString() };
+  let after: string | undefined;
+  for (let looked = 0; ;) {
+    const { flows, next } = await store.flows.page(org, { ...filter, ...window, limit: flowsAtOnce, after });
+    await slices.each(flows, (flow) => {
+      const policy = policies.get(flow.device_id);
+      if (policy !== undefined) counter.add(policy, flow);
+    });
+    looked += flows.length;
+    if (next === undefined) return { hits, since: asked };
+    // What is older was not looked at: the window begins where the newest of it ends.
+    if (looked >= mostFlows) return { hits, since: Math.max(asked, Date.parse(flows.at(-1)?.until ?? '') || until) };
+    after = next;
+  }
+}
 
 /** Looks at the recorded traffic of the devices that have the group. Undefined where there is no such group. */
 export async function groupUsage(asked: UsageRequest, options: UsageOptions): Promise<GroupUsage | undefined> {
@@ -156,32 +190,11 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
   const policies = await policiesWith(snapshot, id, slices);
   const devices = [...policies.keys()];
   const forbids = group.guardrail === 'forbid';
-  const counter = new HitCounter(id);
-  let since = asked.since;
-  let after: string | undefined;
-  let looked = 0;
-  while (devices.length > 0) {
-    const { flows, next } = await store.flows.page(org, {
-      devices,
-      verdict: forbids ? 'refused' : 'admitted',
-      since: new Date(asked.since).toISOString(),
-      until: new Date(until).toISOString(),
-      limit: flowsAtOnce,
-      ...(after !== undefined && { after }),
-    });
-    await slices.each(flows, (flow) => {
-      const policy = policies.get(flow.device_id);
-      if (policy !== undefined) counter.add(policy, flow);
-    });
-    looked += flows.length;
-    if (next === undefined) break;
-    if (looked >= mostFlows) {
-      // What is older was not looked at: the window begins where the newest of it ends.
-      since = Math.max(since, Date.parse(flows.at(-1)?.until ?? '') || until);
-      break;
-    }
-    after = next;
-  }
+  const verdict = forbids ? 'refused' : 'admitted';
+  const { hits, since } =
+    devices.length === 0
+      ? { hits: new Map<string, Hits>(), since: asked.since }
+      : await countHits(asked, { devices, verdict }, { ...options, policies });
   const coverage = await store.flows.coverage(org, new Date(since).toISOString(), devices);
   const registered = await registeredAt(options, org, devices);
   const covered = byDevice(coverage);
@@ -193,7 +206,7 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
     rulesOf(group, direction).map((rule, index): RuleUsage => {
       const from = sinceOf(direction, ruleIdentity(rule));
       const share = shareSince(from);
-      const hit = counter.hits.get(`${direction} ${index}`);
+      const hit = hits.get(placeOf(id, direction, index));
       const isKnown = isFull(share) && not_recorded === 0;
       return {
         direction,

@@ -6,13 +6,13 @@ import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
-import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { adviceOn } from '../model/advice.ts';
 import { readDraft, withDrafted } from '../model/allow-draft.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
+import { withoutUnused } from '../model/unused-rules.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';
@@ -108,15 +108,6 @@ interface Base {
   readonly revision: number;
 }
 const baseOf = (group: SecurityGroup): Base => ({ content: contentOf(group), revision: group.revision });
-
-/** The content without these rules. */
-function withoutRules(content: Content, unused: readonly RuleUsage[]): Content {
-  const left = (direction: 'inbound' | 'outbound') =>
-    content[`${direction}_rules`].filter(
-      (_, index) => !unused.some((one) => one.direction === direction && one.rule === index),
-    );
-  return { ...content, inbound_rules: left('inbound'), outbound_rules: left('outbound') };
-}
 
 export function GroupEditor({
   group,
@@ -242,7 +233,12 @@ export function GroupEditor({
       <GroupRuleUsage
         group={group}
         canDraft={!dirty && !onTrial}
-        draftWithout={(unused) => setDraft(draftOf(withoutRules(contentOf(group), unused), names))}
+        draftWithout={(unused) => {
+          const { content: rest } = withoutUnused(contentOf(group), (direction, _, index) =>
+            unused.some((one) => one.direction === direction && one.rule === index),
+          );
+          setDraft(draftOf(rest, names));
+        }}
       />
       {content === undefined ? null : (
         <Preview

@@ -17,6 +17,7 @@ import { EndingSoon } from '../overview/ending-soon.tsx';
 import { FleetState } from '../overview/fleet-state.tsx';
 import { LastChanges } from '../overview/last-changes.tsx';
 import { PolicyTestsCard } from '../overview/policy-tests.tsx';
+import { UnusedRules } from '../overview/unused-rules.tsx';
 import { Packets } from '../overview/traffic.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
@@ -49,6 +50,7 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
         <Packets of="admitted" overview={overview} window={window} org={org} />
       </div>
       <RecentlyRefused />
+      <UnusedRules org={org} />
       <div className="overview-columns">
         <LastChanges org={org} />
         <EndingSoon org={org} />

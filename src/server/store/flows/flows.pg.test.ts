@@ -114,7 +114,7 @@ test('after two hours the reports of an hour are one, with the same packets', as
 });
 
 test('what is too old goes, and of an organization that has too much the oldest', async () => {
-  const { store, time, one, all, report } = await setUp({ flowRetentionMs: 86_400_000, flowsPerOrganization: 5 });
+  const { store, org, time, one, all, report } = await setUp({ flowRetentionMs: 86_400_000, flowsPerOrganization: 5 });
   const at = (minutes: number, count: number) =>
     report(
       one,
@@ -129,6 +129,8 @@ test('what is too old goes, and of an organization that has too much the oldest'
   await store.flows.forget();
   expect(await all()).toHaveLength(5);
   expect((await all()).every(({ until }) => until > new Date(start).toISOString())).toBe(true);
+  // Of a day that lost sums, nothing counts as observed.
+  expect(await store.flows.coverage(org, new Date(start).toISOString())).toEqual([]);
   time.now = start + 86_400_000 + 60.5 * minute;
   await store.flows.forget();
   expect(await all()).toHaveLength(2);

@@ -148,6 +148,8 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
   };
 
   return {
+    keptMs: keepMs,
+
     async report(org, id, batch, { right }) {
       checkTime(right, now(context));
       const problem = await writing.batched.get({ org, id, batch, right });
@@ -192,8 +194,10 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
       const oldest = new Date(clock() - keepMs).toISOString();
       await writes.run(sql.removeOld, [oldest]);
       await writes.run(sql.removeOldCoverage, [oldest]);
-      for (const { org_id } of await writes.run(sql.findFull, [most]))
+      for (const { org_id } of await writes.run(sql.findFull, [most])) {
         await writes.run(sql.removeOldest, [org_id, most]);
+        await writes.run(sql.removeCoverageOfRemoved, [org_id]);
+      }
       const before = new Date(clock() - addUpAfterMs).toISOString();
       for (const hour of await writes.run(sql.findHours, [before, hoursAtOnce])) {
         await transactions.run((tx) => addUpHour(tx, hour));

@@ -101,6 +101,13 @@ export const removeOldest = statement<never>(
      SELECT id FROM (SELECT id, sum(sums) OVER (ORDER BY until DESC, id DESC) AS newer FROM flows WHERE org_id = $1) AS f WHERE newer > $2::bigint)`,
 );
 
+/** A day of which sums were removed was not observed as a whole: nothing may be called unused for it. Values: organization. */
+export const removeCoverageOfRemoved = statement<never>(
+  'remove_coverage_of_removed_flows',
+  `DELETE FROM flow_coverage WHERE org_id = $1
+   AND day <= (SELECT (min(since) AT TIME ZONE 'UTC')::date FROM flows WHERE org_id = $1)`,
+);
+
 export interface HourRow {
   readonly org_id: string;
   readonly device_id: string;

@@ -72,6 +72,8 @@ export interface FlowCoverage {
 }
 
 export interface Flows {
+  /** How long sums are kept, in milliseconds. */
+  readonly keptMs: number;
   /**
    * Keeps what a device observed; no revision, no event. Reports that come together are one write. The right is checked in the statement that writes. A
    * report with the `until` of an earlier one of the device is kept once.
@@ -82,6 +84,6 @@ export interface Flows {
   page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
   /** The days since this time on which devices reported. */
   coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
-  /** Removes what is too old, and the oldest of organizations that have too much; adds up what is older than two hours by the hour. */
+  /** Removes what is too old, and the oldest of organizations that have too much, with the coverage of its days; adds up what is older than two hours by the hour. */
   forget(): Promise<void>;
 }

@@ -1,0 +1,114 @@
+/** Owns the draft that removes unused rules from their groups: the rules by group, what that does, and the write as one change set. */
+import { Button, Modal } from '@mantine/core';
+import { useQueryClient } from '@tanstack/react-query';
+import { useState, type ReactNode } from 'react';
+import { limits } from '../../api/limits.ts';
+import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
+import type { UnusedRule } from '../../api/usage/rule-usage.ts';
+import { sameRule } from '../../client/words/rule.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { notify } from '../components/toast.tsx';
+import { Changes } from '../group/changes.tsx';
+import { contentOf } from '../model/draft.ts';
+import { difference, patchOf } from '../model/group-diff.ts';
+import { plural } from '../model/rule-text.ts';
+import { withoutUnused } from '../model/unused-rules.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
+import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
+import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
+
+export function RemoveUnused({
+  org,
+  unused,
+  close,
+}: {
+  readonly org: string;
+  readonly unused: readonly UnusedRule[];
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useSession();
+  const queries = useQueryClient();
+  const { groupById } = useSnapshot();
+  const { editGroup } = useRights();
+  const [isTrying, setTrying] = useState(false);
+  const drafts = [...new Set(unused.map(({ group_id }) => group_id))]
+    .flatMap((id) => groupById.get(id) ?? [])
+    .filter((group) => editGroup(group) && group.trial === undefined)
+    .slice(0, limits.changeSetRecords)
+    .map((group) => {
+      const rules = unused.filter(({ group_id }) => group_id === group.id);
+      const before = contentOf(group);
+      // Rules are found by what they are: someone may have changed the group since.
+      const { content, removed, kept } = withoutUnused(before, (direction, rule) =>
+        rules.some((one) => one.direction === direction && sameRule(one.rule, rule)),
+      );
+      return { group, before, content, removed, kept };
+    });
+  const changed = drafts.filter(({ removed }) => removed > 0);
+  const [removed, kept] = [
+    drafts.reduce((sum, draft) => sum + draft.removed, 0),
+    drafts.reduce((sum, draft) => sum + draft.kept, 0),
+  ];
+  const change: ChangeSetBody = {
+    security_groups: changed.map(({ group, before, content }) => ({
+      id: group.id,
+      revision: group.revision,
+      ...patchOf(before, content),
+    })),
+  };
+  const write = async (trial?: TrialQuery): Promise<WrittenChangeSet> => {
+    const written = await writeOrAsk((agreed) => client.changes.apply(org, change, { ...trial, ...agreed }));
+    await queries.invalidateQueries({ queryKey: ['unused rules', org] });
+    return written;
+  };
+  const { start, busy, fault } = useWrite(async () => {
+    const { change_id } = await write();
+    notify(`${plural(removed, 'unused rule')} removed.`, () => client.changes.revert(org, change_id));
+    close();
+  });
+  return (
+    <>
+      <Modal opened onClose={close} title={`Remove ${plural(removed, 'unused rule')}`} size="xl">
+        <div className="stack">
+          {changed.map(({ group, before, content }) => (
+            <section key={group.id} className="stack tight" aria-label={group.group_name}>
+              <strong>{group.group_name}</strong>
+              <Changes of={difference(before, content)} />
+            </section>
+          ))}
+          {kept === 0 ? null : (
+            <p className="note note-plain">
+              {plural(kept, 'unused outbound rule')} {kept === 1 ? 'stays' : 'stay'}: without any outbound rule,
+              everything could go out.
+            </p>
+          )}
+          <p className="small dimmed">
+            A rule that is used once a quarter looks unused too. With Try it first, the rules come back by themselves.
+          </p>
+          {changed.length === 0 ? null : <ChangePreview change={change} />}
+          <DialogFoot fault={fault} cancel={close}>
+            <Button variant="default" disabled={changed.length === 0} onClick={() => setTrying(true)}>
+              Try it first
+            </Button>
+            <Button disabled={changed.length === 0} loading={busy} onClick={() => start()}>
+              Remove them
+            </Button>
+          </DialogFoot>
+        </div>
+      </Modal>
+      {isTrying ? (
+        <TryDialog
+          title="Try it without the unused rules"
+          close={() => setTrying(false)}
+          start={async (trial) => {
+            await write(trial);
+            close();
+          }}
+        />
+      ) : null}
+    </>
+  );
+}
