@@ -78,6 +78,31 @@ const hosts: readonly (readonly [hostname: string, ...labels: string[]])[] = [
 const neverSeen = 'db-1';
 const failed = 'edge-1';
 
+const flow = { direction: 'in', verdict: 'refused', protocol: 'tcp' };
+/** What was refused in the last minute. */
+const refused: Readonly<Record<string, readonly Json[]>> = {
+  'db-2': [
+    { ...flow, far: '100.64.0.6', port: 5432, packets: 12 },
+    { ...flow, far: '100.64.0.3', port: 6432, packets: 3 },
+  ],
+  'app-1': [{ ...flow, far: '100.64.0.11', port: 9100, packets: 48 }],
+  'web-2': [
+    { ...flow, far: '198.51.100.23', port: 22, packets: 1_204 },
+    { ...flow, far: '100.64.0.5', port: 23, packets: 1 },
+  ],
+};
+
+async function reportRefused(server: TestServer, base: string, records: readonly Json[]): Promise<void> {
+  const now = Date.now();
+  const times = { since: new Date(now - 60_000).toISOString(), until: new Date(now).toISOString() };
+  for (const { id, hostname, device_token } of records) {
+    const tuples = refused[hostname];
+    if (tuples === undefined) continue;
+    const report = { ...times, observed: 'refused', tuples, not_recorded: 0 };
+    await server.nobody.as(device_token).expect(200, 'POST', `${base}/devices/${id}/flows`, report);
+  }
+}
+
 /** A day of samples, one for every five minutes, with one bad moment. */
 async function writeSamples(url: string, org: string): Promise<void> {
   const client = new Client({ connectionString: url });
@@ -141,6 +166,8 @@ export async function newPicturedFleet(server: TestServer): Promise<PicturedFlee
       ...(inEffect.has(database.id) && { group_packets }),
     });
   }
+  await api.expect(200, 'PATCH', base, { observe: 'refused' });
+  await reportRefused(server, base, records);
   await writeSamples(server.databaseUrl, org);
   return {
     org,

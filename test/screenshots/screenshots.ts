@@ -52,6 +52,13 @@ const pictures: readonly Picture[] = [
     shows: (page) => expectShown(page.getByText('1 of 2 devices')),
   },
   {
+    name: 'flows',
+    path: () => '/flows',
+    height: 640,
+    scheme: 'light',
+    shows: (page) => expectShown(page.getByRole('list', { name: 'Flows' }).getByText('198.51.100.23')),
+  },
+  {
     name: 'reachability',
     path: () => '/reach',
     height: 700,

@@ -120,7 +120,7 @@ export function TrafficSettings(): ReactNode {
       <div className="card-head">
         <h2>Traffic</h2>
       </div>
-      <div className="card-body stack">
+      <div className="card-body traffic-settings">
         <Setting
           label="What agents record"
           choices={observeChoices}
@@ -133,7 +133,7 @@ export function TrafficSettings(): ReactNode {
           value={organization.refuse_with}
           onChange={(refuse_with) => start({ refuse_with })}
         />
-        <p className="small dimmed">
+        <p className="small dimmed traffic-note">
           Agents never record the content of packets. Owners read the traffic of all devices, members that of their own.
           The server keeps it for some days; the activity shows who changed these settings.
         </p>

@@ -269,39 +269,37 @@ export function MembersPage(): ReactNode {
           {governs ? <Invitations org={org} /> : null}
           {governs ? <AddMember org={org} /> : null}
         </section>
-        <div className="stack">
-          <TrafficSettings />
-          <section className="card" aria-label="Settings">
-            <div className="card-head">
-              <h2>About</h2>
-            </div>
-            <div className="card-body stack">
-              <Facts
-                facts={[
-                  ['Devices', grouped(devices.length)],
-                  ['Groups you see', grouped(groups.length)],
-                  [
-                    'Id',
-                    <span key="id" className="mono">
-                      {org}
-                    </span>,
-                  ],
-                ]}
-              />
-              {governs && organization !== undefined ? (
-                <>
-                  <Rename key={organization.name} organization={organization} />
-                  <Button variant="default" onClick={removeAll}>
-                    Delete the organization
-                  </Button>
-                </>
-              ) : (
-                <p className="small dimmed">Owners add and remove members and change the default group.</p>
-              )}
-            </div>
-          </section>
-        </div>
+        <section className="card" aria-label="Settings">
+          <div className="card-head">
+            <h2>About</h2>
+          </div>
+          <div className="card-body stack">
+            <Facts
+              facts={[
+                ['Devices', grouped(devices.length)],
+                ['Groups you see', grouped(groups.length)],
+                [
+                  'Id',
+                  <span key="id" className="mono">
+                    {org}
+                  </span>,
+                ],
+              ]}
+            />
+            {governs && organization !== undefined ? (
+              <>
+                <Rename key={organization.name} organization={organization} />
+                <Button variant="default" onClick={removeAll}>
+                  Delete the organization
+                </Button>
+              </>
+            ) : (
+              <p className="small dimmed">Owners add and remove members and change the default group.</p>
+            )}
+          </div>
+        </section>
       </div>
+      <TrafficSettings />
     </div>
   );
 }
