@@ -12,7 +12,7 @@ import { readDraft, withDrafted } from '../model/allow-draft.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
-import { withoutUnused } from '../model/unused-rules.ts';
+import { withoutUnused } from './without-unused.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';

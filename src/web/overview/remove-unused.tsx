@@ -13,7 +13,7 @@ import { Changes } from '../group/changes.tsx';
 import { contentOf } from '../model/draft.ts';
 import { difference, patchOf } from '../model/group-diff.ts';
 import { plural } from '../model/rule-text.ts';
-import { withoutUnused } from '../model/unused-rules.ts';
+import { withoutUnused } from '../group/without-unused.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';

@@ -1,6 +1,6 @@
 /** Owns the draft of a group without its unused rules. It never removes the last outbound rules: without any, everything could go out. */
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import type { Content } from './draft.ts';
+import type { Content } from '../model/draft.ts';
 
 export type IsUnused = (direction: Direction, rule: StoredRule, index: number) => boolean;
 
