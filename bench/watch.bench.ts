@@ -10,6 +10,7 @@ import { measureParts } from './lib/parts.ts';
 import { table } from './lib/table.ts';
 import { makeCertificate } from './lib/tls.ts';
 import type { Bench, Part } from './watch/bench.ts';
+import { capacity } from './watch/capacity.ts';
 import { fanOut } from './watch/fanout.ts';
 import { fanOuts } from './watch/fanout-goals.ts';
 import { BenchDatabase } from './watch/ours.ts';
@@ -45,8 +46,9 @@ try {
     replicas: shown(replicas),
     flat: shown(flat),
     many: shown(many),
+    capacity: shown(capacity),
   };
-  await measureParts({ parts, asked: process.argv.slice(2) });
+  await measureParts({ parts, asked: process.argv.slice(2), onlyByName: new Set(['capacity']) });
 } finally {
   await database.stop();
   rmSync(folder, { recursive: true, force: true });

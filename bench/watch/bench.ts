@@ -39,19 +39,21 @@ export async function startOurs(
 interface OpenOptions {
   readonly request?: Buffer;
   readonly security?: Security | undefined;
+  readonly host?: string;
 }
 
 export const openLoad = (
   bench: Bench,
   peer: Peer,
   streams: number,
-  { request = peer.request, security = peer.isSecured ? 'tls' : undefined }: OpenOptions = {},
+  { request = peer.request, security = peer.isSecured ? 'tls' : undefined, host }: OpenOptions = {},
 ): ReturnType<typeof Load.open> =>
   Load.open({
     program: bench.load,
     folder: bench.folder,
     protocol: peer.protocol,
     security,
+    host,
     port: peer.port,
     streams,
     request,

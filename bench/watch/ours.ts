@@ -10,7 +10,7 @@ import { parseDeviceId, parseOrganizationId, parseUserId } from '../../src/polic
 import { LeanClient } from '../lib/http-load.ts';
 import { startNginx, type Proxy } from './nginx.ts';
 import { payload, type Peer, type Written } from './peers.ts';
-import { freePort, nowNs, processor, processorSeconds, Talker } from './tools.ts';
+import { freePort, nowNs, processor, processorSeconds, residentKb, Talker } from './tools.ts';
 
 export const adminToken = `rf_user_${'b'.repeat(43)}`;
 
@@ -26,6 +26,8 @@ export interface OursOptions {
   readonly folder: string;
   readonly databaseUrl: string;
   readonly cpu?: string;
+  /** Where it listens: this machine's first address unless given. */
+  readonly host?: string;
   readonly args?: readonly string[];
   /** It speaks TLS itself, or a proxy in front of it does. */
   readonly security?: { readonly by: 'server' | 'nginx'; readonly cert: string; readonly key: string };
@@ -72,7 +74,16 @@ export class Ours implements Peer {
 
   static async start(options: OursOptions): Promise<Ours> {
     const port = await freePort();
-    const { program, folder, databaseUrl, cpu = processor.server, args = [], node = [], security } = options;
+    const {
+      program,
+      folder,
+      databaseUrl,
+      cpu = processor.server,
+      args = [],
+      node = [],
+      security,
+      host = '127.0.0.1',
+    } = options;
     const isSecured = security?.by === 'server';
     const limits = [
       // All its clients come from this machine.
@@ -89,7 +100,7 @@ export class Ours implements Peer {
       ...(isSecured ? ['--tls-cert', security.cert, '--tls-key', security.key] : []),
       ...args,
     ];
-    const command = [process.execPath, ...node, program, 'server', '--listen', `127.0.0.1:${port}`, ...limits];
+    const command = [process.execPath, ...node, program, 'server', '--listen', `${host}:${port}`, ...limits];
     const server = new Talker(command, cpu, {
       RINGFENCE_DATABASE_URL: databaseUrl,
       RINGFENCE_DATA: join(folder, `data-${port}`),
@@ -230,6 +241,11 @@ export class Ours implements Peer {
   /** Seconds of processor time that it has taken so far: unlike the clock's, they do not grow when others are busy. */
   cpu(): number {
     return [this.pid, ...this.#workers()].reduce((sum, pid) => sum + processorSeconds(pid), 0);
+  }
+
+  /** Resident memory of all its processes. */
+  residentKb(): number {
+    return [this.pid, ...this.#workers()].reduce((sum, pid) => sum + residentKb(pid), 0);
   }
 
   /** How many connections each process that serves holds. */

@@ -160,17 +160,19 @@ export class Load {
     readonly folder: string;
     readonly protocol: Protocol;
     readonly security?: Security | undefined;
+    /** Each address has some 28,000 ports to connect from. */
+    readonly host?: string | undefined;
     readonly port: number;
     readonly streams: number;
     readonly request: Buffer;
     readonly ready?: string;
   }): Promise<{ readonly load: Load; readonly ns: number; readonly resumed: number }> {
-    const { program, folder, security, port, streams, request, ready = '' } = options;
+    const { program, folder, security, host = '127.0.0.1', port, streams, request, ready = '' } = options;
     const protocol = security === undefined ? options.protocol : `${security}+${options.protocol}`;
     // One file for each: several start at once, and rewriting a shared file would disturb a reader.
     const file = join(folder, `request-${randomUUID()}`);
     writeFileSync(file, request);
-    const command = [program, protocol, '127.0.0.1', String(port), String(streams), file, ready];
+    const command = [program, protocol, host, String(port), String(streams), file, ready];
     const talker = new Talker(command, processor.load);
     // A slow machine is slow, and no failure: some tens of streams a second would do.
     const [ns = 0, resumed = 0] = numbersOf(await talker.hears('ready', 60_000 + streams * 20));
