@@ -55,33 +55,41 @@ interface AtRow {
 }
 
 /**
- * The newest state of each group up to a revision, with the head and the start of the history, which show whether the
- * answer can be complete. Values: organization, revision, reader, owner (null: all, '': the organization), greater than
- * this revision, after this id, limit, one id or null.
+ * The newest state of each record of a kind up to a revision, in the order of ids, as rows `s`. It steps from id to id, and reads one state of each: the cost
+ * does not grow with the states that a record has. `LIMIT` after it ends the steps. Values: organization, revision, after this id.
  */
+const statesAt = (kind: WatchKind): string =>
+  `(WITH RECURSIVE ids AS (
+      (SELECT s.id FROM history s WHERE s.org_id = $1 AND s.kind = '${kind}' AND s.id > $3::uuid ORDER BY s.id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT s.id FROM history s WHERE s.org_id = $1 AND s.kind = '${kind}' AND s.id > ids.id ORDER BY s.id LIMIT 1) FROM ids WHERE ids.id IS NOT NULL)
+    SELECT s.* FROM ids CROSS JOIN LATERAL (
+      SELECT s.* FROM history s WHERE s.org_id = $1 AND s.kind = '${kind}' AND s.id = ids.id AND s.revision <= $2 ORDER BY s.revision DESC LIMIT 1) AS s
+    WHERE s.type = 'change') AS s`;
+
+/** With the head and the start of the history, which show whether the answer can be complete. */
+const withHead = (states: string): string =>
+  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (SELECT s.* FROM ${states}) AS s ON true
+   WHERE h.org_id = $1 ORDER BY s.id`;
+
+/** Values: organization, revision, after this id, limit, greater than this revision, reader, owner (null: all, '': the organization). */
 const groupsAt = statement<AtRow>(
   'groups_at',
-  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (
-     SELECT * FROM (
-       SELECT DISTINCT ON (s.id) s.id, s.revision, s.type, s.owner_id, s.only_for, s.body FROM history s
-       WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id > $6 AND s.revision <= $2 AND ($8::uuid IS NULL OR s.id = $8)
-       ORDER BY s.id, s.revision DESC) AS s
-     WHERE s.type = 'change' AND ${couldSee('s', '$3')} AND ($4::text IS NULL OR coalesce(s.owner_id::text, '') = $4) AND s.revision > $5
-     ORDER BY s.id LIMIT $7) AS s ON true
-   WHERE h.org_id = $1 ORDER BY s.id`,
+  withHead(
+    `${statesAt('security-groups')} WHERE s.revision > $5 AND ${couldSee('s', '$6')} AND ($7::text IS NULL OR coalesce(s.owner_id::text, '') = $7) LIMIT $4`,
+  ),
 );
 
-/** The same for devices. Values: organization, revision, greater than this revision, after this id, limit. */
-const devicesAt = statement<AtRow>(
-  'devices_at',
-  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (
-     SELECT * FROM (
-       SELECT DISTINCT ON (s.id) s.id, s.revision, s.type, s.body FROM history s
-       WHERE s.org_id = $1 AND s.kind = 'device' AND s.id > $4 AND s.revision <= $2
-       ORDER BY s.id, s.revision DESC) AS s
-     WHERE s.type = 'change' AND s.revision > $3
-     ORDER BY s.id LIMIT $5) AS s ON true
-   WHERE h.org_id = $1 ORDER BY s.id`,
+/** Values: organization, revision, after this id, limit, greater than this revision. */
+const devicesAt = statement<AtRow>('devices_at', withHead(`${statesAt('device')} WHERE s.revision > $5 LIMIT $4`));
+
+/** Values: organization, revision, group, reader. */
+const groupAt = statement<AtRow>(
+  'group_at',
+  withHead(
+    `(SELECT s.* FROM history s WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id = $3 AND s.revision <= $2 ORDER BY s.revision DESC LIMIT 1) AS s
+     WHERE s.type = 'change' AND ${couldSee('s', '$4')}`,
+  ),
 );
 
 /** Values: organization, after this revision, up to this one, limit. */
@@ -91,11 +99,15 @@ const listBetween = statement<StateRow & { readonly kind: WrittenState['kind']; 
    WHERE s.org_id = $1 AND s.revision > $2 AND s.revision <= $3 ORDER BY s.revision LIMIT $4`,
 );
 
-/** Values: organization, time. */
+/**
+ * Values: organization, time. Clocks of servers may differ: of what was written in the last minute before the time, the greatest
+ * revision counts.
+ */
 const revisionAt = statement<{ history_start: number; revision: number | null }>(
   'revision_at',
   `SELECT h.history_start, (
-     SELECT s.revision FROM history s WHERE s.org_id = $1 AND s.at <= $2 ORDER BY s.revision DESC LIMIT 1) AS revision
+     SELECT max(s.revision) FROM history s WHERE s.org_id = $1 AND s.at <= $2 AND s.at > (
+       SELECT n.at FROM history n WHERE n.org_id = $1 AND n.at <= $2 ORDER BY n.at DESC LIMIT 1) - interval '1 minute') AS revision
    FROM heads h WHERE h.org_id = $1`,
 );
 
@@ -117,13 +129,16 @@ const markStart = statement<never>(
   'mark_history_start',
   'UPDATE heads SET history_start = greatest(history_start, $2) WHERE org_id = $1',
 );
-/** States that another one followed up to the mark, and deletions up to there. Values: organization, mark, how many at once. */
-const dropStates = statement<{ revision: number }>(
+/**
+ * States that another one followed up to the mark, and deletions up to there, by time, so that each batch begins where the one before it ended. Values:
+ * organization, mark, border, from this time on, how many at once.
+ */
+const dropStates = statement<{ at: string }>(
   'drop_states',
   `DELETE FROM history WHERE ctid = ANY (ARRAY(
-     SELECT s.ctid FROM history s WHERE s.org_id = $1 AND s.revision <= $2 AND (s.type = 'delete' OR EXISTS (
+     SELECT s.ctid FROM history s WHERE s.org_id = $1 AND s.revision <= $2 AND s.at < $3 AND s.at >= $4 AND (s.type = 'delete' OR EXISTS (
        SELECT FROM history f WHERE f.org_id = $1 AND f.kind = s.kind AND f.id = s.id AND f.revision > s.revision AND f.revision <= $2))
-     LIMIT $3)) RETURNING revision`,
+     ORDER BY s.at LIMIT $5)) RETURNING at`,
 );
 const batch = 1_000;
 
@@ -192,14 +207,14 @@ export function historyIn(context: Context, keepMs: number): History {
       return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
     },
 
-    async groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
+    groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
-      const values = [reader ?? null, owned, gt_revision ?? 0, ...pageValues(page), null];
+      const values = [...pageValues(page), gt_revision ?? 0, reader ?? null, owned];
       return standing<GroupRecord>(standbyReads, groupsAt, [org, revision, ...values]);
     },
 
     devicesAt: (org, revision, { gt_revision, ...page }) =>
-      standing<DeviceRecord>(standbyReads, devicesAt, [org, revision, gt_revision ?? 0, ...pageValues(page)]),
+      standing<DeviceRecord>(standbyReads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0]),
 
     async between(org, { after, through, limit }) {
       const rows = await reads.run(listBetween, [org, after, through, limit]);
@@ -222,9 +237,8 @@ export function historyIn(context: Context, keepMs: number): History {
     },
 
     async groupAt(org, revision, id, reader) {
-      const values = [reader ?? null, null, 0, ...pageValues({ limit: 1 }), id];
       // A restore writes it, so the primary answers.
-      const [group] = await standing<GroupRecord>(reads, groupsAt, [org, revision, ...values]);
+      const [group] = await standing<GroupRecord>(reads, groupAt, [org, revision, id, reader ?? null]);
       return group;
     },
 
@@ -239,7 +253,11 @@ export function historyIn(context: Context, keepMs: number): History {
       const border = new Date(context.clock() - keepMs).toISOString();
       for (const { org_id, revision } of await writes.run(findOld, [border])) {
         await writes.run(markStart, [org_id, revision]);
-        while ((await writes.run(dropStates, [org_id, revision, batch])).length === batch);
+        for (let from = '-infinity', more = true; more;) {
+          const dropped = await writes.run(dropStates, [org_id, revision, border, from, batch]);
+          from = dropped.reduce((latest, { at }) => (at > latest ? at : latest), dropped[0]?.at ?? from);
+          more = dropped.length === batch;
+        }
       }
     },
   };

@@ -367,4 +367,9 @@ export const enforcementMigrations: readonly Migration[] = [
       CREATE INDEX evidence_keys_list ON evidence_keys (org_id, serial);
     `,
   },
+  {
+    version: 37,
+    title: 'the history of an organization by time',
+    sql: 'CREATE INDEX history_organization_time ON history (org_id, at);',
+  },
 ];

@@ -1,6 +1,7 @@
 /** Proves that writes and pages use indexes in large tables, by the number of rows that PostgreSQL reads for them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
+import { parseDeviceId } from '../../../policy/ids.ts';
 import { openStore } from '../open.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
@@ -51,4 +52,47 @@ test('a write, a page and a resume read a few rows of a large organization, not 
   for (const table of ['devices', 'device_identities', 'changes', 'history']) {
     expect((after[table] ?? 0) - (before[table] ?? 0), table).toBeLessThan(count);
   }
+});
+
+test('pages of a long history read a few states, not all of them, and retention passes each state once', async () => {
+  const { url, store, org, owner } = await makeWorld(postgres);
+  const { id } = await store.devices.create(org, owner, device(owner.user_id));
+  const head = (await store.log.heads([org])).organizations.get(org)?.revision ?? 0;
+  await store.close();
+  const states = 20_000;
+  await query(
+    url,
+    `WITH first AS MATERIALIZED (SELECT * FROM history WHERE kind = 'device' AND id = '${id}'), made AS (
+       INSERT INTO history (org_id, kind, id, revision, type, at, body)
+       SELECT org_id, kind, id, ${head} + n, 'change', clock_timestamp() - (${states} - n) * interval '1 hour', body
+       FROM first, generate_series(1, ${states}) AS n)
+     UPDATE heads SET revision = revision + ${states} WHERE org_id = '${org}'`,
+  );
+  const statesRead = async (): Promise<number> => {
+    await readWhole(url);
+    const [row] = await query<{ read: string }>(
+      url,
+      "SELECT seq_tup_read + idx_tup_fetch AS read FROM pg_stat_user_tables WHERE relname = 'history'",
+    );
+    return Number(row?.read);
+  };
+  const before = await statesRead();
+  const hour = 3_600_000;
+  const later = await openStore({ url, phase: 3, historyRetentionMs: (states / 2) * hour });
+  for (let round = 0; round < 12; round += 1) {
+    const at = new Date(Date.now() - (states / 2) * hour + round * hour);
+    expect(await later.history.revisionAt(org, at)).toBeGreaterThan(head);
+    expect(await later.history.devicesAt(org, head + states / 2, { limit: 10 })).toHaveLength(1);
+    expect(await later.history.ofDevice(org, parseDeviceId(id), { limit: 10 })).toHaveLength(10);
+  }
+  await later.close();
+  const paged = await statesRead();
+  expect(paged - before).toBeLessThan(2_000);
+  const last = await openStore({ url, phase: 3, historyRetentionMs: (states / 2) * hour });
+  await last.history.forget();
+  await last.close();
+  const [left] = await query<{ count: string }>(url, 'SELECT count(*) FROM history');
+  expect(Number(left?.count)).toBeLessThan(states / 2 + 100);
+  // What is old is found, each state is looked at with the one that followed it, and deleted.
+  expect((await statesRead()) - paged).toBeLessThan(6 * states);
 });
