@@ -100,9 +100,9 @@ export const ageMs = 300 * day;
 export async function makeOld({ query, org, owner }: Place, entries: number): Promise<void> {
   const [head] = await query<{ revision: string }>('SELECT revision FROM heads WHERE org_id = $1', [org]);
   const from = Number(head?.revision);
-  const numbered = `FROM generate_series(1, $2::bigint) AS n JOIN (
-      SELECT id, body, row_number() OVER (ORDER BY id) - 1 AS place, count(*) OVER () AS devices FROM devices WHERE org_id = $1) AS d
-    ON d.place = n % d.devices`;
+  const numbered = `FROM (SELECT array_agg(id ORDER BY id) AS ids, array_agg(body ORDER BY id) AS bodies FROM devices WHERE org_id = $1) AS all_devices
+    CROSS JOIN generate_series(1, $2::bigint) AS n
+    CROSS JOIN LATERAL (SELECT ids[1 + n % cardinality(ids)] AS id, bodies[1 + n % cardinality(ids)] AS body) AS d`;
   const at = `clock_timestamp() - (($2::bigint - n)::float8 / $2::bigint) * interval '${ageMs} milliseconds'`;
   const values = [org, entries, owner.user_id, from];
   await query(

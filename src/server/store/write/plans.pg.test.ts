@@ -68,6 +68,7 @@ test('pages of a long history read a few states, not all of them, and retention 
        FROM first, generate_series(1, ${states}) AS n)
      UPDATE heads SET revision = revision + ${states} WHERE org_id = '${org}'`,
   );
+  await query(url, 'ANALYZE');
   const statesRead = async (): Promise<number> => {
     await readWhole(url);
     const [row] = await query<{ read: string }>(
