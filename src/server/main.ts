@@ -70,7 +70,7 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
     count: config.workers,
     log,
     streamLimits: streamLimitsOf(config),
-    timeoutMs: config.shutdownTimeout * 1000 + graceMs,
+    timeoutMs: (config.shutdownDelay + config.shutdownTimeout) * 1000 + graceMs,
   });
   const close = async (): Promise<void> => {
     await pool.stop();
@@ -146,7 +146,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     worker.reportReady(server.url);
     await Promise.race([worker.stop, signals.first]);
     endBalance();
-    exitWithin(config.shutdownTimeout * 1000 + graceMs, 1);
+    exitWithin((config.shutdownDelay + config.shutdownTimeout) * 1000 + graceMs, 1);
     await server.close();
     exitWithin(lingerMs, 0);
     return 0;
@@ -194,7 +194,7 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     await notifyReady(process.env);
     await signals.first;
     const slow = setTimeout(() => say('Stopping. The server finishes the requests in flight.'), slowStopMs).unref();
-    exitWithin(config.shutdownTimeout * 1000 + databaseGraceMs, 1);
+    exitWithin((config.shutdownDelay + config.shutdownTimeout) * 1000 + databaseGraceMs, 1);
     await server.close();
     clearTimeout(slow);
     exitWithin(lingerMs, 0);

@@ -83,7 +83,7 @@ export interface RunningServer {
   readonly listener: SharedListener;
   /** The metrics of this process. */
   measure(): Promise<Measures>;
-  /** Finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
+  /** After the delay that proxies need: finishes requests in flight, ends streams, closes the database. Requests that take longer than allowed are cut off. */
   close(): Promise<void>;
 }
 
@@ -381,7 +381,12 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const listener = new SharedListener(app.server, at, onWarning);
     cleanup.push(() => listener.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
-    return { url, store, firstAdmin, listener, measure, close: () => cleanup.run(shutdownMs) };
+    const close = async (): Promise<void> => {
+      health.drain();
+      if (config.shutdownDelay > 0) await sleep(config.shutdownDelay * 1000);
+      await cleanup.run(shutdownMs);
+    };
+    return { url, store, firstAdmin, listener, measure, close };
   } catch (error) {
     await cleanup.run();
     throw error;

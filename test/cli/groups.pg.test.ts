@@ -1,6 +1,7 @@
 /** Proves the commands about devices, groups and rules in words, on a real server. */
 import { chmod, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
+import { Proxy } from '../lib/proxy.ts';
 import { done, json, usePeople } from './people.fixture.ts';
 
 const people = usePeople();
@@ -42,6 +43,26 @@ describe('group', () => {
     expect(shown).toMatch(/in +tcp 80 from any\n +tcp 443 from any\n +icmp from any\nout +udp 53 to any\n/);
     expect(await done(people.owner.run(['group', 'delete', 'web', '--yes', '-q']))).toBe(`${made.id}\n`);
     expect(await people.owner.run(['group', 'show', made.id])).toMatchObject({ code: 3 });
+  });
+
+  it('is created once, and a device too, although the answers are lost on the way, whole or in the middle', async () => {
+    const proxy = await Proxy.start(people.server.url);
+    try {
+      for (const [noun, rest] of [
+        ['group', ['--in', 'tcp 80']],
+        ['device', ['--public-key', 'key of lost']],
+      ] as const) {
+        proxy.loseAnswers(/^POST [^ ]*\/(security_groups|devices) /, [0, 40]);
+        const make = [noun, 'create', 'lost', ...rest, '-o', 'json', '--server', proxy.url];
+        const { id } = await json(people.owner.run(make));
+        expect(proxy.answersToLose).toBe(0);
+        const listed = await json(people.owner.run([noun, 'list', '-o', 'json']));
+        const made = listed.filter((one: Record<string, string>) => (one['group_name'] ?? one['hostname']) === 'lost');
+        expect(made.map((one: { id: string }) => one.id)).toEqual([id]);
+      }
+    } finally {
+      await proxy.close();
+    }
   });
 
   it('is told what would change with --dry-run by every command that writes one, and nothing is written', async () => {

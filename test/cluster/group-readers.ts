@@ -1,4 +1,5 @@
 /** Owns the readers of a fault run: each keeps a copy of an organization's groups over any server, and notes what no stream may do. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { choosingFetch } from '../../src/agent/source/server-choice.ts';
 import { RingfenceError } from '../../src/client/error.ts';
@@ -20,7 +21,10 @@ export interface GroupReader {
   held(): ReadonlyMap<string, number>;
   /** How often it was refused to go on from where it was, and listed everything again. */
   readonly relists: number;
+  /** What no stream may do. */
   readonly faults: readonly string[];
+  /** Each failure of a stream that the reader noticed: it did not end properly, or no server took it. */
+  readonly errors: readonly string[];
   readonly synced: Promise<void>;
 }
 
@@ -28,6 +32,7 @@ export interface GroupReader {
 class InformerReader implements GroupReader {
   relists = 0;
   readonly faults: string[] = [];
+  readonly errors: string[] = [];
   readonly synced: Promise<void>;
   readonly #informer;
 
@@ -39,6 +44,7 @@ class InformerReader implements GroupReader {
     informer.onState((state) => {
       if (state.lastError === lastError) return;
       lastError = state.lastError;
+      this.errors.push(String(state.lastError?.error));
       if (state.lastError?.error.code === 'revision_gone') this.relists += 1;
     });
     informer.onChange((changes) => {
@@ -59,6 +65,7 @@ class InformerReader implements GroupReader {
 class PlainReader implements GroupReader {
   relists = 0;
   readonly faults: string[] = [];
+  readonly errors: string[] = [];
   readonly synced: Promise<void>;
   readonly #held = new Map<string, number>();
   #after = 0;
@@ -81,6 +88,7 @@ class PlainReader implements GroupReader {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof RingfenceError)) throw error;
+        this.errors.push(String(error));
         const isGone = error.code === 'revision_gone';
         if (isGone) this.relists += 1;
         if (isGone || isAfresh) this.#after = 0;
@@ -118,7 +126,8 @@ class PlainReader implements GroupReader {
 
 /** Half of them with tokens, half without. Each picks a server as an agent does. */
 export function startGroupReaders(options: GroupReadersOptions): readonly GroupReader[] {
-  const { servers, token, count } = options;
+  const { servers, token, count, signal } = options;
+  setMaxListeners(0, signal);
   const [url = ''] = servers;
   return Array.from({ length: count }, (_, index) => {
     const fetch = choosingFetch(createNodeFetch(), { servers, random: Math.random });

@@ -5,21 +5,12 @@ import type { Answered, Api } from '../lib/http.ts';
 
 const groupsOfWriter = 8;
 
-/** The answer; undefined for 503 and for none. */
-async function asked(ask: () => Promise<Answered>): Promise<Answered | undefined> {
-  const answer = await ask().catch(() => undefined);
-  if (answer !== undefined && answer.status !== 503) {
-    if (answer.status >= 300 && answer.status !== 404) throw new Error(`unexpected: ${answer.status} ${answer.text}`);
-    return answer;
-  }
-  await sleep(100);
-  return undefined;
-}
-
 export class GroupWriter {
   /** The descriptions that each group may have now: one, or several where an outcome is unknown. */
   readonly possible = new Map<string, readonly string[]>();
   acknowledged = 0;
+  /** Each request that was answered with 503, or not at all. */
+  readonly failures: string[] = [];
   repeated = 0;
   #count = 0;
 
@@ -34,6 +25,18 @@ export class GroupWriter {
     }
   }
 
+  /** The answer; undefined for 503 and for none. */
+  async #asked(ask: () => Promise<Answered>): Promise<Answered | undefined> {
+    const answer = await ask().catch((error: unknown) => String(error));
+    if (typeof answer !== 'string' && answer.status !== 503) {
+      if (answer.status >= 300 && answer.status !== 404) throw new Error(`unexpected: ${answer.status} ${answer.text}`);
+      return answer;
+    }
+    this.failures.push(typeof answer === 'string' ? answer : answer.text);
+    await sleep(100);
+    return undefined;
+  }
+
   #turn(apis: readonly Api[], attempt: number): Api {
     const api = apis[(this.#count + attempt) % apis.length];
     if (api === undefined) throw new Error('there is no server');
@@ -44,7 +47,7 @@ export class GroupWriter {
     const [key, body] = [randomUUID(), { group_name: randomUUID(), group_description: 'new' }];
     for (let attempt = 0; !signal.aborted || attempt > 0; attempt += 1) {
       const api = this.#turn(apis, attempt);
-      const answer = await asked(() => api.post(`${base}/security_groups`, body, { 'idempotency-key': key }));
+      const answer = await this.#asked(() => api.post(`${base}/security_groups`, body, { 'idempotency-key': key }));
       if (answer?.status === 404) throw new Error(`unexpected: ${answer.text}`);
       if (answer !== undefined) {
         this.possible.set(answer.json.id, ['new']);
@@ -60,7 +63,7 @@ export class GroupWriter {
     if (id === undefined || before === undefined) return;
     const group_description = `change ${this.#count}`;
     this.possible.set(id, [...before, group_description]);
-    const answer = await asked(() => api.patch(`${base}/security_groups/${id}`, { group_description }));
+    const answer = await this.#asked(() => api.patch(`${base}/security_groups/${id}`, { group_description }));
     if (answer?.status === 200) {
       this.possible.set(id, [group_description]);
       this.acknowledged += 1;

@@ -6,6 +6,7 @@ export class Proxy {
   readonly #pairs = new Set<readonly [Socket, Socket]>();
   #target: number;
   #refusing = false;
+  #losing: { readonly request: RegExp; readonly parts: number[] } | undefined;
   /** Connections made so far. */
   count = 0;
 
@@ -42,6 +43,15 @@ export class Proxy {
       this.#pairs.delete(pair);
     });
     far.on('close', () => near.end());
+    let part: number | undefined;
+    near.on('data', (chunk: Buffer) => {
+      if (this.#losing?.request.test(chunk.toString()) === true) part = this.#losing.parts.shift();
+    });
+    far.on('data', (chunk: Buffer) => {
+      if (part === undefined) return;
+      near.write(chunk.subarray(0, part));
+      near.destroySoon();
+    });
     near.pipe(far, { end: false });
     far.pipe(near, { end: false });
   }
@@ -60,6 +70,14 @@ export class Proxy {
       far.unpipe(near);
       far.pause();
     }
+  }
+  /** Loses answers to requests that begin like this: of the first answer so many bytes come through, of the second so many, and so on. */
+  loseAnswers(request: RegExp, parts: readonly number[]): void {
+    this.#losing = { request, parts: [...parts] };
+  }
+  /** How many answers are still to be lost. */
+  get answersToLose(): number {
+    return this.#losing?.parts.length ?? 0;
   }
   refuse(refusing: boolean): void {
     this.#refusing = refusing;

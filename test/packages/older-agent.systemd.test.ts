@@ -1,13 +1,12 @@
 /** Proves that an agent which is one field behind holds its policy and says so: the agent of the last commit that knew no peers, with this server. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdtempSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { Device, driver, removeFolder, type RunningAgent } from '../agent/device.ts';
 import { eventually } from '../lib/eventually.ts';
+import { commitOf, olderProgram } from '../lib/older-program.ts';
 import {
   newPlace,
   startPostgres,
@@ -17,28 +16,13 @@ import {
   type TestServer,
 } from '../lib/server.ts';
 
-const top = fileURLToPath(new URL('../..', import.meta.url));
 const lastWithoutPeers = 'agent: hold the last good policy where a group has a field that is not understood';
-
-type Build = { readonly buildProgram: (options: { readonly outdir: string }) => Promise<unknown> };
-
-/** That commit's own program, built by its own script from history; only the packages that it is built with are ours. */
-async function olderProgram(): Promise<string> {
-  const git = (...args: string[]): Buffer => execFileSync('git', args, { cwd: top, maxBuffer: 1 << 30 });
-  const commit = git('log', '--format=%H', '-1', '--fixed-strings', `--grep=${lastWithoutPeers}`).toString().trim();
-  const folder = mkdtempSync(join(tmpdir(), 'ringfence-older-'));
-  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
-  symlinkSync(join(top, 'node_modules'), join(folder, 'node_modules'));
-  const { buildProgram } = (await import(join(folder, 'scripts/build-program.mjs'))) as Build;
-  await buildProgram({ outdir: join(folder, 'dist') });
-  return folder;
-}
 
 let postgres: TestPostgres | undefined;
 let server: TestServer | undefined;
 let older: string | undefined;
 beforeAll(async () => {
-  [postgres, older] = await Promise.all([startPostgres(), olderProgram()]);
+  [postgres, older] = await Promise.all([startPostgres(), olderProgram(commitOf(lastWithoutPeers))]);
   server = await startTestServer(postgres);
 });
 afterAll(async () => {

@@ -317,6 +317,30 @@ describe('stopping', () => {
     expect(await request.closed).not.toMatch(/ 201 /);
   });
 
+  test('with --shutdown-delay it is not ready and still takes requests, so that a proxy leaves it first', async () => {
+    const url = await postgres.freshUrl();
+    const run = program.run([
+      'server',
+      ...alone,
+      '--data',
+      await folder(),
+      '--database-url',
+      url,
+      '--shutdown-delay',
+      '3600',
+    ]);
+    const api = new Api(await run.url());
+    expect((await api.get('/readyz')).status).toBe(200);
+    run.child.kill('SIGTERM');
+    await expect.poll(async () => (await api.get('/readyz')).status).toBe(503);
+    api.close();
+    const late = new Api(await run.url());
+    expect((await late.get('/healthz')).status).toBe(200);
+    late.close();
+    run.child.kill('SIGTERM');
+    await run.ended;
+  });
+
   test('a second signal ends it at once', async () => {
     const data = await folder();
     const env = { ...one, RINGFENCE_SHUTDOWN_TIMEOUT: '3600' };

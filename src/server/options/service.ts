@@ -125,6 +125,13 @@ export const serviceOptions = {
     fallback: '30',
     read: between(1, 3600),
   },
+  shutdownDelay: {
+    flags: '--shutdown-delay <seconds>',
+    env: 'RINGFENCE_SHUTDOWN_DELAY',
+    help: 'how long a server that shuts down still takes requests while /readyz answers 503, so that a proxy sends them elsewhere first',
+    fallback: '0',
+    read: between(0, 3600),
+  },
   shutdownTimeout: {
     flags: '--shutdown-timeout <seconds>',
     env: 'RINGFENCE_SHUTDOWN_TIMEOUT',

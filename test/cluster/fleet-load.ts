@@ -1,0 +1,150 @@
+/**
+ * Owns the load of a fault run on one database: two servers, agents with real kernels, readers and writers; and what must hold at its end, whatever happened to
+ * the database.
+ */
+import { join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
+import { Fleet } from '../end-to-end/fleet.ts';
+import { Replica } from '../faults/replicas.ts';
+import { eventually } from '../lib/eventually.ts';
+import { freePort } from '../lib/free-port.ts';
+import { Api } from '../lib/http.ts';
+import { startGroupReaders, type GroupReader } from './group-readers.ts';
+import { GroupWriter } from './group-writers.ts';
+
+export const readerCount = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
+export const writerCount = 16;
+export const agentCount = 3;
+const pauseMs = 800;
+
+export const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+const summary = (times: readonly number[]): string => {
+  const sorted = times.map((ms) => Math.round(ms)).toSorted((a, b) => a - b);
+  return `median ${sorted[sorted.length >> 1]} ms, slowest ${sorted.at(-1)} ms`;
+};
+
+export class FleetLoad {
+  readonly #title: string;
+  readonly #fleet: Fleet;
+  readonly #apis: readonly [Api, Api];
+  readonly #readers: readonly GroupReader[];
+  readonly #writers: readonly GroupWriter[];
+  readonly #working: Promise<unknown>;
+  readonly #writing: AbortController;
+  readonly #defaultGroup: string;
+  readonly #base: string;
+  readonly #back: number[] = [];
+
+  private constructor(parts: {
+    title: string;
+    fleet: Fleet;
+    apis: readonly [Api, Api];
+    readers: readonly GroupReader[];
+    defaultGroup: string;
+  }) {
+    this.#title = parts.title;
+    this.#fleet = parts.fleet;
+    this.#apis = parts.apis;
+    this.#readers = parts.readers;
+    this.#defaultGroup = parts.defaultGroup;
+    this.#base = `/api/organizations/${parts.fleet.org}`;
+    this.#writing = new AbortController();
+    this.#writers = Array.from({ length: writerCount }, () => new GroupWriter());
+    const { signal } = this.#writing;
+    this.#working = Promise.all(this.#writers.map((one) => one.work(parts.apis, this.#base, { signal, pauseMs })));
+    onTestFinished(() => this.#writing.abort());
+  }
+
+  /** Everything runs. It ends with the test. */
+  static async start(title: string, databaseUrl: string): Promise<FleetLoad> {
+    const fleet = await Fleet.open({ devices: agentCount, phase: 3, databaseUrl });
+    onTestFinished(() => fleet.close());
+    const { folder, url: here, place } = fleet.lab;
+    const parts = { program: fleet.program.file, databaseUrl, data: join(folder, 'other'), workers: 1 };
+    const other = new Replica({ ...parts, port: await freePort() });
+    onTestFinished(() => other.stop('SIGKILL'));
+    await other.start();
+    const apis = [new Api(here, place.token), new Api(other.url, place.token)] as const;
+    onTestFinished(() => apis.forEach((api) => api.close()));
+    const stop = new AbortController();
+    onTestFinished(() => stop.abort());
+    const servers = [here, other.url];
+    const reading = { servers, token: place.token, org: place.organization, signal: stop.signal };
+    const readers = startGroupReaders({ ...reading, count: readerCount });
+    await Promise.all(readers.map(({ synced }) => synced));
+    return new FleetLoad({ title, fleet, apis, readers, defaultGroup: (await fleet.defaultGroup()).id });
+  }
+
+  get #acknowledged(): number {
+    return sum(this.#writers.map((writer) => writer.acknowledged));
+  }
+
+  /** Waits until so many more writes are acknowledged. */
+  async more(count: number): Promise<void> {
+    const enough = this.#acknowledged + count;
+    await Promise.race([eventually('writers write', () => this.#acknowledged >= enough), this.#working]);
+  }
+
+  #admit(api: Api, port: number) {
+    return api.patch(`${this.#base}/security_groups/${this.#defaultGroup}`, {
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
+    });
+  }
+
+  /** Writes what is about to be lost: a rule that every kernel has then, and changes that readers have seen. */
+  async writeDoomed(port: number): Promise<void> {
+    expect((await this.#admit(this.#apis[0], port)).status).toBe(200);
+    await this.more(15);
+    await this.converged();
+  }
+
+  /** The kernels enforce what the database says. */
+  converged(): Promise<void> {
+    return this.#fleet.converged(...Array.from({ length: agentCount }, (_, index) => index + 1));
+  }
+
+  /** The database is back since this moment: waits until both servers take writes, and every kernel follows. */
+  async recovered(what: string, since: number): Promise<void> {
+    const times = await Promise.all(
+      this.#apis.map(async (api, index) => {
+        await eventually('the server takes writes', async () => {
+          const { status } = await this.#admit(api, 1_000 + index).catch(() => ({ status: 0 }));
+          return status === 200;
+        });
+        return performance.now() - since;
+      }),
+    );
+    this.#back.push(...times);
+    console.log(`${this.#title}, ${what}: writes again after ${times.map(Math.round).join(' and ')} ms`);
+    await this.converged();
+  }
+
+  /** Ends the writers, and compares what everybody holds with the database. `isLossy`: acknowledged writes were lost. */
+  async finish({ isLossy }: { readonly isLossy: boolean }): Promise<void> {
+    this.#writing.abort();
+    await this.#working;
+    const groups: { id: string; group_name: string; group_description: string; revision: number }[] =
+      await this.#apis[0].expect(200, 'GET', `${this.#base}/security_groups`);
+    // A repeated create made one group.
+    expect(new Set(groups.map(({ group_name }) => group_name)).size).toBe(groups.length);
+    const found = new Map(groups.map(({ id, group_description }) => [id, group_description]));
+    if (!isLossy) {
+      for (const { possible } of this.#writers)
+        for (const [id, states] of possible) expect(states, id).toContain(found.get(id));
+    }
+    const expected = new Map(groups.map(({ id, revision }) => [id, revision]));
+    for (const reader of this.#readers) await expect.poll(() => new Map(reader.held())).toEqual(expected);
+    expect(this.#readers.flatMap(({ faults }) => faults)).toEqual([]);
+    const relists = sum(this.#readers.map((reader) => reader.relists));
+    // Where nothing is lost, every reader goes on from where it was.
+    if (isLossy) expect(relists).toBeGreaterThan(0);
+    else expect(relists).toBe(0);
+    await this.converged();
+    const repeated = sum(this.#writers.map((writer) => writer.repeated));
+    console.log(
+      `${this.#title}: ${this.#acknowledged} acknowledged writes, ${repeated} creates repeated, ${relists} listings again; ` +
+        `first write at each server: ${summary(this.#back)}`,
+    );
+  }
+}
