@@ -381,11 +381,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const listener = new SharedListener(app.server, at, onWarning);
     cleanup.push(() => listener.close());
     const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
-    const close = async (): Promise<void> => {
-      health.drain();
-      if (config.shutdownDelay > 0) await sleep(config.shutdownDelay * 1000);
-      await cleanup.run(shutdownMs);
-    };
+    const close = (): Promise<void> => health.leave(config.shutdownDelay * 1000).then(() => cleanup.run(shutdownMs));
     return { url, store, firstAdmin, listener, measure, close };
   } catch (error) {
     await cleanup.run();

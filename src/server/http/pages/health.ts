@@ -60,6 +60,12 @@ export class Health {
     this.#draining = true;
   }
 
+  /** Is not ready from now on, and waits until proxies have noticed. */
+  async leave(ms: number): Promise<void> {
+    this.drain();
+    if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
+  }
+
   get draining(): boolean {
     return this.#draining;
   }
