@@ -8,6 +8,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { expectShown, isNeeded } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace } from '../lib/server.ts';
+import { query } from '../../src/server/store/store.fixture.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
@@ -175,7 +176,7 @@ test('a device and a group tell whether a change is in force, from what agents r
   await fleet.owner.api.expect(200, 'DELETE', `${fleet.base}/devices/${id}`);
 });
 
-test('the matrix answers for each pair, explains a cell, and follows changes', async () => {
+test('the matrix answers for each pair, explains a cell, follows changes, and shows a past moment', async () => {
   await open('/reach', async (page) => {
     const cell = (from: string, to: string) => page.getByRole('button', { name: new RegExp(`^${from} to ${to}:`) });
     await expectShown(page.getByRole('button', { name: 'bastion to web-1: may connect' }));
@@ -194,6 +195,25 @@ test('the matrix answers for each pair, explains a cell, and follows changes', a
       inbound_rules: [],
     });
     await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
+
+    // An hour ago, the group still had its rules.
+    await query(
+      stage.server.databaseUrl,
+      `UPDATE history h SET at = at - interval '1 day' WHERE h.org_id = '${fleet.org}' AND h.revision < (SELECT max(revision) FROM history WHERE org_id = h.org_id)`,
+    );
+    const anHourAgo = await page.evaluate(() => {
+      const now = new Date();
+      return new Date(now.getTime() - (now.getTimezoneOffset() + 60) * 60_000).toISOString().slice(0, 16);
+    });
+    const at = page.getByLabel('At', { exact: true });
+    await at.fill(anHourAgo);
+    await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may connect' }));
+    await expectShown(page.getByText(/Whether the devices enforced it then is not known/));
+    await expectShown(why.getByText('may connect', { exact: true }));
+    expect(await page.getByRole('button', { name: 'Keep it this way' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Show now' }).click();
+    await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
+
     await page.getByText('Graph', { exact: true }).click();
     await expectShown(page.getByRole('group', { name: /Who may reach whom/ }));
     await page.getByRole('button', { name: 'Why web-1 may connect to bastion' }).press('Enter');

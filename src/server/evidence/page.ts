@@ -213,9 +213,7 @@ function inForceSection({ in_force: { now, samples } }: EvidenceDocument): Html 
       : `It reported at ${now.reported_at}${now.revision === undefined ? '' : ` that its kernel enforces revision ${now.revision}`}.`;
   const same = now.same_policy ? 'The last state above is still its policy.' : 'Its policy has changed since.';
   return html`${past}
-    <p>
-      When this file was made, the policy of that moment was in force on the device: ${now.in_force}. ${report} ${same}
-    </p> `;
+    <p>In force on the device when this file was made: ${now.in_force.replaceAll('_', ' ')}. ${report} ${same}</p> `;
 }
 
 function trafficSection({ traffic: { since, until, recorded, refused } }: EvidenceDocument): Html {

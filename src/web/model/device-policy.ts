@@ -45,6 +45,7 @@ export function policyOf(
   device: Device,
   { groups, groupById, defaultGroup }: Known,
   fleet: Membership & Pick<Fleet, 'isolated'>,
+  now: number = Date.now(),
 ): EffectivePolicy | MissingGroups {
   const policy = effectivePolicy({
     labels: device.labels ?? [],
@@ -58,7 +59,7 @@ export function policyOf(
     },
     defaultGroup: defaultGroup === undefined ? undefined : groupFromRecord(defaultGroup),
   });
-  return 'missing' in policy ? policy : resolvePolicy(policyAt(policy, Date.now()).policy, fleet);
+  return 'missing' in policy ? policy : resolvePolicy(policyAt(policy, now).policy, fleet);
 }
 
 /** Whether the device has the group: its list names it, it applies by label, or it is the default group and nothing else applies. */

@@ -6,15 +6,18 @@ import { TextInput } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
-import { Empty } from '../components/placeholders.tsx';
+import { RingfenceError } from '../../client/error.ts';
+import { Loading } from '../components/loading.tsx';
+import { Empty, Failed } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { reach, type Probe } from '../model/reachability.ts';
 import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
 import { ClusterBoard, DeviceBoard, shownDevices, type Pair } from '../reachability/boards.tsx';
 import { useEndpoints } from '../reachability/endpoints.ts';
 import { Explanation } from '../reachability/explanation.tsx';
+import { PastChoice, readPastMoment, usePastOrganization } from '../reachability/past.tsx';
 import { deviceName } from '../state/live.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { PastContext, usePast, useSnapshot } from '../state/organization.ts';
 
 type View = 'matrix' | 'graph' | 'label' | 'group';
 const isView = (value: string): value is View => ['matrix', 'graph', 'label', 'group'].includes(value);
@@ -36,7 +39,61 @@ function Why({ pair, probe, org }: { readonly pair: Pair | undefined; readonly p
   return <Explanation from={pair.from} to={pair.to} answer={answer} what={probeWords(probe)} org={org} probe={probe} />;
 }
 
+/** The present, or the organization as it was at the time in the page's address. */
 export function ReachPage(): ReactNode {
+  const { at } = useSearch({ from: '/o/$org/reach' });
+  const moment = readPastMoment(at);
+  const past = usePastOrganization(moment);
+  if (moment === undefined) return <Reachability />;
+  if (past.data !== undefined) {
+    return (
+      <PastContext value={past.data}>
+        <Reachability key={moment} />
+      </PastContext>
+    );
+  }
+  return <Unseen at={at} error={past.error} retry={() => void past.refetch()} />;
+}
+
+/** While the past is read, or where it cannot be had, another time can be chosen. */
+function Unseen({
+  at,
+  error,
+  retry,
+}: {
+  readonly at: string | undefined;
+  readonly error: unknown;
+  readonly retry: () => void;
+}): ReactNode {
+  const navigate = useNavigate({ from: '/o/$org/reach' });
+  const change = (text: string | undefined): void =>
+    void navigate({ search: ({ at: _at, ...rest }) => ({ ...rest, ...(text && { at: text }) }), replace: true });
+  const isGone = error instanceof RingfenceError && error.code === 'revision_gone';
+  return (
+    <div className="page">
+      <div className="page-head">
+        <h1>Reachability</h1>
+        <div className="row">
+          <PastChoice value={at} onChange={change} />
+        </div>
+      </div>
+      <div className="card">
+        {isGone ? (
+          <Empty icon={<ReachIcon size={40} />} title="The history does not reach back that far">
+            Choose a later time.
+          </Empty>
+        ) : error === null ? (
+          <Loading what="the past" />
+        ) : (
+          <Failed error={error} retry={retry} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Reachability(): ReactNode {
+  const past = usePast();
   const { org } = useParams({ from: '/o/$org/reach' });
   const asked = useSearch({ from: '/o/$org/reach' });
   const navigate = useNavigate({ from: '/o/$org/reach' });
@@ -91,10 +148,17 @@ export function ReachPage(): ReactNode {
           ]}
         />
       </div>
+      {past === undefined ? null : (
+        <p className="note note-plain" role="status">
+          This is the policy as it was at {new Date(past.at).toLocaleString()}. Whether the devices enforced it then is
+          not known.
+        </p>
+      )}
       <div className="row">
         <DeviceChoice label="From" value={asked.from} onChange={(id) => change({ from: id })} />
         <DeviceChoice label="To" value={asked.to} onChange={(id) => change({ to: id })} />
         <ServiceChoice probe={probe} onChange={(next) => change({ port: next })} />
+        <PastChoice value={asked.at} onChange={(at) => change({ at })} />
         <TextInput
           className="grow"
           miw={200}

@@ -7,12 +7,14 @@ import { shortcomingOf } from '../model/device-state.ts';
 import { addressOf, type Endpoint } from '../model/reachability.ts';
 import { useFleet } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
-import { useSnapshot, useStatuses } from '../state/organization.ts';
+import { usePast, useSnapshot, useStatuses } from '../state/organization.ts';
 
 export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
   const { groups, groupById, defaultGroup } = useSnapshot();
   const fleet = useFleet();
   const statuses = useStatuses();
+  const past = usePast();
+  const at = past?.at;
   const judged = useMemo(() => {
     const byList = new Map<string, Endpoint['policy']>();
     const byGroups = new Map<string, Endpoint['policy']>();
@@ -20,7 +22,7 @@ export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
       const key = `${(device.security_groups ?? []).join()} ${(device.labels ?? []).join()}`;
       let policy = byList.get(key);
       if (policy === undefined) {
-        const made = policyOf(device, { groups, groupById, defaultGroup }, fleet);
+        const made = policyOf(device, { groups, groupById, defaultGroup }, fleet, at);
         const { forbid = [], require = [] } = ('guardrails' in made && made.guardrails) || {};
         const ids = 'missing' in made ? key : [...made.groups, ...forbid, ...require].map(({ id }) => id).join();
         policy = byGroups.get(ids) ?? made;
@@ -29,8 +31,9 @@ export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
       }
       return { device, policy, address: addressOf(device) };
     });
-  }, [devices, groups, groupById, defaultGroup, fleet]);
+  }, [devices, groups, groupById, defaultGroup, fleet, at]);
   return useMemo(() => {
+    if (at !== undefined) return judged;
     const now = Date.now();
     return judged.map((endpoint) => ({
       ...endpoint,
@@ -38,5 +41,5 @@ export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
         ago(Date.parse(time), now),
       ),
     }));
-  }, [judged, statuses]);
+  }, [judged, statuses, at]);
 }

@@ -13,7 +13,7 @@ import { ruleText } from '../model/rule-text.ts';
 import { KeepThis } from '../policy-test/keep-this.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { deviceName } from '../state/live.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
+import { usePast, useRights, useSnapshot } from '../state/organization.ts';
 import { Tag } from '../components/tag.tsx';
 
 const ruleVerbs = {
@@ -153,6 +153,7 @@ function EndpointExplanation({
   readonly probe: Probe;
 }): ReactNode {
   const { decision, packet } = side;
+  const isPresent = usePast() === undefined;
   const passes = decision.verdict === 'accept';
   return (
     <li className="why-end">
@@ -172,9 +173,11 @@ function EndpointExplanation({
         {decision.reason.kind === 'no-rule' ? (
           <>
             <Mismatches side={side} farEnd={deviceName(farEnd.device)} />
-            <div>
-              <Allow side={side} farEnd={farEnd} org={org} probe={probe} />
-            </div>
+            {isPresent ? (
+              <div>
+                <Allow side={side} farEnd={farEnd} org={org} probe={probe} />
+              </div>
+            ) : null}
           </>
         ) : null}
       </div>
@@ -197,6 +200,7 @@ export function Explanation({
   readonly org: string;
   readonly probe: Probe;
 }): ReactNode {
+  const isPresent = usePast() === undefined;
   const doubts = [from, to].flatMap(({ shortcoming }) => shortcoming ?? []);
   return (
     <section className="card" aria-label="Why" aria-live="polite">
@@ -220,7 +224,7 @@ export function Explanation({
             <EndpointExplanation endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
           </ul>
         ) : null}
-        {answer.kind === 'yes' || answer.kind === 'no' ? (
+        {isPresent && (answer.kind === 'yes' || answer.kind === 'no') ? (
           <div>
             <KeepThis
               test={keptTest(

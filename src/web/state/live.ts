@@ -58,15 +58,43 @@ const emptyPicture: Snapshot = {
   failure: undefined,
 };
 
+const orderedDevices = (): Ordered<Device> => new Ordered<Device>((device) => sortKey(deviceName(device)));
+const orderedGroups = (): Ordered<SecurityGroup> =>
+  new Ordered<SecurityGroup>(
+    ({ is_default, group_name }) => `${is_default === true ? '0' : '1'}${sortKey(group_name)}`,
+  );
+
+const devicesIn = (devices: readonly Device[]): Pick<Snapshot, 'devices' | 'deviceById'> => ({
+  devices,
+  deviceById: new Map(devices.map((device) => [device.id, device])),
+});
+const groupsIn = (groups: readonly SecurityGroup[]): Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'> => ({
+  groups,
+  groupById: new Map(groups.map((group) => [group.id, group])),
+  defaultGroup: groups.find((group) => group.is_default),
+});
+
+/** A snapshot that nothing changes: an organization as it was. */
+export function snapshotOf(devices: readonly Device[], groups: readonly SecurityGroup[]): Snapshot {
+  const [sortedDevices, sortedGroups] = [orderedDevices(), orderedGroups()];
+  sortedDevices.replaceAll(devices);
+  sortedGroups.replaceAll(groups);
+  return {
+    ...emptyPicture,
+    ...devicesIn(sortedDevices.list),
+    ...groupsIn(sortedGroups.list),
+    synced: true,
+    loaded: devices.length + groups.length,
+  };
+}
+
 export class LiveOrganization {
   readonly id: string;
   readonly #informer: Informer;
   readonly #listeners = new Set<() => void>();
   #snapshot: Snapshot = emptyPicture;
-  readonly #devices = new Ordered<Device>((device) => sortKey(deviceName(device)));
-  readonly #groups = new Ordered<SecurityGroup>(
-    ({ is_default, group_name }) => `${is_default === true ? '0' : '1'}${sortKey(group_name)}`,
-  );
+  readonly #devices = orderedDevices();
+  readonly #groups = orderedGroups();
   #stop: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Whether the first listing is sorted. From then on changes are inserted one by one. */
@@ -158,17 +186,13 @@ export class LiveOrganization {
   }
 
   #refresh(kinds: ReadonlySet<WatchKind>): void {
-    const next: { -readonly [K in keyof Snapshot]?: Snapshot[K] } = { synced: true, feed: [...this.#events] };
-    if (kinds.has('device')) {
-      next.devices = this.#devices.list;
-      next.deviceById = new Map(next.devices.map((device) => [device.id, device]));
-    }
-    if (kinds.has('security-groups')) {
-      next.groups = this.#groups.list;
-      next.groupById = new Map(next.groups.map((group) => [group.id, group]));
-      next.defaultGroup = next.groups.find((group) => group.is_default);
-    }
-    this.#publish({ ...next, loaded: this.#size() });
+    this.#publish({
+      synced: true,
+      feed: [...this.#events],
+      ...(kinds.has('device') && devicesIn(this.#devices.list)),
+      ...(kinds.has('security-groups') && groupsIn(this.#groups.list)),
+      loaded: this.#size(),
+    });
   }
 
   #publish(change: Partial<Snapshot>): void {

@@ -16,9 +16,22 @@ export function useLive(): LiveOrganization {
   return live;
 }
 
+/** An organization as it was; undefined for the present. */
+export interface PastOrganization {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly snapshot: Snapshot;
+}
+
+/** What is below it shows the organization as it was. */
+export const PastContext = createContext<PastOrganization | undefined>(undefined);
+export const usePast = (): PastOrganization | undefined => use(PastContext);
+
 export function useSnapshot(): Snapshot {
   const live = useLive();
-  return useSyncExternalStore(live.subscribe, live.read);
+  const past = usePast();
+  const present = useSyncExternalStore(live.subscribe, live.read);
+  return past?.snapshot ?? present;
 }
 
 export function useOrganizations(): UseQueryResult<readonly Organization[]> {
@@ -51,7 +64,8 @@ export function useStatuses(): ReadonlyMap<string, DeviceStatus> {
     // Comparing ten thousand answers with the last ones costs more than it saves.
     structuralSharing: false,
   });
-  return data ?? none;
+  // Nobody keeps what agents said in the past.
+  return usePast() === undefined ? (data ?? none) : none;
 }
 const none: ReadonlyMap<string, DeviceStatus> = new Map();
 const byDevice = (statuses: readonly DeviceStatus[]): ReadonlyMap<string, DeviceStatus> =>

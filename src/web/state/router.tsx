@@ -90,7 +90,8 @@ const group = createRoute({
 const reach = createRoute({
   getParentRoute: inside,
   path: '/reach',
-  validateSearch: (search: Record<string, unknown>): { from?: string; to?: string; port?: string } => ({
+  validateSearch: (search: Record<string, unknown>): { from?: string; to?: string; port?: string; at?: string } => ({
+    ...(typeof search['at'] === 'string' ? { at: search['at'] } : {}),
     ...(typeof search['from'] === 'string' ? { from: search['from'] } : {}),
     ...(typeof search['to'] === 'string' ? { to: search['to'] } : {}),
     ...(typeof search['port'] === 'string' ? { port: search['port'] } : {}),
