@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { done, json, usePeople } from './people.fixture.ts';
 
-const people = usePeople();
+// Named by invitations, and never asked.
+const people = usePeople(() => ({ oidcIssuer: ['https://login.example.org'], oidcAudience: ['nothing'] }));
 
 const device = (name: string, ...more: readonly string[]) =>
   json(people.owner.run(['device', 'create', name, '--public-key', name, ...more, '-o', 'json']));
@@ -128,14 +129,14 @@ it('a device is shown with how it stands, its groups with the reason of each and
   expect(shown).toMatch(/groups +\S+ \(it is the default group\)\n/);
 });
 
-it('five tasks take as many commands as their page says', async () => {
-  const page = readFileSync('docs/five-tasks.md', 'utf8');
-  const counted = [...page.matchAll(/^\| [^|]+ \| \d \| (\d) \|$/gm)].reduce(
+it('twelve tasks take as many commands as their page says', async () => {
+  const page = readFileSync('docs/tasks.md', 'utf8');
+  const counted = [...page.matchAll(/^\| [^|]+ \| \d +\| [\d–] +\| (\d) +\| [\d–] +\|$/gm)].reduce(
     (sum, [, count]) => sum + Number(count),
     0,
   );
   const commands = [...page.matchAll(/^ringfence (.+)$/gm)].map(([, line = '']) => line);
-  expect([commands.length, counted]).toEqual([6, 6]);
+  expect([commands.length, counted]).toEqual([13, 13]);
   const { owner, place } = people;
   await device('app-1', '--label', 'app', '--tunnel-ip', '100.64.0.1');
   await device('db-1', '--label', 'db', '--tunnel-ip', '100.64.0.2');
@@ -145,12 +146,18 @@ it('five tasks take as many commands as their page says', async () => {
   );
   const outputs: string[] = [];
   for (const line of given) outputs.push(await done(owner.run(line.split(' '))));
-  const [allowed, why, lacking, history, restored, removed] = outputs;
+  const [allowed, why, lacking, history, restored, removed, key, invited, , isolated, reach, , log] = outputs;
   expect(allowed).toContain('database');
   expect(why).toMatch(/into db-1: refused.*\n.*tcp 5432 from label:app: its port is 5432, not 22/);
   expect(lacking).toMatch(/app-1/);
   expect(history).toContain('+ in tcp 5432 from label:app');
   expect(restored).toContain('Restored group database');
   expect(removed).toContain(place.member.username);
-  expect((await json(owner.run(['group', 'show', 'database', '-o', 'json']))).inbound_rules).toBeUndefined();
+  expect(key).toContain(`:${place.org}@`);
+  expect(invited).toContain('Invited lee@example.org');
+  expect(isolated).toContain('db-1');
+  expect(reach).toContain('app-2');
+  expect(log).toMatch(/restored group database/);
+  const { inbound_rules } = await json(owner.run(['group', 'show', 'database', '-o', 'json']));
+  expect(inbound_rules).toEqual([expect.objectContaining({ from_port: 22, expires_at: expect.any(String) })]);
 });

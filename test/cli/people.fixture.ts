@@ -1,7 +1,7 @@
 /** Owns the people whose commands are tested: in every test the owner and a member of an organization of its own. */
 import { beforeEach, expect } from 'vitest';
 import type { Outcome, Program } from '../lib/program.ts';
-import { newPlace, type Place, type TestServer } from '../lib/server.ts';
+import { newPlace, type Place, type TestServer, type TestServerOptions } from '../lib/server.ts';
 import { useProgram, useServer } from '../lib/stage.ts';
 
 export interface People {
@@ -12,8 +12,8 @@ export interface People {
 }
 
 /** Called once by a file. */
-export function usePeople(): People {
-  const stage = useServer();
+export function usePeople(server?: () => TestServerOptions): People {
+  const stage = useServer(server);
   const installed = useProgram();
   let homes = 0;
   let place: Place;

@@ -40,7 +40,7 @@ const banner = (page: Page, name = 'web') =>
     .filter({ hasText: `${name} is on trial` });
 
 test('a change is tried from the editor on devices with a label, counts down on every page and tab, is widened, and kept', async () => {
-  const page = await open(place.owner.token, `/groups/${web.id}`);
+  const page = await open(place.owner.token, `/groups/${web.id}?edit=true`);
   const other = await open(place.owner.token, '/devices');
   const member = await open(place.member.token, '/members');
   await page.getByLabel('Ports of inbound rule 1').first().fill('8443');
@@ -132,7 +132,7 @@ test('an answer is kept as a policy test, a save that breaks it names pair and r
   expect((await ask('/policy_tests'))[1]).toMatchObject({ from: { labels: ['web'] }, to: { labels: ['db'] } });
   await place.owner.api.expect(200, 'PUT', `${place.base}/policy_tests`, (await ask('/policy_tests')).slice(0, 1));
 
-  await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${database.id}`);
+  await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${database.id}?edit=true`);
   await page.getByRole('button', { name: 'Remove inbound rule 1' }).click();
   await page.getByRole('button', { name: 'Preview' }).click();
   const preview = page.getByRole('dialog', { name: 'What would change' });

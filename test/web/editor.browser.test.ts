@@ -54,7 +54,7 @@ describe('making a group', () => {
 
   test('an owner makes one for the organization, as a copy of another', async () => {
     const group = await newGroup([tcp(8443)]);
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     await page.getByRole('button', { name: 'Duplicate' }).click();
     await expectShown(page.getByText('every device of the organization can carry it'));
     await page.getByRole('button', { name: 'Create the group' }).click();
@@ -77,7 +77,7 @@ describe('making a group', () => {
 describe('editing a group', () => {
   test('wrong input is told at its field in the words of the stage.server, and cannot be saved', async () => {
     const group = await newGroup();
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     await inbound(page, 'Ports', 1).fill('70000');
     await expectShown(page.getByText('from_port must be between 0 and 65535, got 70000.'));
     await inbound(page, 'Addresses', 1).fill('10.0.0.300');
@@ -101,7 +101,7 @@ describe('editing a group', () => {
       hostname: 'carrier',
       security_groups: [group.id],
     });
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     await page.getByRole('button', { name: 'Copy inbound rule 1' }).click();
     await inbound(page, 'Ports', 2).fill('8000-8100');
     await page.getByRole('button', { name: 'Preview' }).click();
@@ -129,7 +129,7 @@ describe('editing a group', () => {
     const url = `${place.base}/security_groups/${group.id}`;
     await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [tcp(443), tcp(22)] });
     await place.owner.api.expect(200, 'PATCH', url, { inbound_rules: [tcp(22)] });
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     const moments = page.getByRole('region', { name: 'Timeline' }).locator('.moment');
     await expectShown(moments.nth(2));
     const [now, middle, first] = await moments.allInnerTexts();
@@ -156,8 +156,8 @@ describe('editing a group', () => {
   test('two people edit at once: the second sees both sides and keeps both', async () => {
     const group = await newGroup([tcp(80), tcp(22)]);
     const [first, second] = [
-      await open(place.owner.token, `/groups/${group.id}`),
-      await open(place.owner.token, `/groups/${group.id}`),
+      await open(place.owner.token, `/groups/${group.id}?edit=true`),
+      await open(place.owner.token, `/groups/${group.id}?edit=true`),
     ];
     await inbound(second, 'Ports', 1).fill('8080');
     await first.getByRole('button', { name: 'Remove inbound rule 2' }).click();
@@ -202,7 +202,7 @@ describe('editing a group', () => {
 
   test('leaving with unsaved changes is asked about', async () => {
     const group = await newGroup();
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     await page.getByRole('textbox', { name: 'Description', exact: true }).fill('half written');
     await page.getByRole('link', { name: 'Devices' }).first().click();
     await page.getByRole('button', { name: 'Stay here' }).click();
@@ -213,9 +213,27 @@ describe('editing a group', () => {
     expect((await read(group.id)).group_description).toBe('');
   });
 
+  test('opens from the read view, which shows rules as sentences with counts, and goes back to it', async () => {
+    await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'read', labels: ['read'] });
+    const group = await newGroup([{ ...tcp(443), peers: [{ labels: ['read'] }] }]);
+    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const rules = page.getByRole('region', { name: 'inbound rules' });
+    await expectShown(rules.getByText('read · 1 device'));
+    expect(await page.getByRole('group', { name: 'Group editor' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await inbound(page, 'Ports', 1).fill('8443');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await expectShown(page.getByText(/^Saved\./));
+    await page.getByRole('button', { name: 'Done', exact: true }).click();
+    await expectShown(rules.getByText('8443'));
+    expect(await page.getByRole('group', { name: 'Group editor' }).count()).toBe(0);
+  });
+
   test('works by keyboard alone', async () => {
     const group = await newGroup();
     const page = await open(place.owner.token, `/groups/${group.id}`);
+    await page.getByRole('button', { name: 'Edit', exact: true }).focus();
+    await page.keyboard.press('Enter');
     await inbound(page, 'Ports', 1).focus();
     await page.keyboard.press('Control+a');
     await page.keyboard.type('8443');
@@ -237,7 +255,7 @@ describe('names', () => {
       tcp(5432),
     ]);
     await place.owner.api.expect(200, 'DELETE', `${place.base}/devices/${gone.id}`);
-    const page = await open(place.owner.token, `/groups/${group.id}`);
+    const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     const rules = page.getByRole('region', { name: 'inbound rules' });
     await expectShown(rules.getByText('100.64.7.1 peer-1'));
     await expectShown(rules.getByText('gone', { exact: true }));
@@ -249,7 +267,11 @@ describe('names', () => {
     await expectShown(page.getByText(/"Wrong" has upper-case letters/));
     expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
     await page.keyboard.press('Backspace');
+    // The syntax is behind a question mark.
+    expect(await page.getByText('labels trust owners only').count()).toBe(0);
+    await page.getByRole('button', { name: 'How to write inbound rules' }).click();
     await expectShown(page.getByText('labels trust owners only'));
+    await page.keyboard.press('Escape');
     await page.getByLabel('Applies to').first().fill('label:db');
     await page.keyboard.press('Enter');
     await page.keyboard.press('Control+s');
@@ -277,7 +299,7 @@ describe('names', () => {
     await place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
       applies_to: [{ labels: ['guarded'] }],
     });
-    await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${group.id}`);
+    await page.goto(`${stage.server.url}/ui/o/${place.org}/groups/${group.id}?edit=true`);
     await inbound(page, 'Ports', 1).fill('23');
     await page.keyboard.press('Control+s');
     await expectShown(page.getByRole('status').filter({ hasText: 'no telnet' }));

@@ -38,6 +38,7 @@ test('on a phone the menu opens, leads to a group, and a rule is edited and save
   await page.getByRole('button', { name: 'Menu' }).click();
   await page.getByRole('link', { name: 'Groups', exact: true }).click();
   await page.getByRole('link', { name: group.group_name }).click();
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
   await page.getByLabel('Ports of inbound rule 1').fill('8443');
   await page.getByRole('button', { name: 'Save' }).click();
   await expectShown(page.getByText(/^Saved\./));
@@ -67,6 +68,9 @@ test('by keyboard alone one signs in, finds a group and saves a rule', async () 
   await tabTo(page, group.group_name as string);
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: group.group_name, level: 1 }));
+  await tabTo(page, 'Edit');
+  await page.keyboard.press('Enter');
+  await expectShown(page.getByRole('group', { name: 'Group editor' }));
   await tabTo(page, 'Ports of inbound rule 1');
   await page.keyboard.press('Control+a');
   await page.keyboard.type('9443');
@@ -87,7 +91,10 @@ test('a save that does not reach the server loses nothing, and is made when the 
   const group = await newGroup();
   const wire = await wireTo(stage.server.url);
   try {
-    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` }, wire.url);
+    const page = await open(
+      { token: place.owner.token, path: `/o/${place.org}/groups/${group.id}?edit=true` },
+      wire.url,
+    );
     await page.getByLabel('Ports of inbound rule 1').fill('8443');
     wire.cut();
     await page.getByRole('button', { name: 'Save' }).click();
@@ -105,7 +112,7 @@ test('a save that does not reach the server loses nothing, and is made when the 
 
 test('a group that goes while it is edited is said to be gone', async () => {
   const group = await newGroup();
-  const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` });
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}?edit=true` });
   await page.getByLabel('Ports of inbound rule 1').fill('8443');
   await place.owner.api.expect(200, 'DELETE', `${place.base}/security_groups/${group.id}`);
   await expectShown(page.getByRole('heading', { name: 'This group is gone' }));

@@ -67,7 +67,7 @@ const places: readonly Place[] = [
   { name: 'group', path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`, heading: 'web servers' },
   {
     name: 'group-wrong',
-    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}?edit=true`,
     heading: 'databases',
     act: async (page) => {
       await page.getByLabel('Ports of inbound rule 1').fill('70000');
@@ -76,7 +76,7 @@ const places: readonly Place[] = [
   },
   {
     name: 'preview',
-    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`,
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}?edit=true`,
     heading: 'web servers',
     act: async (page) => {
       await page.getByLabel('Ports of inbound rule 2').fill('8080');
@@ -92,7 +92,7 @@ const places: readonly Place[] = [
   },
   {
     name: 'group-names',
-    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}?edit=true`,
     heading: 'databases',
     act: async (page) => {
       await page.getByLabel('Addresses of inbound rule 2').first().fill('label:app');
@@ -233,7 +233,7 @@ const places: readonly Place[] = [
   },
   {
     name: 'try',
-    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}`,
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.web}?edit=true`,
     heading: 'web servers',
     act: async (page) => {
       await page.getByLabel('Ports of inbound rule 1').fill('8443');
@@ -267,7 +267,7 @@ const places: readonly Place[] = [
   },
   {
     name: 'refused',
-    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}`,
+    path: ({ org, groups }) => `/o/${org}/groups/${groups.database}?edit=true`,
     heading: 'databases',
     act: async (page) => {
       await page.getByRole('button', { name: 'Remove inbound rule 1' }).click();

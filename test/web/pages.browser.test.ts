@@ -568,7 +568,7 @@ describe('the frame', () => {
       group_name: 'long',
       inbound_rules: Array.from({ length: 60 }, (_, port) => ({ ...rule, from_port: port + 1, to_port: port + 1 })),
     });
-    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}` });
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/groups/${group.id}?edit=true` });
     await expectShown(page.getByLabel('Ports of inbound rule 60'));
     await page.evaluate('scrollTo(0, document.body.scrollHeight)');
     await page.waitForFunction('scrollY > 500');

@@ -6,9 +6,10 @@ import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
+import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { adviceOn } from '../model/advice.ts';
-import { readDraft, withDrafted } from '../model/allow-draft.ts';
+import { readDraft, withDrafted, type DraftedRule } from '../model/allow-draft.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
@@ -23,7 +24,6 @@ import { Merge, type EditConflict } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
-import { GroupRuleUsage } from './usage.tsx';
 import { notify } from '../components/toast.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
@@ -94,11 +94,6 @@ export function DraftFields({
           {text}
         </p>
       ))}
-      <p className="small dimmed">
-        From and To take addresses, <code>label:app</code> or <code>label:app+prod</code> (devices that carry all of
-        these), <code>device:web-1</code> and <code>all-devices</code>. All devices and single devices trust their users
-        with their addresses; labels trust owners only.
-      </p>
     </>
   );
 }
@@ -109,22 +104,40 @@ interface Base {
 }
 const baseOf = (group: SecurityGroup): Base => ({ content: contentOf(group), revision: group.revision });
 
+/** The content without these rules. */
+const withoutRules = (content: Content, unused: readonly RuleUsage[]): Content =>
+  withoutUnused(content, (direction, _, index) =>
+    unused.some((one) => one.direction === direction && one.rule === index),
+  ).content;
+
+/** What the draft changes from the start: a rule more, or fewer rules. */
+export interface Beginning {
+  readonly add?: DraftedRule;
+  readonly without?: readonly RuleUsage[];
+}
+
 export function GroupEditor({
   group,
   devices,
   allow,
+  beginning = {},
 }: {
   readonly group: SecurityGroup;
   readonly devices: readonly Device[];
   /** A rule to begin with, drafted on another page. */
   readonly allow?: string | undefined;
+  /** Chosen in the read view. */
+  readonly beginning?: Beginning | undefined;
 }): ReactNode {
   const { client } = useSession();
   const names = useDeviceNames();
   const { guardrail } = group;
   const [base, setBase] = useState(() => baseOf(group));
   const [draft, setDraft] = useState(() =>
-    withDrafted(draftOf(base.content, names), allow === undefined ? undefined : readDraft(allow, names)),
+    withDrafted(
+      draftOf(withoutRules(base.content, beginning.without ?? []), names),
+      allow === undefined ? beginning.add : readDraft(allow, names),
+    ),
   );
   const [looking, setLooking] = useState(false);
   const [isTrying, setTrying] = useState(false);
@@ -229,16 +242,6 @@ export function GroupEditor({
         setDraft={setDraft}
         appliesByLabel={group.user_id === undefined && group.is_default !== true}
         guardrail={guardrail}
-      />
-      <GroupRuleUsage
-        group={group}
-        canDraft={!dirty && !onTrial}
-        draftWithout={(unused) => {
-          const { content: rest } = withoutUnused(contentOf(group), (direction, _, index) =>
-            unused.some((one) => one.direction === direction && one.rule === index),
-          );
-          setDraft(draftOf(rest, names));
-        }}
       />
       {content === undefined ? null : (
         <Preview

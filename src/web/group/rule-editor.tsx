@@ -1,16 +1,16 @@
 /** Owns the in-place editing of one direction's rules: add from a known service or blank, change, copy, remove. */
-import { ActionIcon, Button, Menu, NativeSelect, TextInput } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+import { ActionIcon, Button, NativeSelect, TextInput } from '@mantine/core';
+import type { ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
-import { CopyIcon, DownIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
-import { blankRule, copyRule, problemsAt, serviceRule, type DraftRule, type RuleField } from '../model/draft.ts';
+import { CopyIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
+import { blankRule, copyRule, problemsAt, type DraftRule, type RuleField } from '../model/draft.ts';
 import { expiryWords } from '../../client/words/expiry.ts';
-import { services, type Service } from '../../policy/services.ts';
 import { isIcmp, protocolNames } from '../model/rule-text.ts';
+import { AddService } from './add-service.tsx';
 import { FarEndInput } from './far-end-input.tsx';
-import { FarEndQuestion } from './far-end-question.tsx';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
+import { SyntaxHelp } from './syntax-help.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
 
@@ -134,13 +134,15 @@ export function RuleEditor({
   readonly problems: readonly Problem[];
   readonly onChange: (rules: readonly DraftRule[]) => void;
 }): ReactNode {
-  const [asked, setAsked] = useState<Service>();
   const whole = problems.find(({ pointer }) => pointer === `/${direction}_rules`);
   return (
     <section className="card" aria-label={`${direction} rules`}>
       <div className="card-head">
         <DirectionTitle direction={direction} />
-        <span className="small dimmed">{rules.length === 0 ? meaningOfNone[direction] : meaningOfSome[direction]}</span>
+        <span className="small dimmed grow">
+          {rules.length === 0 ? meaningOfNone[direction] : meaningOfSome[direction]}
+        </span>
+        <SyntaxHelp direction={direction} />
       </div>
       {rules.length === 0 ? null : (
         <>
@@ -179,35 +181,8 @@ export function RuleEditor({
         >
           Add {direction} rule
         </Button>
-        <Menu position="bottom-start" width={240}>
-          <Menu.Target>
-            <Button variant="subtle" rightSection={<DownIcon size={16} />} aria-label={`Add service, ${direction}`}>
-              Add service
-            </Button>
-          </Menu.Target>
-          <Menu.Dropdown mah={320} className="scrolls">
-            {services.map((service) => (
-              <Menu.Item
-                key={service.name}
-                onClick={() => setAsked(service)}
-                rightSection={
-                  <span className="small dimmed mono">
-                    {service.port === 0 ? '' : `${service.ip_protocol} ${service.port}`}
-                  </span>
-                }
-              >
-                {service.name}
-              </Menu.Item>
-            ))}
-          </Menu.Dropdown>
-        </Menu>
+        <AddService direction={direction} add={(rule) => onChange([...rules, rule])} />
       </div>
-      <FarEndQuestion
-        service={asked}
-        direction={direction}
-        close={() => setAsked(undefined)}
-        add={(service, ranges) => onChange([...rules, { ...serviceRule(service), ranges }])}
-      />
     </section>
   );
 }

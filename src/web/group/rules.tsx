@@ -136,11 +136,14 @@ export function RuleSentences({
   direction,
   access: { rows, rest },
   title,
+  foot,
 }: {
   readonly direction: Direction;
   readonly access: Pick<DeviceAccess, 'rows'> & Partial<DeviceAccess>;
   /** Instead of the name of the direction. */
   readonly title?: ReactNode;
+  /** What can be done with these rules. */
+  readonly foot?: ReactNode;
 }): ReactNode {
   return (
     <section className="card" aria-label={`${direction} rules`}>
@@ -163,6 +166,7 @@ export function RuleSentences({
         )}
         {rest === undefined && rows.length === 0 ? <li className="dimmed">No {direction} rules.</li> : null}
       </ul>
+      {foot === undefined ? null : <div className="row card-body">{foot}</div>}
     </section>
   );
 }

@@ -2,18 +2,16 @@
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
-import type { SecurityGroup } from '../../api/group.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { BackIcon, CopyIcon, TrashIcon } from '../components/icons.tsx';
+import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
 import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
-import { GroupEditor } from '../group/group-editor.tsx';
-import { RuleSentences } from '../group/rules.tsx';
-import { groupAccess } from '../model/device-access.ts';
+import { GroupEditor, type Beginning } from '../group/group-editor.tsx';
+import { ReadGroup } from '../group/read-group.tsx';
 import { Timeline } from '../group/timeline.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
@@ -23,37 +21,16 @@ import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk, type Agreed } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 
-function Read({ group }: { readonly group: SecurityGroup }): ReactNode {
-  const { mayWrite } = useRights();
-  return (
-    <div className="stack">
-      <p className="note note-plain">
-        {!mayWrite
-          ? 'You are signed in with a token that only reads.'
-          : group.user_id === undefined
-            ? "Only the organization's owner changes this group."
-            : 'Only the member who owns this group changes it.'}
-      </p>
-      {(['inbound', 'outbound'] as const).map((direction) => (
-        <RuleSentences
-          key={direction}
-          direction={direction}
-          access={groupAccess(group[`${direction}_rules`] ?? [], direction, group.guardrail)}
-        />
-      ))}
-    </div>
-  );
-}
-
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
-  const { allow } = useSearch({ from: '/o/$org/groups/$group' });
+  const { allow, edit } = useSearch({ from: '/o/$org/groups/$group' });
   const { groupById, groups, devices } = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
   const nameOf = useNames();
   const navigate = useNavigate();
   const [confirmation, setConfirmation] = useState<Confirmation>();
+  const [beginning, setBeginning] = useState<Beginning>();
   const group = groupById.get(id.toLowerCase());
   const under = useMemo(
     () => (group === undefined ? [] : devicesUnder(group, devices, byLabelIn(groups))),
@@ -74,6 +51,18 @@ export function GroupPage(): ReactNode {
     );
   }
   const isDefault = group.is_default === true;
+  const mayEdit = rights.editGroup(group);
+  const isEditing = mayEdit && (edit === true || allow !== undefined);
+  const show = (search: { readonly edit?: true }): void =>
+    void navigate({ to: '/o/$org/groups/$group', params: { org, group: id }, search });
+  const leave = (): void => {
+    setBeginning(undefined);
+    show({});
+  };
+  const begin = (from?: Beginning): void => {
+    setBeginning(from);
+    show({ edit: true });
+  };
   const remove = (): void =>
     setConfirmation({
       title: isDefault ? 'Reset the default group?' : `Delete ${group.group_name}?`,
@@ -124,7 +113,7 @@ export function GroupPage(): ReactNode {
             </Tag>
             {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
             {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
-            {(rights.editGroup(group) ? [] : (group.applies_to ?? [])).map((selector) => (
+            {(isEditing ? [] : (group.applies_to ?? [])).map((selector) => (
               <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
             ))}
             <span>
@@ -133,6 +122,15 @@ export function GroupPage(): ReactNode {
           </p>
         </div>
         <div className="row">
+          {mayEdit ? (
+            <Button
+              variant={isEditing ? 'default' : 'filled'}
+              leftSection={isEditing ? null : <EditIcon size={16} />}
+              onClick={() => (isEditing ? leave() : begin())}
+            >
+              {isEditing ? 'Done' : 'Edit'}
+            </Button>
+          ) : null}
           {rights.mayWrite ? (
             <Button
               variant="default"
@@ -142,7 +140,7 @@ export function GroupPage(): ReactNode {
               Duplicate
             </Button>
           ) : null}
-          {rights.editGroup(group) ? (
+          {mayEdit ? (
             <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
               {isDefault ? 'Reset' : 'Delete'}
             </Button>
@@ -150,10 +148,10 @@ export function GroupPage(): ReactNode {
         </div>
       </div>
       <div className="columns">
-        {rights.editGroup(group) ? (
-          <GroupEditor key={group.id} group={group} devices={under} allow={allow} />
+        {isEditing ? (
+          <GroupEditor key={group.id} group={group} devices={under} allow={allow} beginning={beginning} />
         ) : (
-          <Read group={group} />
+          <ReadGroup group={group} edit={begin} />
         )}
         <GroupDevices group={group} devices={under} />
       </div>

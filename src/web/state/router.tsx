@@ -80,8 +80,10 @@ const group = createRoute({
   getParentRoute: inside,
   path: '/groups/$group',
   // A rule to begin with, drafted elsewhere: `model/allow-draft.ts`.
-  validateSearch: (search: Record<string, unknown>): { allow?: string } =>
-    typeof search['allow'] === 'string' ? { allow: search['allow'] } : {},
+  validateSearch: (search: Record<string, unknown>): { allow?: string; edit?: true } => ({
+    ...(typeof search['allow'] === 'string' && { allow: search['allow'] }),
+    ...(search['edit'] === true && { edit: true }),
+  }),
   component: lazyRouteComponent(
     onDemand(() => import('../pages/group.tsx')),
     'GroupPage',
