@@ -12,6 +12,7 @@ const seconds: Readonly<Record<string, number>> = {
   'rights.pg.test.ts': 60,
   'workers.pg.test.ts': 60,
   'editor.browser.test.ts': 55,
+  'flows.browser.test.ts': 50,
   'changes.browser.test.ts': 55,
   'program.netns.test.ts': 50,
   'everywhere.pg.test.ts': 50,
