@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import {
+  groupModes,
   guardrailKinds,
   protocols,
   storedProtocols,
@@ -132,6 +133,11 @@ const guardrail = Type.Enum([...guardrailKinds], {
     'Only on a guardrail: `forbid` refuses what its rules match, `require` admits it, on the devices of `applies_to` and whatever other groups say. Never changed.',
 });
 
+const mode = Type.Enum([...groupModes], {
+  description:
+    '`observe`: watch only. The group decides nothing on any device, and is compared with what devices enforce. `enforce`, or absent: it enforces. Never on the default group.',
+});
+
 /** The fields that the end of a trial brings back. */
 const groupBefore = Type.Union(
   [
@@ -143,6 +149,7 @@ const groupBefore = Type.Union(
         inbound_rules: Type.Array(NormalizedRule),
         outbound_rules: Type.Array(NormalizedRule),
         applies_to: Type.Array(Selector),
+        mode: Type.Optional(mode),
       },
       strict,
     ),
@@ -166,6 +173,7 @@ export const SecurityGroup = Type.Object(
       Type.Array(Selector, { description: 'Devices that have the group without naming it; omitted when empty.' }),
     ),
     guardrail: Type.Optional(guardrail),
+    mode: Type.Optional({ ...mode, description: '`observe` on a group that is watch only; omitted when it enforces.' }),
     inbound_rules: storedRules('Inbound'),
     outbound_rules: storedRules('Outbound'),
     trial: recordTrial(Selector, groupBefore),
@@ -226,6 +234,7 @@ export const AddSecurityGroup = Type.Object(
     outbound_rules: givenRules('outbound'),
     applies_to: givenSelectors,
     guardrail: Type.Optional(guardrail),
+    mode: Type.Optional(mode),
   },
   {
     ...strict,
@@ -259,6 +268,7 @@ export const UpdateSecurityGroup = Type.Object(
     outbound_rules: givenRules('outbound'),
     applies_to: givenSelectors,
     guardrail: Type.Optional(guardrail),
+    mode: Type.Optional(mode),
   },
   { ...strict, $id: 'UpdateSecurityGroup', title: 'UpdateSecurityGroup' },
 );

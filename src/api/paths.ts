@@ -70,6 +70,7 @@ export const paths = {
   deleteSecurityGroup: ['DELETE', '/api/organizations/{org_id}/security_groups/{sg_id}', 'deleted'],
   readSecurityGroupUsage: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/usage', 'record'],
   readUnusedRules: ['GET', '/api/organizations/{org_id}/unused_rules', 'record'],
+  readSecurityGroupObservation: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/observation', 'record'],
   listSecurityGroupHistory: ['GET', '/api/organizations/{org_id}/security_groups/{sg_id}/history', 'list'],
   restoreSecurityGroup: ['POST', '/api/organizations/{org_id}/security_groups/{sg_id}/restore', 'record'],
 

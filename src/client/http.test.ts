@@ -168,6 +168,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, sg_id: sg, query: 'since=2026-01-01T00%3A00%3A00Z' },
   ],
   readUnusedRules: [(c) => c.groups.unused(org), { org_id: org }],
+  readSecurityGroupObservation: [
+    (c) => c.groups.observation(org, sg, { limit: 5 }),
+    { org_id: org, sg_id: sg, query: 'limit=5' },
+  ],
   readSecurityGroup: [(c) => c.groups.get(org, sg), { org_id: org, sg_id: sg }],
   updateSecurityGroup: [
     (c) => c.groups.update(org, sg, { inbound_rules: [] }, { ifMatch: 2 }),

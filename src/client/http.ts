@@ -340,6 +340,7 @@ export class Client {
     usage: this.#call('readSecurityGroupUsage'),
     /** Over all groups: the rules that no observed traffic used. */
     unused: this.#call('readUnusedRules'),
+    observation: this.#call('readSecurityGroupObservation'),
   };
 
   /** Several records written as one, and undone as one. */

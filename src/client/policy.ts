@@ -14,6 +14,7 @@ export const groupFromRecord = (group: SecurityGroup): PolicyGroup => ({
   outbound: group.outbound_rules ?? [],
   ...(group.applies_to && { appliesTo: group.applies_to }),
   ...(group.guardrail && { guardrail: group.guardrail }),
+  ...(group.mode && { mode: group.mode }),
   ...(group.trial && { trial: { ...group.trial, before: group.trial.before && beforeOf(group.trial.before) } }),
 });
 
@@ -22,6 +23,7 @@ const beforeOf = (before: NonNullable<NonNullable<SecurityGroup['trial']>['befor
   inbound: before.inbound_rules,
   outbound: before.outbound_rules,
   appliesTo: before.applies_to,
+  mode: before.mode ?? 'enforce',
 });
 
 /** The policy of a device by what is known of its organization's groups and isolated devices, or what is missing to know it. */

@@ -67,6 +67,9 @@ function guardrailsOf(applying: readonly PolicyGroup[]): { readonly guardrails?:
   return guardrails.forbid.length + guardrails.require.length === 0 ? {} : { guardrails };
 }
 
+/** Whether the group takes part in enforcement. One that is watch only is as if it were not there (reference 1.6). */
+export const isEnforced = ({ mode }: Pick<PolicyGroup, 'mode'>): boolean => mode !== 'observe';
+
 /** As the records say at one moment. */
 function policyWhen(input: EffectiveInput, when?: number): EffectivePolicy | MissingGroups {
   const { labels = [], byLabel = [] } = input;
@@ -74,25 +77,24 @@ function policyWhen(input: EffectiveInput, when?: number): EffectivePolicy | Mis
   const list = listAt(input, when);
   const applying = [...byLabel]
     .flatMap((group) => own(group) ?? [])
-    .filter(({ appliesTo }) => matchesAny(appliesTo, labels))
+    .filter((group) => isEnforced(group) && matchesAny(group.appliesTo, labels))
     .toSorted(byId);
   const { isolation } = input;
   const above = { ...guardrailsOf(applying), ...(isolation && { isolation }) };
   const listed = new Set(list);
   const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !listed.has(id));
-  if (list.length + further.length === 0) {
-    const defaultGroup = own(input.defaultGroup);
-    if (defaultGroup === undefined) return { missing: 'default' };
-    return { source: 'default', groups: [defaultGroup], ...above };
-  }
   const groups: PolicyGroup[] = [];
   const missing: GroupId[] = [];
   for (const id of listed) {
     const group = own(input.find(id));
     if (group === undefined) missing.push(id);
-    else groups.push(group);
+    else if (isEnforced(group)) groups.push(group);
   }
-  return missing.length > 0 ? { missing } : { source: 'list', groups: [...groups, ...further], ...above };
+  if (missing.length > 0) return { missing };
+  if (groups.length + further.length > 0) return { source: 'list', groups: [...groups, ...further], ...above };
+  const defaultGroup = own(input.defaultGroup);
+  if (defaultGroup === undefined) return { missing: 'default' };
+  return { source: 'default', groups: [defaultGroup], ...above };
 }
 
 function listAt({ list, labels = [], trial }: EffectiveInput, when?: number): readonly GroupId[] {

@@ -6,7 +6,14 @@ import { isUuid } from './ids.ts';
 import { defaultLimits, type Limits } from './limits.ts';
 import { countRanges } from './normalize.ts';
 import { at, Problems, show, type Found, type Problem } from './problem.ts';
-import { guardrailKinds, type GuardrailKind, type Selector, type StoredRule } from './rule.ts';
+import {
+  groupModes,
+  guardrailKinds,
+  type GroupMode,
+  type GuardrailKind,
+  type Selector,
+  type StoredRule,
+} from './rule.ts';
 import { field, isObject, type JsonObject } from './json.ts';
 import { readText } from './names/read-text.ts';
 import { readRules, refuseUnknownFields, tooManyRanges } from './validate.ts';
@@ -19,6 +26,7 @@ export interface GroupInput {
   readonly outbound_rules?: readonly StoredRule[];
   readonly applies_to?: readonly Selector[];
   readonly guardrail?: GuardrailKind;
+  readonly mode?: GroupMode;
 }
 
 /** What a group holds now. */
@@ -46,7 +54,7 @@ export interface ReadGroupOptions {
 }
 
 const groupFields = ['group_name', 'group_description', 'org_id', 'inbound_rules', 'outbound_rules'];
-const groupFieldsWithNames = [...groupFields, 'applies_to', 'guardrail'];
+const groupFieldsWithNames = [...groupFields, 'applies_to', 'guardrail', 'mode'];
 
 function checkOrganization(body: JsonObject, expected: string | undefined, problems: Problems): void {
   const value = field(body, 'org_id');
@@ -102,6 +110,17 @@ function readApplication(
   return { ...(applies_to && { applies_to }), ...(guardrail && { guardrail }) };
 }
 
+/** Whether the group enforces or is watch only (reference 1.6). */
+function readMode(body: JsonObject, problems: Problems): Pick<GroupInput, 'mode'> {
+  const value = field(body, 'mode');
+  if (value === undefined) return {};
+  const mode = groupModes.find((one) => one === value);
+  if (mode !== undefined) return { mode };
+  const [code, known] = [value === null ? 'null_not_allowed' : 'not_one_of', groupModes.join(' or ')] as const;
+  problems.add('/mode', code, () => `mode must be ${known}, got ${show(value)}.`);
+  return {};
+}
+
 const found = ({ problems, more }: Problems): Found<Problem> => ({ problems, more });
 
 /** Every problem of a body, and what it says where there is none. Never throws, whatever the value. */
@@ -135,7 +154,9 @@ export function readGroup(body: unknown, options: ReadGroupOptions): Found<Probl
   const inbound_rules = read('inbound_rules');
   const outbound_rules = read('outbound_rules');
   const application =
-    selectorsPerGroup === undefined ? {} : readApplication(body, options, selectorsPerGroup, problems);
+    selectorsPerGroup === undefined
+      ? {}
+      : { ...readApplication(body, options, selectorsPerGroup, problems), ...readMode(body, problems) };
   const ranges =
     countRanges(inbound_rules ?? options.stored?.inbound_rules ?? []) +
     countRanges(outbound_rules ?? options.stored?.outbound_rules ?? []);

@@ -56,6 +56,10 @@ export interface StoredRule extends SecurityRule {
 export const guardrailKinds = ['forbid', 'require'] as const;
 export type GuardrailKind = (typeof guardrailKinds)[number];
 
+/** Whether a group takes part in enforcement, or is only compared with it. A group that says nothing enforces. */
+export const groupModes = ['enforce', 'observe'] as const;
+export type GroupMode = (typeof groupModes)[number];
+
 /** A change that ends by itself at `ends_at` unless somebody confirms it. */
 export interface Trial<Before> {
   readonly id: string;
@@ -76,6 +80,8 @@ export interface PolicyGroup {
   /** Devices that have the group without naming it in their list. */
   readonly appliesTo?: readonly Selector[];
   readonly guardrail?: GuardrailKind;
+  /** `observe`: watch only. The group decides nothing; absent: it enforces. */
+  readonly mode?: GroupMode;
   /** The change of the group that is being tried, and what it was before. */
   readonly trial?: Trial<GroupBefore>;
 }
@@ -86,7 +92,7 @@ export interface ListBefore {
 }
 
 /** What a trial of a group may have changed. */
-export type GroupBefore = Required<Pick<PolicyGroup, 'name' | 'inbound' | 'outbound' | 'appliesTo'>>;
+export type GroupBefore = Required<Pick<PolicyGroup, 'name' | 'inbound' | 'outbound' | 'appliesTo' | 'mode'>>;
 
 const any = (ip_protocol: StoredProtocol): StoredRule => ({
   ip_protocol,

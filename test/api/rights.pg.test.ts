@@ -238,6 +238,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   deleteSecurityGroup: group({ query: '?detach=true' }),
   readSecurityGroupUsage: group(),
   readUnusedRules: () => ({}),
+  readSecurityGroupObservation: group(),
   listSecurityGroupHistory: group(),
   restoreSecurityGroup: async (kind, role) => {
     const { params = {} } = await group()(kind, role);

@@ -27,10 +27,10 @@ export const enforcementRooms: Rooms = {
     why: 'what a change would mean before it is written; it knows no route',
   },
   'server/usage': {
-    may: ['server/scheduling', 'server/store/contract', 'api', 'policy'],
+    may: ['server/scheduling', 'server/store/contract', 'server/convergence', 'server/explain', 'api', 'policy'],
     npm: [],
     node: true,
-    why: 'which rule decided the observed traffic; it knows no route',
+    why: 'what observed traffic says of groups, in the words of an explanation; it knows no route',
   },
   'server/evidence': {
     may: [

@@ -91,7 +91,7 @@ describe('a group that does not concern the device', () => {
   test('is held all the same while it has a field that is not understood: it may concern any device', async () => {
     const { list, send, source, known } = follow();
     await list(listing(2, 2), everyone, wide(2, 3));
-    await send(change('security-groups', { ...wide(3, 4), mode: 'observe' }));
+    await send(change('security-groups', { ...wide(3, 4), priority: 10 }));
     expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
     await send(change('security-groups', wide(3, 5)));
     expect(known()).toBe('5 list group-2');

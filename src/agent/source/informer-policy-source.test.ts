@@ -93,6 +93,20 @@ describe('the policy of the device', () => {
     expect(changes()).toBeGreaterThan(before);
   });
 
+  test('ignores watch-only groups, by list and by label, and follows when one enforces', async () => {
+    const { list, send, known } = follow();
+    const watched = { mode: 'observe', inbound_rules: [ssh] } as const;
+    const own = device(1, 2, { security_groups: [groupId(2)], labels: ['db'] });
+    await list([own], [everyone, group(2, 3, watched), group(3, 4, { ...watched, applies_to: [{ labels: ['db'] }] })]);
+    expect(known()).toBe('4 default group-1');
+    await send(change('security-groups', group(2, 5)));
+    expect(known()).toBe('5 list group-2');
+    await send(change('security-groups', group(3, 6, { applies_to: [{ labels: ['db'] }] })));
+    expect(known()).toBe('6 list group-2+group-3');
+    await send(change('security-groups', group(2, 7, watched)));
+    expect(known()).toBe('7 list group-3');
+  });
+
   test('does not depend on other devices, and no copy of them is kept', async () => {
     const { source, list, send, known } = follow();
     await list([device(1, 1), device(2, 2, { security_groups: [groupId(9)] }), device(3, 3)], [everyone]);
@@ -151,7 +165,7 @@ describe('the policy of the device', () => {
   test.each<[string, object]>([
     ['a rule for some hours of the day', { inbound_rules: [{ ...ssh, hours: '09:00-17:00' }] }],
     ['a peer of another kind', { inbound_rules: [{ ...ssh, peers: [{ users: ['ada'] }] }] }],
-    ['a group that is only watched', { mode: 'observe' }],
+    ['a group with a priority', { priority: 10 }],
   ])('is not read without a field that this agent does not know: %s', async (_, fields) => {
     const { list, send, known, source } = follow();
     await list([device(1, 2, { security_groups: [groupId(2)] })], [everyone, group(2, 3, { inbound_rules: [ssh] })]);
@@ -165,9 +179,9 @@ describe('the policy of the device', () => {
   test('is not understood while any group has such a field, because it may say to whom the group applies', async () => {
     const { list, send, known, source } = follow();
     await list([device(1, 2)], [everyone]);
-    await send(change('security-groups', { ...group(7, 3), mode: 'observe' }));
+    await send(change('security-groups', { ...group(7, 3), priority: 10 }));
     expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
-    expect(known()).toMatch(/^unknown: the group .* has content that this version does not understand: .*"mode"/);
+    expect(known()).toMatch(/^unknown: the group .* has content that this version does not understand: .*"priority"/);
     await send(gone('security-groups', group(7, 4)));
     expect(known()).toBe('4 default group-1');
   });

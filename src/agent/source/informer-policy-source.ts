@@ -13,7 +13,7 @@ import type { ListBefore, PolicyGroup, Trial } from '../../policy/rule.ts';
 import { readListTrial } from '../../policy/trial/read-trial.ts';
 import { DroppedGroups } from './dropped-groups.ts';
 import { GroupSelection } from './group-selection.ts';
-import { KnownGroups, outlineOf } from './known-groups.ts';
+import { isAlwaysEnforced, KnownGroups, outlineOf } from './known-groups.ts';
 import { identityOf, PeerDevices } from './peer-devices.ts';
 import type { Connection, Knowledge, PolicySource } from './policy-source.ts';
 
@@ -221,9 +221,11 @@ export class InformerSource implements PolicySource {
     const byLabel = applying.map(({ id }) => find(id) ?? id);
     const missing = byLabel.filter((group) => typeof group === 'string');
     if (missing.length > 0) return { missing };
-    // The default group is looked at only where it applies: trouble with it is none of the others' business.
+    // The default group is looked at only where it may apply: trouble with it is none of the others' business.
+    const isReplacing = (group: PolicyGroup | undefined): boolean => group === undefined || isAlwaysEnforced(group);
     const replaced =
-      trial === undefined && (list.length > 0 || applying.some(({ replacesDefault }) => replacesDefault));
+      trial === undefined &&
+      (list.some((id) => isReplacing(find(id))) || applying.some(({ replacesDefault }) => replacesDefault));
     const policy = effectivePolicy({
       list,
       trial,

@@ -1,6 +1,7 @@
 /** Owns the groups of an organization that an agent knows: it reads each once, and knows which apply by label. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Change } from '../../client/cache.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
@@ -18,6 +19,14 @@ export function outlineOf(group: SecurityGroup): SecurityGroup | undefined {
   outlines.add(outline);
   return outline;
 }
+
+/** Whether the group decides anything, with the change that is being tried or without it. */
+const mayEnforce = (group: Application): boolean =>
+  isEnforced(group) || (group.trial !== undefined && group.trial.before?.mode !== 'observe');
+
+/** Whether the group enforces, with the change that is being tried and without it. */
+export const isAlwaysEnforced = ({ mode, trial }: Pick<PolicyGroup, 'mode' | 'trial'>): boolean =>
+  mode !== 'observe' && trial?.before?.mode !== 'observe';
 
 export class KnownGroups {
   /** Records never change, so each is read once. */
@@ -52,7 +61,7 @@ export class KnownGroups {
   /** The groups that apply to a device with these labels, with a change that is being tried or without it; guardrails among them. */
   applyingTo(labels: readonly string[]): readonly { readonly id: GroupId; readonly replacesDefault: boolean }[] {
     return [...this.#applying].flatMap(([id, application]) =>
-      matchesAny(selectorsOf(application), labels)
+      mayEnforce(application) && matchesAny(selectorsOf(application), labels)
         ? [{ id, replacesDefault: application.guardrail === undefined && application.trial === undefined }]
         : [],
     );

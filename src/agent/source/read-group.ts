@@ -8,7 +8,7 @@ import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import type { PolicyGroup, Selector } from '../../policy/rule.ts';
 
 /** To whom a group applies besides those that name it, and how. */
-export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail' | 'trial'>;
+export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail' | 'mode' | 'trial'>;
 
 /** The devices that the group applies to by label, with the change that is being tried or without it. */
 export const selectorsOf = ({ appliesTo = [], trial }: Application): readonly Selector[] => [

@@ -1,5 +1,6 @@
-/** Owns the rows of the table of operations that are about the usage of rules. */
+/** Owns the rows of the table of operations that are about what observed traffic says of groups. */
 import type { Row } from '../operation-row.ts';
+import { GroupObservation, GroupObservationQuery } from './group-observation.ts';
 import { GroupUsage, UnusedRules, UsageQuery } from './rule-usage.ts';
 
 export const usageRows = {
@@ -10,6 +11,14 @@ export const usageRows = {
     summary: 'How much of the observed traffic each rule of a group decided',
     query: UsageQuery,
     answer: GroupUsage,
+  },
+  readSecurityGroupObservation: {
+    effect: 'read',
+    subject: 'group',
+    tag: 'security groups',
+    summary: 'What a watch-only group would have refused and admitted of the observed traffic',
+    query: GroupObservationQuery,
+    answer: GroupObservation,
   },
   readUnusedRules: {
     effect: 'read',

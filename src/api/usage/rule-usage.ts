@@ -6,7 +6,7 @@ import { id, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const usageStates = ['used', 'unused', 'unknown'] as const;
 
-const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
+export const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
 
 export const RuleUsage = Type.Object(
   {

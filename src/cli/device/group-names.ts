@@ -1,6 +1,7 @@
 /** Owns the names of a device's groups for output. */
 import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
@@ -22,13 +23,25 @@ export function groupNames(
   { security_groups = [], labels = [] }: Device,
   groups: readonly SecurityGroup[],
 ): readonly string[] {
-  const listed = security_groups.map((id) => groups.find((group) => group.id === id)?.group_name ?? id);
-  const byLabel = groups.filter(
-    ({ id, applies_to, guardrail }) =>
-      guardrail === undefined && !security_groups.includes(id) && matchesAny(applies_to, labels),
+  const found = security_groups.map((id) => ({ id, group: groups.find((group) => group.id === id) }));
+  const listed = found.filter(({ group }) => group === undefined || isEnforced(group));
+  const watchOnly = groups.filter(
+    (group) => !isEnforced(group) && (security_groups.includes(group.id) || matchesAny(group.applies_to, labels)),
   );
-  if (listed.length > 0 || byLabel.length > 0) {
-    return [...listed, ...byLabel.map(({ group_name }) => `${group_name} (by label)`)];
-  }
-  return [`${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`];
+  const byLabel = groups.filter(
+    (group) =>
+      group.guardrail === undefined &&
+      isEnforced(group) &&
+      !security_groups.includes(group.id) &&
+      matchesAny(group.applies_to, labels),
+  );
+  const names = [
+    ...listed.map(({ id, group }) => group?.group_name ?? id),
+    ...byLabel.map(({ group_name }) => `${group_name} (by label)`),
+  ];
+  const fallback = `${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`;
+  return [
+    ...(names.length > 0 ? names : [fallback]),
+    ...watchOnly.map(({ group_name }) => `${group_name} (watch only)`),
+  ];
 }

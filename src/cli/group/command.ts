@@ -3,11 +3,15 @@ import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { CopyOptions } from './copy.ts';
 import type { EditOptions } from './edit.ts';
+import type { ModeOptions } from './mode.ts';
+import type { ObservationOptions } from './observation.ts';
 import type { NewGroup, RuleOptions } from './run.ts';
 import type { UsageOptions } from './usage.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addUsageCommand = commandsOf(() => import('./usage.ts'));
+const addObservationCommand = commandsOf(() => import('./observation.ts'));
+const addModeCommand = commandsOf(() => import('./mode.ts'));
 const addCopyCommand = commandsOf(() => import('./copy.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
 
@@ -53,6 +57,50 @@ export function addGroupCommands(program: Command): void {
       examples: ['ringfence group usage web', 'ringfence group usage web --since 14d -o json'],
     },
     (run, session, { args: [text = ''], options }) => run.usage(session, text, options),
+  );
+  addObservationCommand<ObservationOptions>(
+    group,
+    {
+      usage: 'observation <group>',
+      summary: 'show what a watch-only group would have refused and admitted',
+      about:
+        'The server judges the recorded traffic of the devices that would have the group by two policies, with the group and without it. To see what it would refuse, set `observe` of the organization to `all`.',
+      options: [new Option('--since <time>', 'start of the window: 24h, 7d, or a time').default('7d')],
+      examples: ['ringfence group observation web', 'ringfence group observation web --since 14d -o json'],
+    },
+    (run, session, { args: [text = ''], options }) => run.observation(session, text, options),
+  );
+  addModeCommand<ModeOptions>(
+    group,
+    {
+      usage: 'observe <group>',
+      asksIfUnsure: true,
+      policy: true,
+      trial: true,
+      dryRun: true,
+      summary: 'make a group watch only: it decides nothing, and `group observation` says what it would do',
+      about: 'Devices keep exactly the policy that they would have without the group.',
+      options: [detachOption()],
+      examples: ['ringfence group observe web', 'ringfence group observe web --dry-run'],
+    },
+    (run, session, { args: [text = ''], options }) => run.setMode(session, text, 'observe', options),
+  );
+  addModeCommand<ModeOptions>(
+    group,
+    {
+      usage: 'enforce <group>',
+      asksIfUnsure: true,
+      policy: true,
+      trial: true,
+      dryRun: true,
+      summary: 'let a watch-only group enforce',
+      options: [forceOption()],
+      examples: [
+        'ringfence group enforce web --dry-run',
+        'ringfence group enforce web --confirm-within 10m --on label:canary',
+      ],
+    },
+    (run, session, { args: [text = ''], options }) => run.setMode(session, text, 'enforce', options),
   );
   addCopyCommand<CopyOptions>(
     group,
@@ -108,6 +156,7 @@ export function addGroupCommands(program: Command): void {
           '--guardrail <kind>',
           'always forbid or always require these rules, regardless of other groups (owners only)',
         ).choices(['forbid', 'require']),
+        new Option('--observe', 'create it watch only: it decides nothing until `group enforce`'),
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
         forceOption(),
       ],

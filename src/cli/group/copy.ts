@@ -14,7 +14,13 @@ export interface CopyOptions {
 /** The copy has the rules and the description. It applies to no device by label unless the person says so: a copy is mostly meant for other devices. */
 export async function copy(session: Session, text: string, name: string, options: CopyOptions): Promise<void> {
   const client = await session.client();
-  const { group_description, inbound_rules = [], outbound_rules = [], guardrail } = await findGroup(session, text);
+  const {
+    group_description,
+    inbound_rules = [],
+    outbound_rules = [],
+    guardrail,
+    mode,
+  } = await findGroup(session, text);
   const applies_to = options.appliesTo === undefined ? [] : [...readSelectors(options.appliesTo)];
   if (guardrail !== undefined && applies_to.length === 0)
     throw usageError('a guardrail applies to devices by label: say to which the copy applies, with --applies-to');
@@ -26,6 +32,7 @@ export async function copy(session: Session, text: string, name: string, options
     outbound_rules,
     ...(applies_to.length > 0 && { applies_to }),
     ...(guardrail !== undefined && { guardrail }),
+    ...(mode !== undefined && { mode }),
   };
   if (session.values.dryRun === true) return printDryRun(session, { after: { ...body, ...owner } });
   await askAboutName(session, name, owner);

@@ -26,7 +26,9 @@ const namedDevices = 8;
 function plannedChange({ before, after }: GroupChange): ChangeSetBody {
   if (after === undefined) return before === undefined ? {} : { delete: [before.id] };
   const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], guardrail } = after;
-  const fields = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail };
+  // Given only where it changes: a server of an earlier version does not know it.
+  const mode = after.mode !== before?.mode ? (after.mode ?? 'enforce') : undefined;
+  const fields = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, mode };
   const written = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
   if (before !== undefined) return { security_groups: [{ ...written, id: before.id }] };
   const { id, user_id } = after;

@@ -67,7 +67,7 @@ async function write(
 
 /** Only the fields that say something else than the group does. */
 function differing(group: SecurityGroup, body: GroupInput): GroupInput {
-  const { group_name, group_description, inbound_rules, outbound_rules, applies_to } = body;
+  const { group_name, group_description, inbound_rules, outbound_rules, applies_to, mode } = body;
   const sameRules = (a: SecurityGroup['inbound_rules'] = [], b: SecurityGroup['inbound_rules'] = []): boolean =>
     a.length === b.length && a.every((rule, index) => b[index] !== undefined && sameWritten(rule, b[index]));
   return {
@@ -76,6 +76,7 @@ function differing(group: SecurityGroup, body: GroupInput): GroupInput {
     ...(inbound_rules !== undefined && !sameRules(group.inbound_rules, inbound_rules) && { inbound_rules }),
     ...(outbound_rules !== undefined && !sameRules(group.outbound_rules, outbound_rules) && { outbound_rules }),
     ...(applies_to !== undefined && !sameSelectors(group.applies_to, applies_to) && { applies_to }),
+    ...(mode !== undefined && mode !== (group.mode ?? 'enforce') && { mode }),
   };
 }
 
@@ -141,7 +142,12 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     }
     const { group: body, problems } = readWritten(value, 'update', await namesFor(session, [value]));
     if (problems.length > 0) return problems.map((problem) => problemLine(problem, pathText(problem.path)));
-    await write(session, group, { inbound_rules: [], outbound_rules: [], applies_to: [], ...body }, {});
+    await write(
+      session,
+      group,
+      { inbound_rules: [], outbound_rules: [], applies_to: [], mode: 'enforce', ...body },
+      {},
+    );
     return undefined;
   } catch (error) {
     if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];

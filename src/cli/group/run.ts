@@ -17,6 +17,7 @@ import { expiryWords } from '../../client/words/expiry.ts';
 import { ruleWords, sameButExpiry, sameRule, sameWritten } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
 import { sayHostBits } from './host-bits.ts';
+import { observationLines } from './observation.ts';
 import { usageLines } from './usage.ts';
 import { askAboutName } from './same-name.ts';
 import { askAboutLabels } from '../lookup/unknown-labels.ts';
@@ -27,9 +28,12 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
 
-const ownerWords = ({ is_default, user_id, guardrail }: SecurityGroup, nameOf: (user: string) => string): string => {
-  if (guardrail !== undefined) return `guardrail, ${guardrail}`;
-  return is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${nameOf(user_id)}`;
+const ownerWords = (group: SecurityGroup, nameOf: (user: string) => string): string => {
+  const { is_default, user_id, guardrail, mode } = group;
+  const watchOnly = mode === 'observe' ? ', watch only' : '';
+  if (guardrail !== undefined) return `guardrail, ${guardrail}${watchOnly}`;
+  const owner = is_default === true ? 'default' : user_id === undefined ? 'organization' : `user ${nameOf(user_id)}`;
+  return `${owner}${watchOnly}`;
 };
 
 /** Rules may name devices here; a server that does not allow it says so itself. */
@@ -130,6 +134,7 @@ export async function show(session: Session, text: string): Promise<void> {
     ['out', describeRules('outbound', group.outbound_rules, names)],
     ...(gone.length === 0 ? [] : [['stale', gone] as const]),
     ...(session.isForPeople ? await usageLines(session, group, names) : []),
+    ...(session.isForPeople ? await observationLines(session, group) : []),
     ['devices', sortByName(users.map(deviceName), (name) => name)],
     ['revision', String(group.revision)],
     ['created', shortTime(group.created_at)],
@@ -146,6 +151,7 @@ export interface NewGroup {
   readonly in?: readonly string[];
   readonly out?: readonly string[];
   readonly file?: string;
+  readonly observe?: boolean;
 }
 
 export async function create(session: Session, name: string, options: NewGroup): Promise<void> {
@@ -170,7 +176,7 @@ export async function create(session: Session, name: string, options: NewGroup):
 
 /** What the options and the file say; each rule from one place only. */
 async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Record<string, unknown>>> {
-  const { description, file, appliesTo, guardrail } = options;
+  const { description, file, appliesTo, guardrail, observe } = options;
   const input = file === undefined ? undefined : await readOneInput(file, session);
   const names = await namesFor(session, [...(options.in ?? []), ...(options.out ?? []), input?.value]);
   const words = (direction: Direction, texts: readonly string[] | undefined) =>
@@ -188,6 +194,7 @@ async function bodyOf(session: Session, options: NewGroup): Promise<Readonly<Rec
     ...(outbound_rules !== undefined && { outbound_rules }),
     ...(appliesTo !== undefined && { applies_to: readSelectors(appliesTo) }),
     ...(guardrail !== undefined && { guardrail }),
+    ...(observe === true && { mode: 'observe' }),
   };
 }
 

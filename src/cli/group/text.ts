@@ -15,6 +15,7 @@ export interface GroupText {
   readonly name: string;
   readonly description: string;
   readonly guardrail?: string;
+  readonly mode?: string;
   readonly applies_to?: readonly string[];
   readonly inbound: readonly string[];
   readonly outbound: readonly string[];
@@ -22,11 +23,12 @@ export interface GroupText {
 
 /** A group as it is written into a file: what `readWritten` reads as the same group. */
 export function writeGroup(group: SecurityGroup, names: PeerNames = noNames): GroupText {
-  const { guardrail, applies_to = [] } = group;
+  const { guardrail, mode, applies_to = [] } = group;
   return {
     name: group.group_name,
     description: group.group_description,
     ...(guardrail !== undefined && { guardrail }),
+    ...(mode !== undefined && { mode }),
     ...(applies_to.length > 0 && { applies_to: selectorsInWords(applies_to) }),
     inbound: (group.inbound_rules ?? []).map((rule) => ruleText('inbound', rule, names)),
     outbound: (group.outbound_rules ?? []).map((rule) => ruleText('outbound', rule, names)),

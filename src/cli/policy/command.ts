@@ -18,7 +18,7 @@ const addExplain = commandsOf(() => import('./explain.ts'));
 
 const fileFormat =
   'A file is YAML or JSON, with one document or several: `groups` (each with `name`, `description`, `inbound`, ' +
-  '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`; `default: true` for the default group, `owner: me` for a personal group) and `devices` (each with ' +
+  '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`, `mode: observe` for a watch-only group; `default: true` for the default group, `owner: me` for a personal group) and `devices` (each with ' +
   '`device`, `groups` and `labels`; fields that you leave out do not change; `id` selects the device with this id, regardless of its name), and `tests` (each with ' +
   '`name`, `from`, `to`, `protocol`, `port`, `expect` as `allow` or `refuse`, and `note`). Write rules as in `group allow`, or as API records. A file describes a whole ' +
   'group: a direction that you leave out has no rules. Applying the same file twice changes nothing the second time.';

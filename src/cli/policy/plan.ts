@@ -145,7 +145,7 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: CurrentPol
 }
 
 function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, names: PeerNames): readonly Step[] {
-  const { name, description, inbound, outbound, appliesTo, guardrail } = desired;
+  const { name, description, inbound, outbound, appliesTo, guardrail, mode } = desired;
   if (group === undefined) {
     const body = {
       group_name: name,
@@ -154,9 +154,11 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
       outbound_rules: outbound,
       ...(appliesTo.length > 0 && { applies_to: appliesTo }),
       ...(guardrail !== undefined && { guardrail }),
+      ...(mode !== 'enforce' && { mode }),
     };
     const lines: readonly Line[] = [
       ...(guardrail === undefined ? [] : [['+', `guardrail ${guardrail}`] as const]),
+      ...(mode === 'enforce' ? [] : [['+', `mode ${mode}`] as const]),
       ...selectorLines([], appliesTo),
       ...ruleLines('inbound', [], inbound, names),
       ...ruleLines('outbound', [], outbound, names),
@@ -172,6 +174,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
   const inLines = ruleLines('inbound', group.inbound_rules ?? [], inbound, names);
   const outLines = ruleLines('outbound', group.outbound_rules ?? [], outbound, names);
   const toLines = selectorLines(group.applies_to ?? [], appliesTo);
+  const oldMode = group.mode ?? 'enforce';
   const renamed = name !== '' && name !== group.group_name;
   const described = description !== undefined && description !== group.group_description;
   const body: UpdateSecurityGroup = {
@@ -180,6 +183,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
     ...(inLines.length > 0 && { inbound_rules: inbound }),
     ...(outLines.length > 0 && { outbound_rules: outbound }),
     ...(toLines.length > 0 && { applies_to: appliesTo }),
+    ...(mode !== oldMode && { mode }),
   };
   if (Object.keys(body).length === 0) return [];
   const lines: readonly Line[] = [
@@ -187,6 +191,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
     ...(described
       ? [['~', `description ${JSON.stringify(group.group_description)} → ${JSON.stringify(description)}`] as const]
       : []),
+    ...(mode === oldMode ? [] : [['~', `mode ${oldMode} → ${mode}`] as const]),
     ...toLines,
     ...inLines,
     ...outLines,

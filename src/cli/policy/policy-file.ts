@@ -26,6 +26,7 @@ export interface DesiredGroup {
   readonly outbound: NonNullable<GroupInput['outbound_rules']>;
   readonly appliesTo: NonNullable<GroupInput['applies_to']>;
   readonly guardrail?: NonNullable<GroupInput['guardrail']>;
+  readonly mode: NonNullable<GroupInput['mode']>;
 }
 
 export interface DesiredDevice {
@@ -127,7 +128,7 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[],
   const read = readWritten(isDefault ? { name: 'default', ...rest } : rest, 'create', names);
   for (const { path, detail, words } of read.problems) report(path, detail, words);
   const { group_name = '', group_description, inbound_rules = [], outbound_rules = [] } = read.group;
-  const { applies_to = [], guardrail } = read.group;
+  const { applies_to = [], guardrail, mode = 'enforce' } = read.group;
   groups.push({
     where,
     scope: isDefault ? 'default' : owner === 'me' || value['user_id'] !== undefined ? 'me' : 'organization',
@@ -138,6 +139,7 @@ function readGroupEntry({ value, where, report }: Entry, groups: DesiredGroup[],
     outbound: outbound_rules,
     appliesTo: applies_to,
     ...(guardrail !== undefined && { guardrail }),
+    mode,
   });
   return undefined;
 }

@@ -14,7 +14,7 @@ export interface FormatOptions {
 
 /** The order of fields in a policy file. */
 export const fieldOrder = {
-  groups: ['name', 'default', 'owner', 'id', 'description', 'guardrail', 'applies_to', 'inbound', 'outbound'],
+  groups: ['name', 'default', 'owner', 'id', 'description', 'guardrail', 'mode', 'applies_to', 'inbound', 'outbound'],
   devices: ['device', 'id', 'labels', 'groups'],
   tests: ['name', 'from', 'to', 'protocol', 'port', 'expect', 'note'],
 } as const;

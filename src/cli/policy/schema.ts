@@ -1,6 +1,6 @@
 /** Owns the JSON schema of policy files: their structure, for editors. What rules and names mean is judged by whoever reads the file. */
 import { limits } from '../../api/limits.ts';
-import { protocols } from '../../policy/rule.ts';
+import { groupModes, protocols } from '../../policy/rule.ts';
 import { testExpectations, testLimits, testProtocols } from '../../policy/policy-test/policy-test.ts';
 
 const uuid = { type: 'string', format: 'uuid' } as const;
@@ -47,6 +47,7 @@ const group = {
     id: { type: 'string', description: 'Only where several groups have the name.' },
     description: { type: ['string', 'null'], maxLength: limits.description },
     guardrail: { enum: ['forbid', 'require'] },
+    mode: { enum: [...groupModes], description: '`observe`: watch only, it decides nothing.' },
     applies_to: {
       type: ['array', 'null'],
       maxItems: limits.selectorsPerGroup,

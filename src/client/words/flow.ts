@@ -16,7 +16,7 @@ export function flowTraffic({ protocol, port }: Pick<Flow, 'protocol' | 'port'>)
 }
 
 /** The device at the far end and its address, or the address alone. */
-function flowFarEnd({ far, far_devices: [first, ...others] }: Pick<Flow, 'far' | 'far_devices'>): string {
+export function flowFarEnd({ far, far_devices: [first, ...others] }: Pick<Flow, 'far' | 'far_devices'>): string {
   if (first === undefined) return far;
   const more = others.length === 0 ? '' : ` and ${others.length} more`;
   return `${first.hostname || 'a device'}${more} (${far})`;

@@ -165,6 +165,13 @@ function groupClauses(before: GroupFields, after: GroupFields, names: Names, cal
             `made it apply to ${selectors(after) || 'no device by label'}`,
           ),
         ]),
+    ...((before.mode ?? 'enforce') === (after.mode ?? 'enforce')
+      ? []
+      : [
+          after.mode === 'observe'
+            ? clause('made', name, ' watch only', 'made it watch only')
+            : clause('let', name, ' enforce', 'let it enforce'),
+        ]),
     ...(before.group_description === after.group_description
       ? []
       : [clause('changed the description of', name, '', 'changed its description')]),

@@ -35,7 +35,8 @@ describe('a group of the server', () => {
   });
 
   it.each<[string, object]>([
-    ['the group', { mode: 'observe' }],
+    ['the group', { priority: 10 }],
+    ['the modes', { mode: 'alert' }],
     ['a rule', { inbound_rules: [{ ...record.inbound_rules[0], hours: '09:00-17:00' }] }],
     ['a peer', { inbound_rules: [{ ...record.inbound_rules[0], peers: [{ labels: ['web'], not: true }] }] }],
     ['a selector', { applies_to: [{ labels: ['db'], zone: 'eu' }] }],

@@ -2,7 +2,14 @@
 import { isUuid, parseGroupId } from '../ids.ts';
 import { field, isObject, type JsonObject } from '../json.ts';
 import { Problems } from '../problem.ts';
-import { guardrailKinds, type GroupBefore, type PolicyGroup, type StoredRule } from '../rule.ts';
+import {
+  groupModes,
+  guardrailKinds,
+  type GroupBefore,
+  type GroupMode,
+  type PolicyGroup,
+  type StoredRule,
+} from '../rule.ts';
 import { readTrial } from '../trial/read-trial.ts';
 import { readRules, refuseUnknownFields } from '../validate.ts';
 import { NotUnderstood } from './not-understood.ts';
@@ -23,6 +30,7 @@ const recordFields = [
   'outbound_rules',
   'applies_to',
   'guardrail',
+  'mode',
   'revision',
   'created_at',
   'updated_at',
@@ -30,7 +38,7 @@ const recordFields = [
 ];
 
 /** The fields of a group that a trial may have changed. */
-const beforeFields = ['group_name', 'group_description', 'inbound_rules', 'outbound_rules', 'applies_to'];
+const beforeFields = ['group_name', 'group_description', 'inbound_rules', 'outbound_rules', 'applies_to', 'mode'];
 
 /** The server's own limits may be wider than ours; what it gave us was within them. */
 const anyNumber = Number.POSITIVE_INFINITY;
@@ -49,6 +57,14 @@ const rulesAt = (record: JsonObject, name: string, problems: Problems, pointer =
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
+/** Absent means that the group enforces. */
+function modeAt(record: JsonObject, pointer: string, problems: Problems): GroupMode {
+  const given = field(record, 'mode') ?? 'enforce';
+  const mode = groupModes.find((one) => one === given);
+  if (mode === undefined) problems.add(`${pointer}/mode`, 'not_one_of', () => 'this mode is unknown.');
+  return mode ?? 'enforce';
+}
+
 function readBefore(before: JsonObject, pointer: string, problems: Problems): GroupBefore {
   refuseUnknownFields(before, beforeFields, pointer, problems);
   return {
@@ -56,6 +72,7 @@ function readBefore(before: JsonObject, pointer: string, problems: Problems): Gr
     inbound: rulesAt(before, 'inbound_rules', problems, pointer),
     outbound: rulesAt(before, 'outbound_rules', problems, pointer),
     appliesTo: readSelectors(field(before, 'applies_to') ?? [], `${pointer}/applies_to`, problems, anyNumber),
+    mode: modeAt(before, pointer, problems),
   };
 }
 
@@ -75,6 +92,7 @@ export function readGroupRecord(record: unknown): PolicyGroup {
   if (given.guardrail !== undefined && guardrail === undefined) {
     problems.add('/guardrail', 'not_one_of', () => 'this kind of guardrail is unknown.');
   }
+  const mode = modeAt(record, '', problems);
   const trial = readTrial(field(record, 'trial'), '/trial', problems, (before, pointer) =>
     readBefore(before, pointer, problems),
   );
@@ -88,6 +106,7 @@ export function readGroupRecord(record: unknown): PolicyGroup {
     outbound,
     ...(appliesTo && { appliesTo }),
     ...(guardrail && { guardrail }),
+    ...(mode !== 'enforce' && { mode }),
     ...(trial && { trial }),
   };
 }

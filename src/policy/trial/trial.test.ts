@@ -32,6 +32,7 @@ const before = (n: number, appliesTo: readonly Selector[] = []): GroupBefore => 
   inbound: [],
   outbound: [],
   appliesTo,
+  mode: 'enforce',
 });
 const canary = [{ labels: ['canary'] }];
 const db = [{ labels: ['db'] }];
@@ -125,7 +126,8 @@ it('the trial of a record is read whole, or the record is not understood', () =>
     { ...good, pause: true },
     { ...good, scope: [{ tags: ['x'] }] },
     { ...good, before: { inbound_rules: [{ ip_protocol: 'sctp', from_port: 0, to_port: 0 }] } },
-    { ...good, before: { outbound_rules: [], mode: 'observe' } },
+    { ...good, before: { outbound_rules: [], priority: 10 } },
+    { ...good, before: { outbound_rules: [], mode: 'alert' } },
     'yes',
   ];
   for (const each of bad) expect(() => readGroupRecord({ ...record, trial: each })).toThrow(NotUnderstood);

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
-import type { GuardrailKind, Peer, Selector, StoredRule, Trial } from '../../policy/rule.ts';
+import type { GroupMode, GuardrailKind, Peer, Selector, StoredRule, Trial } from '../../policy/rule.ts';
 import { withoutDescriptions } from '../../policy/rule-identity/descriptions.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 
@@ -21,6 +21,7 @@ export interface GroupContent {
   readonly isDefault: boolean;
   readonly guardrail: GuardrailKind | undefined;
   readonly appliesTo: readonly Selector[];
+  readonly mode: GroupMode;
   /** The peers that its rules name, by key. */
   readonly peers: ReadonlyMap<string, Peer>;
   /** When its rules expire, in milliseconds since the epoch, ascending. */
@@ -30,7 +31,7 @@ export interface GroupContent {
 }
 
 /** The parts that a trial may change. */
-type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'peers' | 'moments'>;
+type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'mode' | 'peers' | 'moments'>;
 
 type GroupFields = Readonly<Record<string, unknown>>;
 
@@ -56,6 +57,7 @@ function contentOf(fields: GroupFields, changedAt: (hash: string) => number): Co
     hash,
     changedAt: changedAt(hash),
     appliesTo: listAt(fields, 'applies_to') as readonly Selector[],
+    mode: fields['mode'] === 'observe' ? 'observe' : 'enforce',
     peers: new Map(peers.map((peer) => [peerKey(peer), peer])),
     moments: expiryMoments(rules as readonly Partial<StoredRule>[]),
   };
@@ -82,7 +84,11 @@ export const namedBy = (group: GroupContent | undefined): ReadonlyMap<string, Pe
 
 /** Equal where the same devices have the same state of the group. */
 export const applicationOf = (group: GroupContent | undefined): string =>
-  JSON.stringify([group?.appliesTo ?? [], group?.trial && [group.trial.scope, group.trial.before?.appliesTo ?? null]]);
+  JSON.stringify([
+    group?.appliesTo ?? [],
+    group?.mode ?? null,
+    group?.trial && [group.trial.scope, group.trial.before?.appliesTo ?? null, group.trial.before?.mode ?? null],
+  ]);
 
 /** The state of a record whose rules have this hash: the one on trial, or the one before. */
 export function stateWithHash(record: object, hash: string): object | undefined {

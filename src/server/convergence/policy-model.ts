@@ -1,6 +1,7 @@
 /** Owns the model of each device's effective policy and the revision of its last change, built by following one organization's log. */
 import type { Address } from '../../policy/address.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { isNamed, matchesAny } from '../../policy/fleet/selector.ts';
 import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
@@ -171,11 +172,14 @@ export class PolicyModel {
       group && stateFor(group, identity.labels);
     const applying = [...this.#byLabel.values()]
       .flatMap((group) => own(group) ?? [])
-      .filter(({ appliesTo }) => matchesAny(appliesTo, identity.labels))
+      .filter((group) => isEnforced(group) && matchesAny(group.appliesTo, identity.labels))
       .toSorted(byId);
     const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !list.includes(id));
-    const ids = list.length + further.length > 0 ? list : this.#default === undefined ? [] : [this.#default];
-    const listed = ids.map((id) => own(this.#groups.get(id)));
+    const named = list
+      .map((id) => own(this.#groups.get(id)))
+      .filter((group) => group === undefined || isEnforced(group));
+    const fallback = this.#default === undefined ? [] : [own(this.#groups.get(this.#default))];
+    const listed = named.length + further.length > 0 ? named : fallback;
     const guardrails = applying.filter(({ guardrail }) => guardrail !== undefined);
     const all = [...listed, ...further, ...guardrails];
     return all.every((group) => group !== undefined) ? all : undefined;
@@ -352,6 +356,8 @@ export class PolicyModel {
       effect === undefined ||
       this.#byLabel.size > 0 ||
       this.#isolated.size > 0 ||
+      // A group that became watch only left the effect without a trace.
+      device.list.some((id) => this.#groups.get(id)?.mode === 'observe') ||
       effect.some(({ peers }) => peers.size > 0);
     return Math.max(device.revision, ...(effect ?? []).map(({ changedAt }) => changedAt), isOpen ? this.head : 0);
   }

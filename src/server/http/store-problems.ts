@@ -70,6 +70,10 @@ export const applicationProblem: Readonly<
     code: 'default_group',
     detail: 'The default group applies to devices without other groups. It cannot apply by label.',
   },
+  default_mode: {
+    code: 'default_group',
+    detail: 'The default group cannot be watch only: devices without other groups would have no policy.',
+  },
 };
 
 /** `repeated`: the first request has just been made, and its answer could not be read. */

@@ -52,7 +52,7 @@ function inUse({ before }: Moments, { deletes }: PlannedChange): readonly Simula
     if (before.defaultGroup === id) return [];
     const devices = [...before.devices.values()].filter((device) => {
       const policy = policies.ofDevice(device);
-      return !('missing' in policy) && policy.groups.some((group) => group.id === id);
+      return device.list.includes(id) || (!('missing' in policy) && policy.groups.some((group) => group.id === id));
     });
     if (devices.length === 0) return [];
     const detail = `The group is applied to ${inWords(devices)}, and would be taken off.`;

@@ -17,11 +17,15 @@ const fullShare = 0.99;
 export const isFull = (share: number): boolean => share >= fullShare;
 
 /** How long the traffic of a device was observed on a day, in milliseconds: only what is of interest counts. */
-type ObservedOnDay = (row: FlowCoverage) => number;
+export type ObservedOnDay = (row: FlowCoverage) => number;
 
 export const observedAll: ObservedOnDay = ({ all_seconds }) => all_seconds * 1_000;
 export const observedRefused: ObservedOnDay = ({ all_seconds, refused_seconds }) =>
   (all_seconds + refused_seconds) * 1_000;
+
+/** The time from `from` to `until` in which the devices were registered, all together, in milliseconds. */
+export const observedTime = (devices: readonly ObservedDevice[], from: number, until: number): number =>
+  devices.reduce((sum, { createdAt }) => sum + Math.max(0, until - Math.max(from, createdAt)), 0);
 
 /** The share of the time from `from` to `until`, over all devices, from 0 to 1. Without any device it is 0: nothing was observed. */
 export function observedShare(

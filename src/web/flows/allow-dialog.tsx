@@ -15,7 +15,7 @@ import type { StoredRule } from '../../policy/rule.ts';
 import { RadioList } from '../components/radio-list.tsx';
 import { notify } from '../components/toast.tsx';
 import { Preview } from '../group/preview.tsx';
-import { byLabelIn, devicesUnder, groupsOn, type GroupOn } from '../model/device-policy.ts';
+import { decidingGroups, devicesUnder, groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { contentOf, emptyContent, type Content } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { freeName, testOf } from '../policy-test/test-draft.ts';
@@ -111,7 +111,7 @@ function Allow({
     one !== undefined && editGroup(one) && one.trial === undefined ? [one] : [],
   );
   const tests = usePolicyTests(governs).data;
-  const byLabel = useMemo(() => byLabelIn(groups), [groups]);
+  const deciding = useMemo(() => decidingGroups(groups), [groups]);
   const name = deviceName(device);
   const direction = flowDirection(flow);
   const choices = useMemo(() => farEndChoices(flow, devices, names), [flow, devices, names]);
@@ -155,7 +155,7 @@ function Allow({
   if (drafted === undefined || rule === undefined || choice === undefined) return null;
   const places = [
     ...editable.map((one) => {
-      const count = devicesUnder(one, devices, byLabel).length;
+      const count = devicesUnder(one, devices, deciding).length;
       return { value: one.id, label: `${one.group_name}, on ${plural(count, 'device')}` };
     }),
     ...(mayAttach ? [{ value: newGroup, label: `A new group on ${name} only: ${fresh.name}` }] : []),

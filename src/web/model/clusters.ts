@@ -1,10 +1,10 @@
 /** Owns reachability between clusters: devices by label or group, and how many of their pairs may connect. */
 import type { Device } from '../../api/device.ts';
 import { decide } from '../../policy/decide.ts';
-import type { EffectivePolicy } from '../../policy/effective.ts';
+import { isEnforced, type EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
-import { applies, byLabelIn } from './device-policy.ts';
+import { applies, decidingGroups } from './device-policy.ts';
 import { transportOf, type Endpoint, type Probe } from './reachability.ts';
 
 export type ClusterBy = 'label' | 'group';
@@ -28,8 +28,8 @@ export function clustersOf(
     cluster.members.push(index);
     found.set(key, cluster);
   };
-  const byLabel = byLabelIn(groups);
-  const ordinary = groups.filter(({ guardrail }) => guardrail === undefined);
+  const deciding = decidingGroups(groups);
+  const ordinary = groups.filter((group) => group.guardrail === undefined && isEnforced(group));
   const bySet = new Map<string, readonly (readonly [string, string])[]>();
   for (const [index, device] of devices.entries()) {
     const { labels = [], security_groups: list = [] } = device;
@@ -43,7 +43,7 @@ export function clustersOf(
     const names =
       bySet.get(set) ??
       ordinary
-        .filter((group) => applies(group, device, byLabel))
+        .filter((group) => applies(group, device, deciding))
         .map(({ id, group_name }) => [id, group_name] as const);
     bySet.set(set, names);
     for (const [id, name] of names) add(id, name, index);

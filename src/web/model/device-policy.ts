@@ -2,7 +2,7 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupFromRecord } from '../../client/policy.ts';
-import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
+import { effectivePolicy, isEnforced, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import type { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
@@ -40,6 +40,12 @@ type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
 export const byLabelIn = (groups: readonly SecurityGroup[]): readonly SecurityGroup[] =>
   groups.filter(({ applies_to = [], trial }) => applies_to.length + (trial?.before?.applies_to.length ?? 0) > 0);
 
+/** Groups that decide whether the default group applies: those by label, and those that are watch only. */
+export const decidingGroups = (groups: readonly SecurityGroup[]): readonly SecurityGroup[] =>
+  groups.filter(
+    (group) => !isEnforced(group) || group.trial?.before?.mode === 'observe' || byLabelIn([group]).length > 0,
+  );
+
 /** The policy of a device with the addresses that its peers have now. */
 export function policyOf(
   device: Device,
@@ -63,24 +69,30 @@ export function policyOf(
 }
 
 /** Whether the device has the group: its list names it, it applies by label, or it is the default group and nothing else applies. */
-export function applies(record: SecurityGroup, device: Device, byLabel: readonly SecurityGroup[]): boolean {
+export function applies(record: SecurityGroup, device: Device, groups: readonly SecurityGroup[]): boolean {
   const { security_groups: list = [], labels = [] } = deviceFor(device);
   const group = stateFor(record, labels);
   if (group === undefined) return false;
-  if (group.is_default === true) return list.length === 0 && !hasByLabel(byLabel, labels);
+  if (group.is_default === true) return !hasOther(groups, list, labels);
   return list.includes(group.id) || matchesAny(group.applies_to, labels);
 }
 
-const hasByLabel = (byLabel: readonly SecurityGroup[], labels: readonly string[]): boolean =>
-  statesFor(byLabel, labels).some(
-    ({ applies_to, guardrail }) => guardrail === undefined && matchesAny(applies_to, labels),
-  );
+/** Whether a group of the list or by label takes the place of the default group. One that is watch only does not, and one that cannot be seen does. */
+const hasOther = (groups: readonly SecurityGroup[], list: readonly string[], labels: readonly string[]): boolean => {
+  const watched = new Set<string>();
+  for (const group of statesFor(groups, labels)) {
+    if (!isEnforced(group)) watched.add(group.id);
+    else if (group.guardrail === undefined && matchesAny(group.applies_to, labels)) return true;
+  }
+  return list.some((id) => !watched.has(id));
+};
 
+/** `groups`: those that `decidingGroups` gives. */
 export const devicesUnder = (
   group: SecurityGroup,
   devices: readonly Device[],
-  byLabel: readonly SecurityGroup[],
-): readonly Device[] => devices.filter((device) => applies(group, device, byLabel));
+  groups: readonly SecurityGroup[],
+): readonly Device[] => devices.filter((device) => applies(group, device, groups));
 
 /** How many devices a group applies to, and on how many of them the policy is in force. */
 export interface GroupUse {
@@ -94,6 +106,7 @@ export function countUses(
   isInForce: (device: Device) => boolean,
 ): ReadonlyMap<string, GroupUse> {
   const byLabel = byLabelIn(groups);
+  const deciding = decidingGroups(groups);
   const uses = new Map<string, { devices: number; inForce: number }>();
   const add = (id: string, inForce: boolean): void => {
     const use = uses.get(id) ?? { devices: 0, inForce: 0 };
@@ -106,8 +119,7 @@ export function countUses(
     const inForce = isInForce(device);
     const applying = statesFor(byLabel, labels).filter(({ applies_to }) => matchesAny(applies_to, labels));
     for (const id of new Set([...list, ...applying.map(({ id: one }) => one)])) add(id, inForce);
-    const replaced = list.length > 0 || applying.some(({ guardrail }) => guardrail === undefined);
-    if (!replaced && defaultGroup !== undefined) add(defaultGroup.id, inForce);
+    if (!hasOther(deciding, list, labels) && defaultGroup !== undefined) add(defaultGroup.id, inForce);
   }
   return uses;
 }
@@ -133,9 +145,11 @@ export function groupsOn({
     defaultGroup === undefined ? [] : [{ id: defaultGroup.id, group: defaultGroup, by: 'default' }];
   return (device) => {
     const { security_groups: list = [], labels = [] } = deviceFor(device);
-    const named = list.map((id): GroupOn => ({ id, group: groupById.get(id), by: 'list' }));
+    const named = list
+      .map((id): GroupOn => ({ id, group: groupById.get(id), by: 'list' }))
+      .filter(({ group }) => group === undefined || isEnforced(stateFor(group, labels) ?? group));
     const further = statesFor(byLabel, labels)
-      .filter(({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, labels))
+      .filter((group) => isEnforced(group) && !list.includes(group.id) && matchesAny(group.applies_to, labels))
       .map((group): GroupOn => ({ id: group.id, group, by: 'label' }));
     return named.length + further.length === 0 ? otherwise : [...named, ...further];
   };
@@ -152,7 +166,7 @@ export function groupMoves(
   const namesOn = (device: Device): readonly string[] => [
     ...groupsOf(device).flatMap(({ by, group }) => (by === 'default' || group === undefined ? [] : [group.group_name])),
     ...statesFor(guardrails, device.labels ?? [])
-      .filter(({ applies_to }) => matchesAny(applies_to, device.labels ?? []))
+      .filter((group) => isEnforced(group) && matchesAny(group.applies_to, device.labels ?? []))
       .map(({ group_name }) => group_name),
   ];
   const [old, now] = [namesOn(before), namesOn(after)];

@@ -3,7 +3,7 @@ import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import { deviceName, type Snapshot } from '../state/live.ts';
 import { sortKey } from '../state/order.ts';
-import { applies, byLabelIn } from './device-policy.ts';
+import { applies, decidingGroups } from './device-policy.ts';
 import { stateOf } from './device-state.ts';
 import { openDevices } from './open-devices.ts';
 
@@ -76,14 +76,14 @@ export function selectDevices(fleet: Fleet, statuses: Statuses, search: DeviceSe
   const { q = '', state, label, group, user, version, admits } = search;
   const text = q.trim().toLowerCase();
   const chosen = group === undefined ? undefined : fleet.groupById.get(group);
-  const byLabel = byLabelIn(fleet.groups);
+  const deciding = decidingGroups(fleet.groups);
   const isIn = (word: InForce): boolean => (state === 'pending' ? word !== 'yes' : word === state);
   return (admits === undefined ? fleet.devices : openDevices(fleet)).filter(
     (device) =>
       (text === '' || hasText(device, text)) &&
       (user === undefined || device.user_id === user) &&
       (label === undefined || device.labels?.includes(label) === true) &&
-      (group === undefined || (chosen !== undefined && applies(chosen, device, byLabel))) &&
+      (group === undefined || (chosen !== undefined && applies(chosen, device, deciding))) &&
       (state === undefined || isIn(stateOf(statuses.get(device.id)))) &&
       (version === undefined || versionOf(statuses.get(device.id)) === version),
   );

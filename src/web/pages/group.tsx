@@ -5,7 +5,7 @@ import { useMemo, useState, type ReactNode } from 'react';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
-import { byLabelIn, devicesUnder } from '../model/device-policy.ts';
+import { decidingGroups, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
@@ -33,7 +33,7 @@ export function GroupPage(): ReactNode {
   const [beginning, setBeginning] = useState<Beginning>();
   const group = groupById.get(id.toLowerCase());
   const under = useMemo(
-    () => (group === undefined ? [] : devicesUnder(group, devices, byLabelIn(groups))),
+    () => (group === undefined ? [] : devicesUnder(group, devices, decidingGroups(groups))),
     [group, groups, devices],
   );
   const back = (

@@ -88,6 +88,7 @@ const table: { readonly [Id in OperationId]: string } = {
   deleteSecurityGroup:       'orgs    no      yes     -       no      no      hidden  hidden ',
   readSecurityGroupUsage:    'yes     no      yes     -       no      no      hidden  hidden ',
   readUnusedRules:           'yes     no      -       -       no      no      hidden  hidden ',
+  readSecurityGroupObservation: 'yes     no      yes     -       no      no      hidden  hidden ',
   listSecurityGroupHistory:  'yes     yes     -       -       no      no      hidden  hidden ',
   restoreSecurityGroup:      'orgs    no      yes     -       no      no      hidden  hidden ',
 

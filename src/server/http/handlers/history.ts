@@ -60,7 +60,7 @@ const namesakes: Handler<'listDeviceNamesakes'> = (call, { store }) => {
 function bodyOf(past: GroupRecord): object {
   const { id: _id, org_id: _org, user_id: _user, is_default: _default, ...rest } = past;
   const { revision: _revision, created_at: _created, updated_at: _updated, trial: _trial, ...written } = rest;
-  return { inbound_rules: [], outbound_rules: [], applies_to: [], ...written };
+  return { inbound_rules: [], outbound_rules: [], applies_to: [], mode: 'enforce', ...written };
 }
 
 /** The old state is written as if somebody had typed it now: every check of an ordinary write is made again. */

@@ -100,20 +100,13 @@ function recordProblems(
       ...(one.type === 'create' && guardrail !== undefined ? ['guardrail'] : []),
     ];
     const owner = one.type === 'create' ? one.user_id : one.now.user_id;
-    const why =
-      owner !== undefined
-        ? 'user_group'
-        : phase !== 3
-          ? 'phase'
-          : one.type === 'update' && one.now.is_default === true
-            ? 'default_group'
-            : undefined;
-    return why === undefined
-      ? []
-      : within(
-          `/security_groups/${index}`,
-          fields.map((name) => ({ pointer: `/${name}`, ...applicationProblem[why] })),
-        );
+    const isDefault = one.type === 'update' && one.now.is_default === true;
+    const ofMode =
+      isDefault && one.group.mode === 'observe' ? [{ pointer: '/mode', ...applicationProblem.default_mode }] : [];
+    const why = owner !== undefined ? 'user_group' : phase !== 3 ? 'phase' : isDefault ? 'default_group' : undefined;
+    const ofFields =
+      why === undefined ? [] : fields.map((name) => ({ pointer: `/${name}`, ...applicationProblem[why] }));
+    return within(`/security_groups/${index}`, [...ofFields, ...ofMode]);
   });
   return [...ofLists, ...ofGroups];
 }

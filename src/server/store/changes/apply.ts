@@ -7,14 +7,14 @@ import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../
 import { serverRight, type Actor } from '../contract/actor.ts';
 import type { ChangeOperation, DeviceChange, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
-import type { GroupOwner, SavedGroup } from '../contract/groups.ts';
+import type { GroupOwner, GroupPatch, SavedGroup } from '../contract/groups.ts';
 import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract/records.ts';
 import { devicePatchItem, removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
 import { relink, updateLabels } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
-import { groupPatchItem, newGroupItem, refuseApplication } from '../groups/items.ts';
+import { groupPatchItem, modeBefore, newGroupItem, refuseApplication } from '../groups/items.ts';
 import { createGroupSelectors, updateGroupSelectors } from '../groups/statements.ts';
 import { withRevision } from '../postgres/sql.ts';
 import { subjectOf } from '../write/audit-entry.ts';
@@ -83,9 +83,9 @@ class ChangeSetTransaction {
     };
     // Selectors decide about every device, labels about their own.
     const movesSelectors =
-      deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && one.patch.applies_to !== undefined);
+      deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && isMoving(one.patch));
     const asked = movesSelectors ? null : set.devices.map(({ id }) => id);
-    const closed = options.detach === true ? [] : await tx.run(sql.closedByLabel, [org, asked]);
+    const closed = options.detach === true ? [] : await tx.run(sql.closedBefore, [org, asked, ...this.#byList()]);
 
     const groups = await this.#writeGroups(before.groups);
     const devices = await this.#writeDevices(before.devices);
@@ -114,6 +114,19 @@ class ChangeSetTransaction {
       revision: changes.head ?? head,
       tokens,
     };
+  }
+
+  /** Whether lists decide which devices open, and the devices whose own list the set empties: that asks for it. */
+  #byList(): readonly [boolean, readonly string[]] {
+    const { groups, devices } = this.#write.set;
+    const lists = devices.flatMap(({ id, patch }) =>
+      patch.security_groups ? [{ id, list: patch.security_groups }] : [],
+    );
+    const stops = groups.some((one) => one.type === 'update' && one.patch.mode === 'observe');
+    return [
+      stops || lists.some(({ list }) => list.length > 0),
+      lists.flatMap(({ id, list }) => (list.length === 0 ? [id] : [])),
+    ];
   }
 
   /** What changes nothing is not on trial. */
@@ -214,8 +227,10 @@ class ChangeSetTransaction {
     refuseApplication(context, owner, one.patch);
     if (old.is_default && (one.patch.applies_to ?? []).length > 0)
       return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
+    if (old.is_default && one.patch.mode === 'observe')
+      return refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
     const item = groupPatchItem(context, this.#actor('updateSecurityGroup', { fields: one.fields }), { ...one, owner });
-    return { ...item, ...this.#tried(groupBefore(old)) };
+    return { ...item, ...this.#tried(groupBefore(old, one.patch)) };
   }
 
   async #writeDevices(before: ReadonlyMap<string, sql.DeviceRow>): Promise<readonly Stored<DeviceRecord>[]> {
@@ -342,11 +357,14 @@ class ChangeSetTransaction {
 }
 
 /** A record leaves out what is empty; what a trial brings back says it. */
-function groupBefore({ body, revision }: sql.GroupRow): GroupBefore {
+function groupBefore({ body, revision }: sql.GroupRow, patch: GroupPatch): GroupBefore {
   const record = JSON.parse(withRevision(body, revision)) as GroupRecord;
-  const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [] } = record;
-  return { group_name, group_description, inbound_rules, outbound_rules, applies_to };
+  const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], mode } = record;
+  return { group_name, group_description, inbound_rules, outbound_rules, applies_to, ...modeBefore(mode, patch.mode) };
 }
+
+/** Whether the patch may take the group from devices. */
+const isMoving = ({ applies_to, mode }: GroupPatch): boolean => applies_to !== undefined || mode === 'observe';
 
 const ownerOf = ({ user_id }: sql.GroupRow): GroupOwner => (user_id === null ? 'organization' : parseUserId(user_id));
 

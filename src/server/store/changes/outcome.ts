@@ -21,7 +21,7 @@ export interface Outcome {
   /** In the order of the set. */
   readonly groups: readonly SavedGroup[];
   readonly before: RecordsBefore;
-  /** Devices that a group by label kept from the default group before: then, and at the end of all trials. */
+  /** Devices that a group kept from the default group before: then, and at the end of all trials. */
   readonly closed: readonly { readonly id: string; readonly now: boolean; readonly later: boolean }[];
   readonly restores: boolean;
   readonly detach: boolean;

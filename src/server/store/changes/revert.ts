@@ -9,7 +9,7 @@ import type {
   RecordChange,
 } from '../contract/change/change-sets.ts';
 import type { StoreProblem } from '../contract/errors.ts';
-import type { NewGroup } from '../contract/groups.ts';
+import type { GroupPatch, NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 
 type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
@@ -47,6 +47,7 @@ const groupFields = [
   'outbound_rules',
   'applies_to',
   'guardrail',
+  'mode',
 ] as const;
 
 const newGroupOf = (record: GroupRecord): NewGroup => ({
@@ -56,7 +57,12 @@ const newGroupOf = (record: GroupRecord): NewGroup => ({
   outbound_rules: record.outbound_rules ?? [],
   ...(record.applies_to === undefined ? {} : { applies_to: record.applies_to }),
   ...(record.guardrail === undefined ? {} : { guardrail: record.guardrail }),
+  ...(record.mode === undefined ? {} : { mode: record.mode }),
 });
+
+/** A record leaves out the mode of a group that enforces. */
+const groupPatchOf = (before: Readonly<Record<string, unknown>>): GroupPatch =>
+  'mode' in before ? { ...before, mode: before['mode'] === 'observe' ? 'observe' : 'enforce' } : before;
 
 /** The opposite of what a set has changed, given what its records are now. */
 export function reversalOf(changes: readonly RecordChange[], current: CurrentRecords): Reversal {
@@ -93,7 +99,7 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
       if (Object.keys(after).some((name) => valueOf(now, name) !== valueOf(after, name))) conflict('changed');
       const fields = Object.keys(before);
       if (kind === 'device') devices.push({ id: parseDeviceId(id), patch: before, fields });
-      else groups.push({ type: 'update', id: parseGroupId(id), patch: before, fields });
+      else groups.push({ type: 'update', id: parseGroupId(id), patch: groupPatchOf(before), fields });
     }
   }
   return { set: { groups, devices, deletes, policyTests }, conflicts };

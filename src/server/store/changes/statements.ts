@@ -1,10 +1,12 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import { isOpen, isOpenAfterTrials, selectOpened, type OpenedRow } from '../devices/opening.ts';
+import { isEmptyAfterTrials, isOpen, isOpenAfterTrials, selectOpened, type OpenedRow } from '../devices/opening.ts';
 import { deviceRanges } from '../devices/ranges.ts';
-import { isReplacedAfterTrials, isReplacedByLabel } from '../devices/selectors.ts';
+import { enforcesAny, isReplacedAfterTrials, isReplacedByLabel } from '../devices/selectors.ts';
 import type { EntryRow } from '../write/log-entry.ts';
 import { entryColumns } from '../write/log-entry.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
+
+const byList = '($3::boolean AND d.id <> ALL ($4::uuid[]))';
 
 export interface GroupRow {
   readonly id: string;
@@ -44,11 +46,13 @@ export const usedGroupIds = statement<{ id: string }>(
 );
 
 /**
- * Devices that a group by label keeps from the default group: now, and when all trials have ended. Values: organization, devices; null: all.
+ * Devices that a group keeps from the default group: now, and when all trials have ended. Groups by list count only where the set may stop them.
+ * Values: organization, devices or null for all, whether groups by list count, devices for which they do not.
  */
-export const closedByLabel = statement<{ id: string; now: boolean; later: boolean }>(
-  'closed_by_label',
-  `SELECT * FROM (SELECT d.id, ${isReplacedByLabel('d.labels')} AS now, ${isReplacedAfterTrials('d.labels')} AS later
+export const closedBefore = statement<{ id: string; now: boolean; later: boolean }>(
+  'closed_before',
+  `SELECT * FROM (SELECT d.id, (${byList} AND ${enforcesAny('d.security_groups')}) OR ${isReplacedByLabel('d.labels')} AS now,
+       (${byList} AND NOT ${isEmptyAfterTrials('d.security_groups')}) OR ${isReplacedAfterTrials('d.labels')} AS later
      FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2))) c WHERE c.now OR c.later`,
 );
 

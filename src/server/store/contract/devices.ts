@@ -33,7 +33,7 @@ export type DevicePatch = Partial<DeviceFields> & {
 export interface UpdateDeviceOptions extends Expected {
   /** The list is taken back unless somebody confirms it. Another list is refused before: `trial_pending`. */
   readonly trial?: NewTrial | undefined;
-  /** Also where new labels leave the device with no group, so that the default group applies to it (`would_open` otherwise). */
+  /** Also where new labels, or a list of groups that are all watch only, leave the device with no group, so that the default group applies to it (`would_open` otherwise). */
   readonly detach?: boolean | undefined;
 }
 

@@ -93,12 +93,12 @@ export type StoreProblem =
   | { readonly code: 'too_many_ranges'; readonly limit: number }
   /** Rules name devices that are not in the organization. */
   | { readonly code: 'device_unknown'; readonly devices: readonly DeviceId[] }
-  /** Groups apply by label in phase 3 only, and only the organization's own, never the default group. */
+  /** Groups apply by label in phase 3 only, and only the organization's own, never the default group, which is never watch only. */
   | {
       readonly code: 'application_refused';
-      readonly why: 'phase' | 'user_group' | 'default_group';
+      readonly why: 'phase' | 'user_group' | 'default_group' | 'default_mode';
       /** What of the write asks for it. */
-      readonly fields: readonly ('applies_to' | 'guardrail')[];
+      readonly fields: readonly ('applies_to' | 'guardrail' | 'mode')[];
     }
   /** Devices that hold the group would have more address ranges over all their groups than they may. */
   | {

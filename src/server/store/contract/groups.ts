@@ -1,6 +1,6 @@
 /** Owns the interface of security groups in the store. */
 import type { GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
+import type { GroupMode, GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from './actor.ts';
 import type { NewTrial } from './change/trials.ts';
 import type { Expected, RevisionPage } from './page.ts';
@@ -23,6 +23,8 @@ export interface NewGroup {
   readonly applies_to?: readonly Selector[] | undefined;
   /** Set when the group is made, never changed. */
   readonly guardrail?: GuardrailKind | undefined;
+  /** `observe`: watch only. Never on the default group (`application_refused`). */
+  readonly mode?: GroupMode | undefined;
 }
 
 /** What may be changed of a group. */
@@ -74,7 +76,7 @@ export interface Groups {
   /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
   create(org: OrganizationId, by: Actor, owner: GroupOwner, group: NewGroup, options?: AsTrial): Promise<SavedGroup>;
   /**
-   * `not_found` unless the group belongs to `owner`. `would_open` where a device that has the group by label would have none, unless `detach`.
+   * `not_found` unless the group belongs to `owner`. `would_open` where a device that has the group would have none, by label or because the group becomes watch only, unless `detach`.
    * `restores`: the patch is what the group was once.
    */
   update(

@@ -11,7 +11,7 @@ import type {
 } from '../../../policy/ids.ts';
 import type { AgentSettings } from '../../../api/organization.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
-import type { GuardrailKind, ListBefore, Selector, StoredRule, Trial } from '../../../policy/rule.ts';
+import type { GroupMode, GuardrailKind, ListBefore, Selector, StoredRule, Trial } from '../../../policy/rule.ts';
 
 /** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
 export type Timestamp = string;
@@ -31,6 +31,8 @@ export interface GroupBefore {
   readonly inbound_rules: readonly StoredRule[];
   readonly outbound_rules: readonly StoredRule[];
   readonly applies_to: readonly Selector[];
+  /** Absent: it enforced. */
+  readonly mode?: GroupMode;
 }
 
 export interface GroupRecord {
@@ -46,6 +48,8 @@ export interface GroupRecord {
   readonly applies_to?: readonly Selector[];
   /** Only on a guardrail: what it does. */
   readonly guardrail?: GuardrailKind;
+  /** Only on a group that is watch only. */
+  readonly mode?: GroupMode;
   /** Absent when empty. */
   readonly inbound_rules?: readonly StoredRule[];
   readonly outbound_rules?: readonly StoredRule[];

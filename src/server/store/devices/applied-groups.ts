@@ -2,11 +2,11 @@
 import type { AppliedGroup } from '../contract/records.ts';
 import { effectivePolicy } from '../../../policy/effective.ts';
 import { parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import type { GuardrailKind, ListBefore, PolicyGroup, Selector, Trial } from '../../../policy/rule.ts';
+import type { GroupMode, GuardrailKind, ListBefore, PolicyGroup, Selector, Trial } from '../../../policy/rule.ts';
 import { deviceFor } from '../../../policy/trial/trial.ts';
 import type { GroupBefore, RecordTrial } from '../contract/records.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
-import { groupsByLabel, isReplacedByLabel } from './selectors.ts';
+import { enforcesAny, groupsByLabel, isReplacedByLabel } from './selectors.ts';
 
 /** In the order in which they apply. No row: no such device. Values: organization, device. */
 export const listApplied = statement<{ group_id: string; by: AppliedGroup['by'] }>(
@@ -14,12 +14,13 @@ export const listApplied = statement<{ group_id: string; by: AppliedGroup['by'] 
   `WITH device AS MATERIALIZED (SELECT d.security_groups, d.labels FROM devices d WHERE d.id = $2 AND ${inOrg('d')})
    SELECT group_id, by FROM (
      SELECT l.group_id, 'list' AS by, 3 AS part, l.place FROM device d, unnest(d.security_groups) WITH ORDINALITY AS l (group_id, place)
+       JOIN security_groups g ON g.id = l.group_id AND g.mode = 'enforce'
      UNION ALL
      SELECT g.id, CASE WHEN g.guardrail IS NULL THEN 'label' ELSE 'guardrail' END, CASE g.guardrail WHEN 'forbid' THEN 1 WHEN 'require' THEN 2 ELSE 4 END, 0
-     FROM device d JOIN security_groups g ON g.id IN ${groupsByLabel('d')} AND g.id <> ALL (d.security_groups)
+     FROM device d JOIN security_groups g ON g.id IN ${groupsByLabel('d')} AND g.id <> ALL (d.security_groups) AND g.mode = 'enforce'
      UNION ALL
      SELECT g.id, 'default', 5, 0 FROM device d JOIN security_groups g ON g.org_id = $1 AND g.is_default
-     WHERE d.security_groups = '{}' AND NOT ${isReplacedByLabel('d.labels')}
+     WHERE NOT ${enforcesAny('d.security_groups')} AND NOT ${isReplacedByLabel('d.labels')}
    ) AS applied ORDER BY part, place, group_id`,
 );
 
@@ -35,6 +36,7 @@ interface TriedGroup {
   readonly id: string;
   readonly is_default: boolean;
   readonly guardrail: GuardrailKind | null;
+  readonly mode: GroupMode;
   readonly applies_to: readonly Selector[];
   readonly trial: RecordTrial<GroupBefore> | null;
 }
@@ -43,23 +45,30 @@ interface TriedGroup {
 export const findTried = statement<TriedDeviceRow>(
   'find_tried_groups',
   `SELECT d.security_groups, d.labels, d.trial, (
-     SELECT json_agg(json_build_object('id', g.id, 'is_default', g.is_default, 'guardrail', g.guardrail, 'applies_to', g.applies_to::json, 'trial', g.trial::json))::text
-     FROM security_groups g WHERE g.org_id = $1 AND (g.is_default OR g.applies_to <> '[]' OR g.trial IS NOT NULL)) AS groups
+     SELECT json_agg(json_build_object('id', g.id, 'is_default', g.is_default, 'guardrail', g.guardrail, 'mode', g.mode, 'applies_to', g.applies_to::json, 'trial', g.trial::json))::text
+     FROM security_groups g WHERE g.org_id = $1 AND (g.is_default OR g.applies_to <> '[]' OR g.trial IS NOT NULL OR g.mode = 'observe')) AS groups
    FROM devices d WHERE d.id = $2 AND ${inOrg('d')} AND (d.trial IS NOT NULL OR EXISTS (SELECT FROM trials t WHERE t.org_id = $1 AND t.state = 'pending'))`,
 );
 
 /** No rules: they do not decide which groups apply. */
-const policyGroup = ({ id, applies_to, guardrail, trial }: TriedGroup): PolicyGroup => ({
+const policyGroup = ({ id, applies_to, guardrail, mode, trial }: TriedGroup): PolicyGroup => ({
   id: parseGroupId(id),
   name: '',
   inbound: [],
   outbound: [],
   appliesTo: applies_to,
+  mode,
   ...(guardrail !== null && { guardrail }),
   ...(trial !== null && {
     trial: {
       ...trial,
-      before: trial.before && { name: '', inbound: [], outbound: [], appliesTo: trial.before.applies_to },
+      before: trial.before && {
+        name: '',
+        inbound: [],
+        outbound: [],
+        appliesTo: trial.before.applies_to,
+        mode: trial.before.mode ?? 'enforce',
+      },
     },
   }),
 });

@@ -34,6 +34,7 @@ import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import { refuseIsolated } from './isolated.ts';
+import { refuseLeftByList } from './opening.ts';
 import * as sql from './statements.ts';
 
 /** What makes a public key unique within its organization, in one column. */
@@ -116,6 +117,8 @@ interface ListWrite {
   readonly oldList: readonly string[];
   readonly by: Actor;
   readonly trial?: StartedTrial | undefined;
+  /** Also where the device is left with groups that are all watch only. */
+  readonly detach?: boolean | undefined;
 }
 
 const sameList = (a: readonly string[], b: readonly string[]): boolean =>
@@ -128,7 +131,7 @@ const sameList = (a: readonly string[], b: readonly string[]): boolean =>
 async function writeList(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { operation, item, user, list, oldList, by, trial }: ListWrite,
+  { operation, item, user, list, oldList, by, trial, detach }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
   const applied = { by: by.user_id, at: now(context) };
@@ -148,6 +151,7 @@ async function writeList(
   const held = isTried ? [...new Set([...list, ...oldList])] : list;
   await tx.run(sql.relink, [[device.id], [JSON.stringify(held)]]);
   await checkRanges(context, locked, device.id);
+  if (checked.leavesWatchOnly && detach !== true) await refuseLeftByList(locked, device.id);
   await leaveView(locked, checked.leaving, applied);
   return device;
 }
@@ -290,7 +294,11 @@ export function devicesIn(context: Context): Devices {
         const counted = { ...item, most_ranges: null };
         const operation = patch.labels === undefined ? sql.updateDevice : sql.updateLabels;
         if (list !== undefined)
-          return writeList(context, { tx, org }, { operation, item: counted, user, list, oldList, by, trial });
+          return writeList(
+            context,
+            { tx, org },
+            { operation, item: counted, user, list, oldList, by, trial, detach: options.detach },
+          );
         const device = read(await runOne(tx, org, operation, counted));
         await checkRanges(context, { tx, org }, id);
         return device;

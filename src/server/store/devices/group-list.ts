@@ -13,6 +13,7 @@ interface GroupRow {
   readonly is_default: boolean;
   readonly is_applied: boolean;
   readonly guardrail: string | null;
+  readonly mode: string;
   readonly ranges: number;
   /** The trial by which the group exists at all; it may end at any moment, and the group with it. */
   readonly made_by: string | null;
@@ -21,7 +22,7 @@ interface GroupRow {
 /** Values: organization, ids. */
 const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges,
+  `SELECT id, user_id, is_default, is_applied, guardrail, mode, inbound_ranges + outbound_ranges AS ranges,
      CASE WHEN trial::json ->> 'before' IS NULL THEN trial::json ->> 'id' END AS made_by FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
@@ -31,6 +32,8 @@ export interface CheckedList {
   /** Users' groups that become visible to everyone with this list, and those that only their owner sees afterwards. */
   readonly entering: readonly string[];
   readonly leaving: readonly string[];
+  /** It takes the last group that enforces from the list, and does not say so by being empty. */
+  readonly leavesWatchOnly: boolean;
 }
 
 /** What a list would mean for a device of this user that had another list before. */
@@ -60,8 +63,10 @@ export async function checkList(
     problems.push({ index: -1, code: 'too_many_ranges', allowed: quotas.device_ranges, ranges });
   const users = [...found.values()].filter(({ user_id }) => user_id !== null);
   const listed = new Set<string>(list);
+  const enforces = (id: string): boolean => found.get(id)?.mode === 'enforce';
   return {
     problems,
+    leavesWatchOnly: list.length > 0 && !list.some(enforces) && oldList.some(enforces),
     entering: users.filter(({ id, is_applied }) => listed.has(id) && !is_applied).map(({ id }) => id),
     leaving: users.filter(({ id }) => !listed.has(id)).map(({ id }) => id),
   };

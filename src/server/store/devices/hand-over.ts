@@ -1,6 +1,6 @@
 /** Owns the SQL that gives a member's devices to another user and removes the groups that only the member could apply. */
 import { selectOpened, type OpenedRow } from './opening.ts';
-import { isReplacedAfterTrials, isReplacedByLabel } from './selectors.ts';
+import { enforcesAny, isReplacedAfterTrials, isReplacedByLabel } from './selectors.ts';
 import { statement } from '../postgres/sql.ts';
 import { keepStates } from '../write/history.ts';
 import { isNewerDevice } from '../write/newer-record.ts';
@@ -18,7 +18,7 @@ const remaining = `ARRAY(
 export const findOpened = statement<OpenedRow>(
   'find_opened_devices',
   selectOpened(
-    `d.user_id = $2 AND d.security_groups <> '{}' AND ${remaining} = '{}' AND NOT (${isReplacedByLabel('d.labels')} AND ${isReplacedAfterTrials('d.labels')})`,
+    `d.user_id = $2 AND ${enforcesAny('d.security_groups')} AND NOT ${enforcesAny(remaining)} AND NOT (${isReplacedByLabel('d.labels')} AND ${isReplacedAfterTrials('d.labels')})`,
   ),
 );
 

@@ -9,17 +9,28 @@ export const hasByLabel = (device: string, group: string): string =>
 export const groupsByLabel = (device: string): string =>
   `(SELECT s.group_id FROM group_selectors s WHERE s.org_id = $1 AND ${device}.labels @> s.labels)`;
 
+/** Whether a list of groups has one that enforces: those that are watch only count for nothing. */
+export const enforcesAny = (list: string): string =>
+  `(${list} <> '{}' AND EXISTS (SELECT FROM security_groups e WHERE e.id = ANY (${list}) AND e.mode = 'enforce'))`;
+
+const modeAfterTrials = (group: string): string =>
+  `CASE WHEN ${group}.trial IS NULL THEN ${group}.mode ELSE coalesce(${group}.trial::json -> 'before' ->> 'mode', 'enforce') END`;
+
+/** The same when every trial has ended and nobody has confirmed it. */
+export const enforcesAnyAfterTrials = (list: string): string =>
+  `(${list} <> '{}' AND EXISTS (SELECT FROM security_groups e WHERE e.id = ANY (${list}) AND ${modeAfterTrials('e')} = 'enforce'))`;
+
 /** Whether a device with these labels has a group by label that takes the place of the default group. */
 export const isReplacedByLabel = (labels: string): string =>
   `EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
-     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL)`;
+     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL AND l.mode = 'enforce')`;
 
 /** The same when every trial has ended and nobody has confirmed it: groups are then what they were before. */
 export const isReplacedAfterTrials = (labels: string): string =>
   `(EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
-     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL AND l.trial IS NULL)
+     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL AND l.trial IS NULL AND l.mode = 'enforce')
    OR EXISTS (SELECT FROM security_groups l CROSS JOIN LATERAL json_array_elements(l.trial::json -> 'before' -> 'applies_to') AS b (selector)
-     WHERE l.org_id = $1 AND l.trial IS NOT NULL AND l.guardrail IS NULL
+     WHERE l.org_id = $1 AND l.trial IS NOT NULL AND l.guardrail IS NULL AND ${modeAfterTrials('l')} = 'enforce'
        AND ${labels} @> ARRAY(SELECT json_array_elements_text(b.selector -> 'labels'))))`;
 
 /** Inserts the selectors of the groups in `from` (`id`, `org_id`, `applies_to`). */
@@ -44,12 +55,12 @@ export const findUnknown = statement<{ id: string }>(
   `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE NOT EXISTS (SELECT FROM devices d WHERE d.id = a.id AND ${inOrg('d')})`,
 );
 
-/** The forbids on a device: sorted ids. */
+/** The forbids in force on a device: sorted ids. */
 const forbidsOn = (labels: string): string =>
   `ARRAY(SELECT DISTINCT s.group_id FROM group_selectors s JOIN security_groups f ON f.id = s.group_id
-     WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND ${labels} @> s.labels ORDER BY 1)`;
+     WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce' AND ${labels} @> s.labels ORDER BY 1)`;
 
-const forbids = `group_selectors s JOIN security_groups f ON f.id = s.group_id WHERE s.org_id = $1 AND f.guardrail = 'forbid'`;
+const forbids = `group_selectors s JOIN security_groups f ON f.id = s.group_id WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce'`;
 /** Whether the organization, `$1`, forbids anything anywhere. */
 export const forbidsAnything = `EXISTS (SELECT FROM ${forbids})`;
 

@@ -12,6 +12,7 @@ export const groupBody = (row: string): string =>
     `CASE WHEN ${row}.is_default THEN ',"is_default":true' END`,
     `CASE WHEN ${row}.applies_to <> '[]' THEN ',"applies_to":' || ${row}.applies_to END`,
     `CASE WHEN ${row}.guardrail IS NOT NULL THEN ',"guardrail":"' || ${row}.guardrail || '"' END`,
+    `CASE WHEN ${row}.mode <> 'enforce' THEN ',"mode":"' || ${row}.mode || '"' END`,
     `CASE WHEN ${row}.inbound_rules <> '[]' THEN ',"inbound_rules":' || ${row}.inbound_rules END`,
     `CASE WHEN ${row}.outbound_rules <> '[]' THEN ',"outbound_rules":' || ${row}.outbound_rules END`,
     `CASE WHEN ${row}.trial IS NOT NULL THEN ',"trial":' || ${row}.trial END`,

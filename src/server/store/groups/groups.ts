@@ -31,7 +31,7 @@ import {
   refuseApplication,
   rulesIn,
 } from './items.ts';
-import { refuseLeftBySelectors } from '../devices/opening.ts';
+import { refuseLeftByGroup } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
 import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
 import * as sql from './statements.ts';
@@ -196,21 +196,24 @@ async function updateNamed(
   const [old] = await tx.run(sql.findGroup, [org, id]);
   if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
     return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
+  if (old?.is_default === true && patch.mode === 'observe')
+    return refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
   await checkPeers(
     locked,
     named,
     old === undefined ? named : devicesIn(rulesIn(old.inbound_rules), rulesIn(old.outbound_rules)),
   );
   const asked =
-    trial === undefined || old === undefined ? item : { ...item, trial: trialText(trial, fieldsBefore(old)) };
+    trial === undefined || old === undefined ? item : { ...item, trial: trialText(trial, fieldsBefore(old, patch)) };
   const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, asked), context);
   // What changes nothing is no trial.
   if (trial !== undefined && group.revision !== old?.revision)
     await keepTrial(locked, trial, { groups: [id], revision: group.revision });
   await checkDevices(locked, id, context.quotas.device_ranges);
   // A guardrail does not replace the default group: without it no device opens.
-  if (patch.applies_to !== undefined && old?.guardrail === null && !detach)
-    await refuseLeftBySelectors(locked, old.applies_to);
+  const mayLeave = patch.applies_to !== undefined || patch.mode === 'observe';
+  if (mayLeave && old?.guardrail === null && old.mode === 'enforce' && !detach)
+    await refuseLeftByGroup(locked, id, old.applies_to);
   return group;
 }
 
@@ -277,7 +280,8 @@ export function groupsIn(context: Context): Groups {
       const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
-      if (named.size > 0 || patch.applies_to !== undefined || trial !== undefined) {
+      const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;
+      if (named.size > 0 || movesDevices || trial !== undefined) {
         // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;

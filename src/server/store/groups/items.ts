@@ -52,6 +52,7 @@ export function newGroupItem(context: Context, by: Actor, owner: GroupOwner, id:
     outbound_rules: rulesText(group.outbound_rules),
     applies_to: selectorsText(group.applies_to ?? []),
     guardrail: group.guardrail ?? null,
+    mode: group.mode ?? 'enforce',
     inbound_ranges: countNamed(group.inbound_rules),
     outbound_ranges: countNamed(group.outbound_rules),
     most_ranges: context.quotas.group_ranges,
@@ -86,6 +87,7 @@ export function groupPatchItem(context: Context, by: Actor, { owner, id, patch, 
     inbound_rules: patch.inbound_rules === undefined ? null : rulesText(patch.inbound_rules),
     outbound_rules: patch.outbound_rules === undefined ? null : rulesText(patch.outbound_rules),
     applies_to: patch.applies_to === undefined ? null : selectorsText(patch.applies_to),
+    mode: patch.mode ?? null,
     inbound_ranges: ranges.inbound,
     outbound_ranges: ranges.outbound,
     most_ranges: quotas.group_ranges,
@@ -100,13 +102,21 @@ export const rulesIn = (text: string): readonly StoredRule[] => JSON.parse(text)
 
 /** The columns of a group that a trial brings back. */
 type OldGroup = Pick<GroupBefore, 'group_name' | 'group_description'> &
-  Readonly<Record<'inbound_rules' | 'outbound_rules' | 'applies_to', string>>;
+  Readonly<Record<'inbound_rules' | 'outbound_rules' | 'applies_to' | 'mode', string>>;
+
+/** The mode before a trial. It is left out where the group enforces with the change and without it, for agents that do not know the field. */
+export const modeBefore = (before: string | undefined, after: string | undefined): Pick<GroupBefore, 'mode'> =>
+  before === 'observe' ? { mode: 'observe' } : after === 'observe' ? { mode: 'enforce' } : {};
 
 /** What a group is before a change that is being tried. */
-export const fieldsBefore = ({ group_name, group_description, ...rules }: OldGroup): GroupBefore => ({
+export const fieldsBefore = (
+  { group_name, group_description, ...rules }: OldGroup,
+  { mode }: Pick<GroupPatch, 'mode'>,
+): GroupBefore => ({
   group_name,
   group_description,
   inbound_rules: rulesIn(rules.inbound_rules),
   outbound_rules: rulesIn(rules.outbound_rules),
   applies_to: JSON.parse(rules.applies_to) as readonly Selector[],
+  ...modeBefore(rules.mode, mode),
 });

@@ -89,7 +89,7 @@ const keep = (asked: typeof bySingleInsert | typeof bySingleUpdate): string => `
   kept AS (${keepStates({ ...asked, kind: 'security-groups', type: 'change', owner: 'new.user_id', onlyFor: onlyFor('new') })})`;
 
 const columns =
-  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, inbound_ranges, outbound_ranges, trial, created_at, updated_at, revision';
+  'org_id, id, user_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, mode, inbound_ranges, outbound_ranges, trial, created_at, updated_at, revision';
 
 const texts = {
   group_name: 'text',
@@ -97,6 +97,7 @@ const texts = {
   inbound_rules: 'text',
   outbound_rules: 'text',
   applies_to: 'text',
+  mode: 'text',
 };
 const textColumns = Object.keys(texts);
 
@@ -120,7 +121,7 @@ const groupCreation = (name: string, selectors = ''): SingleStatementOperation =
     },
     adds: 'groups',
     select: `h.org_id, n.id, n.user_id, coalesce(n.is_default, false) AS is_default, false AS is_applied, 0::bigint AS left_at,
-    n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.trial, n.at AS created_at, n.at AS updated_at`,
+    n.group_name, n.group_description, n.inbound_rules, n.outbound_rules, coalesce(n.applies_to, '[]') AS applies_to, n.guardrail, coalesce(n.mode, 'enforce') AS mode, coalesce(n.inbound_ranges, 0) AS inbound_ranges, coalesce(n.outbound_ranges, 0) AS outbound_ranges, n.trial, n.at AS created_at, n.at AS updated_at`,
     owned: { whose: 'n.user_id' },
     refusal: `WHEN n.user_id IS NOT NULL AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
     WHEN n.inbound_ranges + n.outbound_ranges > n.most_ranges THEN 'too_many_ranges'`,
@@ -145,7 +146,7 @@ const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_de
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
 /** What of a group decides verdicts. */
-const verdictColumns = ['inbound_rules', 'outbound_rules', 'applies_to'];
+const verdictColumns = ['inbound_rules', 'outbound_rules', 'applies_to', 'mode'];
 
 /** `owner` as in `ownedBy`; a text that is null stays. */
 const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): SingleStatementOperation =>
@@ -211,12 +212,13 @@ export const findGroup = statement<{
   inbound_rules: string;
   outbound_rules: string;
   applies_to: string;
+  mode: string;
   group_name: string;
   group_description: string;
   trial: string | null;
 }>(
   'find_group',
-  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to, group_name, group_description, trial FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
+  `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to, mode, group_name, group_description, trial FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
 /** In a transaction. Values: group. */

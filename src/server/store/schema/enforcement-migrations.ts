@@ -372,4 +372,12 @@ export const enforcementMigrations: readonly Migration[] = [
     title: 'the history of an organization by time',
     sql: 'CREATE INDEX history_organization_time ON history (org_id, at);',
   },
+  {
+    version: 38,
+    title: 'groups that are watch only',
+    sql: `
+      ALTER TABLE security_groups ADD COLUMN mode text NOT NULL DEFAULT 'enforce' CHECK (mode IN ('enforce', 'observe')),
+        ADD CHECK (mode = 'enforce' OR NOT is_default);
+    `,
+  },
 ];

@@ -137,12 +137,20 @@ export async function takeBack(
   return Math.max(...revisions);
 }
 
-const fieldsBefore = ({ group_name, group_description, inbound_rules, outbound_rules, applies_to }: GroupBefore) => ({
+const fieldsBefore = ({
+  group_name,
+  group_description,
+  inbound_rules,
+  outbound_rules,
+  applies_to,
+  mode,
+}: GroupBefore) => ({
   group_name,
   group_description,
   inbound_rules: JSON.stringify(inbound_rules),
   outbound_rules: JSON.stringify(outbound_rules),
   applies_to: JSON.stringify(applies_to),
+  mode: mode ?? 'enforce',
   inbound_ranges: countNamed(inbound_rules),
   outbound_ranges: countNamed(outbound_rules),
 });

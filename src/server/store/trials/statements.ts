@@ -102,6 +102,7 @@ const groupFields = {
   inbound_rules: 'text',
   outbound_rules: 'text',
   applies_to: 'text',
+  mode: 'text',
   inbound_ranges: 'integer',
   outbound_ranges: 'integer',
 };
@@ -116,6 +117,7 @@ export interface GroupRewrite {
   readonly inbound_rules?: string;
   readonly outbound_rules?: string;
   readonly applies_to?: string;
+  readonly mode?: string;
   readonly inbound_ranges?: number;
   readonly outbound_ranges?: number;
 }
