@@ -110,7 +110,7 @@ describe('a watch-only group', () => {
     const fallback = await defaultOf(place);
     const made = await device(place, { tunnel_ip: '100.64.0.1/32' });
     const far = await device(place, { tunnel_ip: '100.64.0.2/32' });
-    const test = {
+    const promise = {
       name: 'web',
       from: { device_id: far.id },
       to: { device_id: made.id },
@@ -118,7 +118,7 @@ describe('a watch-only group', () => {
       port: 80,
       expect: 'allow',
     };
-    await api.expect(200, 'PUT', `${place.base}/policy_tests`, [test]);
+    await api.expect(200, 'PUT', `${place.base}/policy_tests`, [promise]);
     const digest = policyDigest(canonicalize({ source: 'default', groups: [readGroupRecord(fallback)] }));
     const inForce = async (): Promise<string> => {
       const { revision } = await api.expect(200, 'GET', `${place.base}/convergence`);
