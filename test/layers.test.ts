@@ -148,6 +148,7 @@ const rooms: Rooms = {
       'server/preview',
       'server/watch',
       'server/webhooks',
+      'server/audit-log',
       'server/trials',
       'api',
       'policy',

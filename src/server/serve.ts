@@ -4,6 +4,7 @@ import type { Server as TlsServer } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
+import { openAuditLog } from './audit-log/service.ts';
 import { startSampler } from './convergence/sampler.ts';
 import { startConvergence } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
@@ -312,6 +313,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       });
       cleanup.push(() => webhooks.close());
     }
+    cleanup.push(await openAuditLog(config, { waiting: store.auditExport, clock, onWarning }));
     const tls = await openTls(config, log, store, around.tls ?? {});
     const connections = await openConnections(config, metrics, descriptorsOf(config, around));
     cleanup.push(() => connections.close());
@@ -341,6 +343,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         streamQuota,
         sampler,
         receipts,
+        onRefused: metrics.refused,
         clock,
         random,
         webhookHosts: config.webhookHosts,

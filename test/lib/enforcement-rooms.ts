@@ -53,6 +53,13 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'ends in time what nobody has confirmed; it knows no route',
   },
+  'server/audit-log': {
+    may: ['server/lifecycle', 'server/options', 'server/store/contract', 'policy'],
+    npm: [],
+    node: true,
+    processes: true,
+    why: 'writes what was committed for other programs to read; it starts the program that hands lines to journald or syslog',
+  },
   'server/webhooks': {
     may: ['server/limits', 'server/scheduling', 'node', 'server/store/contract', 'server/convergence', 'api', 'policy'],
     npm: ['prom-client'],

@@ -391,3 +391,64 @@ test('a webhook is tested so often in a minute and no more, and others are not c
   expect(await statusOf(other)).toBe(200);
   await until(() => received.length === 11);
 });
+
+test('a surge of refused packets is told of once and again when it returns, and so is the start and each end of a trial', async () => {
+  const server = await start();
+  const place = await newPlace(server);
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'refused' });
+  const device = await makeDevice(place, 'edge');
+  await makeHook(place);
+  let now = Date.now() - 40 * 60_000;
+  const refuse = async (packets: number, minutes = 1): Promise<void> => {
+    now += minutes * 60_000;
+    const tuple = { direction: 'in', verdict: 'refused', far: '100.64.0.7', protocol: 'tcp', port: 22, packets };
+    await server.nobody.as(device.device_token).expect(200, 'POST', `${base}/devices/${device.id}/flows`, {
+      since: new Date(now - 60_000).toISOString(),
+      until: new Date(now).toISOString(),
+      observed: 'refused',
+      tuples: [tuple],
+      not_recorded: 0,
+    });
+  };
+  const surges = (): Json[] => received.map(({ json }) => json).filter(({ type }) => type === 'device.refused_surge');
+  // Ten times the usual 20 packets, but not known for ten reports; then 10 minutes ago, so that it is over by now.
+  for (let count = 0; count < 9; count += 1) await refuse(20);
+  await refuse(199);
+  for (let count = 0; count < 10; count += 1) await refuse(20);
+  await refuse(900);
+  expect(await query(server.databaseUrl, 'SELECT surge_since IS NULL AS none FROM refusal_levels')).toEqual([
+    { none: false },
+  ]);
+  now = Date.now() - 4 * 60_000;
+  await refuse(1_000);
+  await refuse(1_100);
+  await until(() => surges().length > 0);
+  expect(surges()[0].data).toMatchObject({ device_id: device.id, hostname: 'edge' });
+  expect(surges()[0].data.refused_per_minute).toBeGreaterThanOrEqual(1_000);
+  expect(surges()[0].data.usual_per_minute).toBeLessThan(100);
+  // It ends by time; a later one is another.
+  await query(server.databaseUrl, `UPDATE refusal_levels SET surge_until = now() - interval '1 minute'`);
+  await until(async () => (await query(server.databaseUrl, 'SELECT FROM webhook_conditions')).length === 0);
+  await refuse(2_000);
+  await until(() => surges().length === 2);
+
+  const group = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'tried' });
+  const path = `${base}/security_groups/${group.id}`;
+  const attempt = async (port: number, seconds: number): Promise<string> => {
+    const body = { inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }] };
+    return (await owner.api.expect(200, 'PATCH', `${path}?confirm_within=${seconds}`, body)).trial.id;
+  };
+  const told = (type: string, id: string): boolean =>
+    received.filter(({ json }) => json.type === type && json.data.trial_id === id).length === 1;
+  const confirmed = await attempt(1, 600);
+  await until(() => told('trial.started', confirmed));
+  await owner.api.expect(200, 'POST', `${base}/trials/${confirmed}/confirm`);
+  const reverted = await attempt(2, 600);
+  await owner.api.expect(200, 'POST', `${base}/trials/${reverted}/revert`);
+  const expired = await attempt(3, 10);
+  await query(server.databaseUrl, `UPDATE trials SET ends_at = now() WHERE id = '${expired}'`);
+  await until(() => told('trial.confirmed', confirmed) && told('trial.reverted', reverted));
+  await until(() => told('trial.expired', expired));
+  expect(surges()).toHaveLength(2);
+});

@@ -5,6 +5,7 @@ export const alertEvents = [
   'device.reverted',
   'device.drift_repaired',
   'device.offline',
+  'device.refused_surge',
   'enrollment_key.expiring',
   'policy_test.failing',
   'rule.expiring',

@@ -125,6 +125,8 @@ export interface Services {
     /** Asks all devices of the organization to report once they reflect the revision. */
     ask(org: OrganizationId, revision: number): void;
   };
+  /** Packets that a device refused were reported. */
+  readonly onRefused: (organization: OrganizationId, packets: number) => void;
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

@@ -20,6 +20,9 @@ function readWorkers(text: string): number {
 const readWebhookHosts = (text: string): readonly WebhookHost[] =>
   text.trim() === '' ? [] : readList(text).map((entry) => readWebhookHost(entry));
 
+/** Words and `-`; anything else is a path. */
+const readAuditLog = (text: string): string => (['-', 'journald', 'syslog'].includes(text) ? text : readPath(text));
+
 function readPhase(text: string): 1 | 2 | 3 {
   const phase = whole(text, 1, 3);
   return phase === 1 ? 1 : phase === 2 ? 2 : 3;
@@ -117,6 +120,18 @@ export const serviceOptions = {
     help: 'hosts that owners may send alerts to: hooks.example.com, 10.0.0.5:8443, http://127.0.0.1:9000; *.example.com or * for names with public addresses; no hosts by default',
     fallback: '',
     read: readWebhookHosts,
+  },
+  auditLog: {
+    flags: '--audit-log <where>',
+    env: 'RINGFENCE_AUDIT_LOG',
+    help: 'write every audit entry as a JSON line to journald, syslog, a file, or - for standard output; one server of several writes each entry',
+    read: readAuditLog,
+  },
+  auditLogRefused: {
+    flags: '--audit-log-refused',
+    env: 'RINGFENCE_AUDIT_LOG_REFUSED',
+    help: 'also write refused traffic to the audit log',
+    fallback: false,
   },
   answerTimeout: {
     flags: '--answer-timeout <seconds>',

@@ -2,12 +2,14 @@
 import { randomFillSync } from 'node:crypto';
 import { accessIn } from './accounts/access.ts';
 import { auditIn } from './log/audit.ts';
+import { auditExportIn } from './log/audit-export.ts';
 import { PipelinedConnections, Transactions } from './postgres/connection.ts';
 import type { Context } from './write/context.ts';
 import { devicesIn } from './devices/devices.ts';
 import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
 import { evidenceIn } from './evidence/evidence.ts';
 import { flowsIn } from './flows/flows.ts';
+import { refusedReportsIn } from './flows/refused-reports.ts';
 import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
@@ -143,6 +145,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),
+    auditExport: auditExportIn(context, refusedReportsIn(context)),
     log: changeLogIn(context, {
       logMs: options.logRetentionMs ?? 600_000,
       deletionsMs: options.deletionRetentionMs ?? 90 * day,

@@ -30,6 +30,7 @@ const scene = (given: Partial<ConditionInput>): ConditionInput => ({
   failingTests: [],
   expiringRules: [],
   trials: [],
+  surges: [],
   offlineAfterMs: 900_000,
   ...given,
 });

@@ -7,6 +7,7 @@ import type { ExpiringRules } from '../store/contract/groups.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
 import type { FailingTest } from '../store/contract/change/policy-tests.ts';
 import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
+import type { RefusalSurge } from '../store/contract/flows/flows.ts';
 import { isObject } from '../../policy/json.ts';
 import { failureInWords } from '../../policy/policy-test/words.ts';
 
@@ -23,6 +24,8 @@ export interface ConditionInput {
   readonly expiringRules: readonly ExpiringRules[];
   /** Trials that began or ended within `trialNewsMs`. */
   readonly trials: readonly TrialRecord[];
+  /** Devices whose refusals are far above their usual level. */
+  readonly surges: readonly RefusalSurge[];
   /** How long a device may be away. */
   readonly offlineAfterMs: number;
 }
@@ -125,6 +128,9 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
         },
       ];
     }),
+
+  'device.refused_surge': ({ surges }) =>
+    surges.map((surge) => ({ subject_id: surge.device_id, occurrence: surge.since, data: { ...surge } })),
 
   'enrollment_key.expiring': ({ keys, now }) =>
     keys

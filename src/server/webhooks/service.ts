@@ -20,7 +20,7 @@ import { signedHeaders } from './sign.ts';
 import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
-  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'policyTests' | 'groups' | 'trials' | 'ping'>;
+  readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'flows' | 'policyTests' | 'groups' | 'trials' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
   readonly slices: TimeSlices;
   readonly hosts: readonly WebhookHost[];
@@ -72,7 +72,7 @@ export interface WebhookService {
 const trialEvents: readonly AlertEvent[] = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'];
 /** Events that tell of something that happened, not of something that lasts. */
 const past: readonly AlertEvent[] = ['device.drift_repaired', ...trialEvents];
-const nothingElse = { keys: [], failingTests: [], expiringRules: [], trials: [] };
+const nothingElse = { keys: [], failingTests: [], expiringRules: [], trials: [], surges: [] };
 
 /** Deliveries that one process has in flight at a time in each pool, and those of one organization: a receiver that hangs costs its own organization's turn. */
 const poolSettings = { places: 64, slowForMs: 600_000 };
@@ -144,8 +144,9 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       const wantsTests = webhook.events.includes('policy_test.failing');
       const wantsRules = webhook.events.includes('rule.expiring');
       const wantsTrials = webhook.events.some((event) => trialEvents.includes(event));
+      const wantsSurges = webhook.events.includes('device.refused_surge');
       const now = clock();
-      const [enforcementStatuses, keys, failingTests, expiringRules, trials] = await Promise.all([
+      const [enforcementStatuses, keys, failingTests, expiringRules, trials, surges] = await Promise.all([
         convergence.read(org),
         all(
           (after) => store.enrollmentKeys.list(org, { limit: page, after }),
@@ -154,9 +155,10 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         wantsTests ? store.policyTests.read(org).then(failingOf) : [],
         wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
         wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
+        wantsSurges ? store.flows.surges(org) : [],
       ]);
       const offlineAfterMs = webhook.offline_after * 1000;
-      const about = { keys, failingTests, expiringRules, trials };
+      const about = { keys, failingTests, expiringRules, trials, surges };
       const scene = { now: clock(), enforcementStatuses: [], ...about, offlineAfterMs };
       const conditions = [...conditionsOf(webhook.events, scene)];
       await slices.each(enforcementStatuses.devices, (enforcement) => {

@@ -72,7 +72,10 @@ function timesOf({ since, until }: FlowReport, now: number): Pick<FlowBatch, 'si
   return { since: text(since), until: text(until) };
 }
 
-const report: Handler<'reportFlows'> = async (call, { store, clock }) => {
+const refusedPackets = (sums: readonly FlowSum[]): number =>
+  sums.reduce((packets, sum) => (sum.verdict === 'refused' ? packets + sum.packets : packets), 0);
+
+const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused }) => {
   const { org_id, device_id } = call.params;
   const problems: RequestProblem[] = [];
   const sums: FlowSum[] = [];
@@ -95,6 +98,7 @@ const report: Handler<'reportFlows'> = async (call, { store, clock }) => {
       not_recorded,
     };
     await store.flows.report(org_id, device_id, batch, call.by);
+    onRefused(org_id, refusedPackets(observed));
   } else await store.flows.mayReport(org_id, device_id, call.by);
   const answer: ReceivedFlows = { device_id, received: observed.length, settings };
   return record(answer);

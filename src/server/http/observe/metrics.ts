@@ -12,6 +12,8 @@ export interface Metrics {
   readonly connectionsEnded: Counter<'reason'>;
   /** TLS handshakes: full ones, and those that resumed a session. */
   readonly tlsHandshakes: Counter<'kind'>;
+  /** Packets that a device of this organization refused. */
+  readonly refused: (organization: string, packets: number) => void;
   /** One answered request. */
   request(operation: string, status: number, seconds: number): void;
   /** The metrics of this server: sums over its processes, and values that all processes share once. */
@@ -21,6 +23,9 @@ export interface Metrics {
   /** Reads that a standby may answer, by who answered them, as counted so far. */
   countReads(read: () => Readonly<Record<string, number>> | undefined): void;
 }
+
+/** Organizations with a series of their own: a server may have many thousands, and a series lasts as long as the process. */
+const mostOrganizations = 500;
 
 /** One registry for each app, so that several may live in one process. */
 export function createMetrics(
@@ -76,6 +81,14 @@ export function createMetrics(
       for (const [from, count] of Object.entries(readReads() ?? {})) databaseReads.inc({ from }, count);
     },
   });
+  const refusedPackets = new Counter({
+    name: 'ringfence_refused_packets_total',
+    help: `Refused packets that devices reported, by organization. The first ${mostOrganizations} organizations in each process have their own series; the others add up as "other".`,
+    labelNames: ['organization'] as const,
+    registers: [registry],
+  });
+  refusedPackets.inc({ organization: 'other' }, 0);
+  const named = new Set<string>();
   const shared = new Registry();
   let readDevices: () => Readonly<Record<string, number>> | undefined = () => undefined;
   const devices = new Gauge({
@@ -92,6 +105,11 @@ export function createMetrics(
     webhookDeliveries,
     connectionsEnded,
     tlsHandshakes,
+    refused(organization, packets) {
+      if (packets === 0) return;
+      if (named.size < mostOrganizations) named.add(organization);
+      refusedPackets.inc({ organization: named.has(organization) ? organization : 'other' }, packets);
+    },
     request(operation, status, took) {
       const key = `${operation} ${status}`;
       let counter = counters.get(key);

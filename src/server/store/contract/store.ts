@@ -20,6 +20,7 @@ import type { Audit } from './audit.ts';
 import type { Broadcast, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
+import type { AuditExport } from './change/audit-export.ts';
 import type { IdempotencyKeys } from './change/idempotency.ts';
 import type { ChangeSets } from './change/change-sets.ts';
 import type { Invitations } from './change/invitations.ts';
@@ -68,6 +69,7 @@ export interface Store {
   readonly webhooks: Webhooks;
   readonly audit: Audit;
   readonly evidence: Evidence;
+  readonly auditExport: AuditExport;
   /** The same lookups for batched callers, such as streams that reconnect. */
   readonly batched: CallerLookups;
   /** Resolves when the database answers; fails with `unavailable` otherwise. */

@@ -57,6 +57,11 @@ function blockValues(asked: readonly Report[]): Value[] {
   ];
 }
 
+function refusedPerMinute({ sums, since, until }: FlowBatch): number {
+  const packets = sums.reduce((all, sum) => (sum.verdict === 'refused' ? all + sum.packets : all), 0);
+  return packets / Math.max(1, (Date.parse(until) - Date.parse(since)) / 60_000);
+}
+
 /** Each device once in a turn, because a statement writes a row once. */
 function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
   const turns: Report[][] = [];
@@ -106,7 +111,8 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
   const writeOnce = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, StoreProblem>> => {
     // In one order, as every process writes them, so that no two wait for each other.
     const ordered = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    const rows = await writes.run(sql.insertFlows, [...reportValues(ordered), ...blockValues(ordered)]);
+    const rates = ordered.map(({ batch }) => String(refusedPerMinute(batch)));
+    const rows = await writes.run(sql.insertFlows, [...reportValues(ordered), ...blockValues(ordered), rates]);
     const taken = new Set(rows.map(({ id }) => id));
     const missing = ordered.filter(({ id }) => !taken.has(id));
     if (missing.length === 0) return new Map();
@@ -190,10 +196,21 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 
+    async surges(org) {
+      const rows = await reads.run(sql.readSurges, [org, now(context)]);
+      return rows.map(({ device_id, newest, usual, ...row }) => ({
+        device_id: parseDeviceId(device_id),
+        ...row,
+        refused_per_minute: Math.round(newest),
+        usual_per_minute: Math.round(usual),
+      }));
+    },
+
     async forget() {
       const oldest = new Date(clock() - keepMs).toISOString();
       await writes.run(sql.removeOld, [oldest]);
       await writes.run(sql.removeOldCoverage, [oldest]);
+      await writes.run(sql.removeOldLevels, [oldest]);
       for (const { org_id } of await writes.run(sql.findFull, [most])) {
         await writes.run(sql.removeOldest, [org_id, most]);
         await writes.run(sql.removeCoverageOfRemoved, [org_id]);

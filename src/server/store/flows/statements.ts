@@ -12,8 +12,18 @@ const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
 /** Seconds that a report adds to what was observed before: none that an earlier report has told of. */
 const newSeconds = `greatest(0, extract(epoch FROM excluded.through - greatest(excluded.last_since, c.through)))::integer`;
 
+/** Packets a minute from which refusals are a surge, and how many times the usual level. Half of both keeps it going. */
+const surgeAt = 'greatest(100, 10 * l.usual)';
+/** Reports before which no level is known. */
+const leastReports = 10;
+/** The usual level is a mean over the reports of about a day. A surge counts in it only as much as the least one would. */
+const reportsOfDay = 1_440;
+const isSurge = `(l.reports >= ${leastReports} AND excluded.newest >= ${surgeAt})`;
+const isHeld = `(l.surge_until > excluded.through AND excluded.newest >= ${surgeAt} / 2)`;
+
 /**
- * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter and bytes. Gives the devices whose report was taken.
+ * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter and bytes; then the refused packets a minute of
+ * each report. Gives the devices whose report was taken.
  */
 export const insertFlows = statement<{ id: string }>(
   'insert_flows',
@@ -35,7 +45,17 @@ export const insertFlows = statement<{ id: string }>(
        refused_seconds = least(86400, c.refused_seconds + CASE WHEN excluded.all_seconds > 0 THEN 0 ELSE ${newSeconds} END),
        all_seconds = least(86400, c.all_seconds + CASE WHEN excluded.all_seconds > 0 THEN ${newSeconds} ELSE 0 END),
        not_recorded = CASE WHEN excluded.through > c.through THEN least(c.not_recorded, 1e15::bigint) + excluded.not_recorded ELSE c.not_recorded END,
-       last_since = excluded.last_since, through = greatest(c.through, excluded.through))
+       last_since = excluded.last_since, through = greatest(c.through, excluded.through)),
+   levels AS (
+     INSERT INTO refusal_levels AS l (device_id, org_id, through, reports, usual, newest)
+     SELECT a.id, a.org_id, a.until, 1, r.rate, r.rate
+     FROM allowed a JOIN unnest($17::double precision[]) WITH ORDINALITY AS r (rate, place) ON r.place = a.place ORDER BY a.id
+     ON CONFLICT (device_id) DO UPDATE SET
+       through = excluded.through, newest = excluded.newest, reports = least(l.reports + 1, ${reportsOfDay}),
+       usual = l.usual + (least(excluded.newest, ${surgeAt}) - l.usual) / least(l.reports + 1, ${reportsOfDay}),
+       surge_since = CASE WHEN ${isSurge} AND (l.surge_until > excluded.through) IS NOT TRUE THEN excluded.through ELSE l.surge_since END,
+       surge_until = CASE WHEN ${isSurge} OR ${isHeld} THEN excluded.through + interval '10 minutes' ELSE l.surge_until END
+     WHERE excluded.through > l.through)
    SELECT id FROM allowed`,
 );
 
@@ -131,4 +151,32 @@ export const insertHour = statement<never>(
   `INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
    VALUES ($1, $2, $3, $4, $6, $5, true, $7, $8::text::bit(${filterBits}), $9)
    ON CONFLICT (device_id, until, part) DO NOTHING`,
+);
+
+/** Values: places in the outbox of the audit log. */
+export const readReports = statement<
+  Omit<BlockRow, 'id'> & { readonly org_id: string; readonly hostname: string | null; readonly part: number }
+>(
+  'read_flow_reports',
+  `SELECT f.org_id, f.device_id, d.hostname, f.since, f.until, f.part, f.block
+   FROM audit_outbox o JOIN flows f ON f.device_id = o.device_id AND f.until = o.until AND f.part = o.part
+   LEFT JOIN devices d ON d.id = f.device_id WHERE o.n = ANY ($1::text[]::bigint[]) ORDER BY o.n`,
+);
+
+/** Values: organization, now. */
+export const readSurges = statement<{
+  readonly device_id: string;
+  readonly hostname: string;
+  readonly since: string;
+  readonly newest: number;
+  readonly usual: number;
+}>(
+  'read_refusal_surges',
+  `SELECT l.device_id, d.hostname, l.surge_since AS since, l.newest, l.usual FROM refusal_levels l JOIN devices d ON d.id = l.device_id
+   WHERE l.org_id = $1 AND l.surge_until > $2::timestamptz`,
+);
+/** Values: the oldest time that is kept. */
+export const removeOldLevels = statement<never>(
+  'remove_old_refusal_levels',
+  'DELETE FROM refusal_levels l WHERE l.through < $1 OR NOT EXISTS (SELECT FROM devices d WHERE d.id = l.device_id)',
 );

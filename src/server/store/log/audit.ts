@@ -9,6 +9,7 @@ import { auditRow, changeOf, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
 import { firstIdAt } from '../write/uuid.ts';
 import type { Audit } from '../contract/audit.ts';
@@ -61,6 +62,17 @@ const listOfOrganization = statement<AuditRow & StateRow>(
        WHERE s.kind = 'security-groups' AND p.org_id = $1 AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
      WHERE b.type = 'change' AND ${couldSee('b', '$4')}) AS b ON true
    ORDER BY a.id DESC`,
+);
+/** Values: ids. As its owner would see each of them. */
+const readById = statement<AuditRow & StateRow>(
+  'read_audit_entries',
+  `SELECT a.*, s.kind, s.type, s.body, b.body AS old_body, b.revision AS old_revision
+   FROM (${select} WHERE a.id = ANY ($1::uuid[])) AS a
+   LEFT JOIN history s ON a.unchanged IS NULL AND s.org_id = a.org_id AND s.kind IN ('security-groups', 'device') AND s.id = a.subject_id AND s.revision = a.revision
+   LEFT JOIN LATERAL (
+     SELECT p.body, p.revision, p.type FROM history p
+     WHERE s.kind = 'security-groups' AND p.org_id = a.org_id AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
+     ON b.type = 'change'`,
 );
 const listOfServer = statement<AuditRow>(
   'list_server_audit',
@@ -138,6 +150,21 @@ function record(row: AuditRow, words: AuditDetails = {}): AuditRecord {
   };
 }
 
+/** With the states before and after, as far as the row has them. */
+function detailed(row: AuditRow & StateRow): AuditRecord {
+  const { before, after, kind, type, body, revision } = row;
+  if (before !== null && after === null && kind === 'device' && type === 'change' && body !== null)
+    return record(row, ownWords({ ...row, after: withRevision(body, revision ?? 0) }));
+  // A change of a device that an earlier version recorded has no words of its own, and the history knows only some of its fields.
+  const isPartOnly = kind === 'device' && type === 'change' && row.operation !== 'createDevice';
+  return record(row, before !== null || after !== null || isPartOnly ? ownWords(row) : historyWords(row));
+}
+
+/** Entries by their ids, with the states before and after. */
+export async function readEntries(reads: Runner, ids: readonly string[]): Promise<ReadonlyMap<string, AuditRecord>> {
+  return new Map((await reads.run(readById, [ids])).map((row) => [row.id, detailed(row)]));
+}
+
 interface PendingAuditRow {
   readonly row: object;
   readonly resolve: () => void;
@@ -177,15 +204,7 @@ export function auditIn(context: Context, keepMs: number): Audit {
         return (await standbyReads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
       const rows = await standbyReads.run(listOfOrganization, [org, ...values, reader ?? null]);
-      return rows.map((row) => {
-        if (reader === undefined) return record(row);
-        const { before, after, kind, type, body, revision } = row;
-        if (before !== null && after === null && kind === 'device' && type === 'change' && body !== null)
-          return record(row, ownWords({ ...row, after: withRevision(body, revision ?? 0) }));
-        // A change of a device that an earlier version recorded has no words of its own, and the history knows only some of its fields.
-        const isPartOnly = kind === 'device' && type === 'change' && row.operation !== 'createDevice';
-        return record(row, before !== null || after !== null || isPartOnly ? ownWords(row) : historyWords(row));
-      });
+      return rows.map((row) => (reader === undefined ? record(row) : detailed(row)));
     },
 
     async forget() {

@@ -3,6 +3,7 @@
  * each is tested on data of the version before.
  */
 import { enforcementMigrations } from './enforcement-migrations.ts';
+import { exportMigrations } from './export-migrations.ts';
 import { firstMigrations, type Migration } from './first-migrations.ts';
 
 export const migrations: readonly Migration[] = [
@@ -161,4 +162,5 @@ export const migrations: readonly Migration[] = [
     `,
   },
   ...enforcementMigrations,
+  ...exportMigrations,
 ];

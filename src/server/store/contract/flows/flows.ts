@@ -71,6 +71,16 @@ export interface FlowCoverage {
   readonly not_recorded: number;
 }
 
+/** A device refuses far more than it usually does (reference 4.9 (1)). */
+export interface RefusalSurge {
+  readonly device_id: DeviceId;
+  readonly hostname: string;
+  readonly since: Timestamp;
+  /** Packets of the newest report. */
+  readonly refused_per_minute: number;
+  readonly usual_per_minute: number;
+}
+
 export interface Flows {
   /** How long sums are kept, in milliseconds. */
   readonly keptMs: number;
@@ -84,6 +94,8 @@ export interface Flows {
   page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
   /** The days since this time on which devices reported. */
   coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
+  /** The devices whose refusals are far above their usual level now. */
+  surges(org: OrganizationId): Promise<readonly RefusalSurge[]>;
   /** Removes what is too old, and the oldest of organizations that have too much, with the coverage of its days; adds up what is older than two hours by the hour. */
   forget(): Promise<void>;
 }

@@ -1,0 +1,93 @@
+/** Owns what waits for the audit log: rows that triggers add in the transaction of the entry, and the lease of the one process that writes (decision 0094). */
+import type { AuditExport, RefusedReport } from '../contract/change/audit-export.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { readEntries } from './audit.ts';
+
+const enableAudit = statement<never>('enable_audit_log', 'ALTER TABLE audit ENABLE TRIGGER audit_log');
+const enableRefused = statement<never>('enable_refused_log', 'ALTER TABLE flows ENABLE TRIGGER audit_log');
+const disableRefused = statement<never>('disable_refused_log', 'ALTER TABLE flows DISABLE TRIGGER audit_log');
+/** Gives a row for each table whose trigger is on. */
+const readTriggers = statement<{ table: string }>(
+  'read_audit_log_triggers',
+  `SELECT tgrelid::regclass::text AS table FROM pg_trigger WHERE tgname = 'audit_log' AND tgenabled <> 'D'`,
+);
+/** Values: holder, milliseconds. */
+const claimLease = statement<{ holder: string }>(
+  'claim_audit_log',
+  `UPDATE audit_log_lease SET holder = $1::uuid, until = clock_timestamp() + $2::integer * interval '1 millisecond'
+   WHERE holder = $1::uuid OR until < clock_timestamp() RETURNING holder`,
+);
+const releaseLease = statement<never>(
+  'release_audit_log',
+  `UPDATE audit_log_lease SET until = '-infinity' WHERE holder = $1::uuid`,
+);
+/** Values: limit. */
+const readWaiting = statement<{ n: string; audit_id: string | null }>(
+  'read_audit_outbox',
+  'SELECT n::text AS n, audit_id FROM audit_outbox ORDER BY audit_outbox.n LIMIT $1',
+);
+const readLost = statement<{ lost: number }>('read_audit_log_lost', 'SELECT lost FROM audit_log_lease');
+/** Values: places, entries that were reported as lost. */
+const removeWritten = statement<never>(
+  'remove_written_audit',
+  `WITH told AS (UPDATE audit_log_lease SET lost = greatest(0, lost - $2::bigint) WHERE $2::bigint > 0)
+   DELETE FROM audit_outbox WHERE n = ANY ($1::text[]::bigint[])`,
+);
+/** Values: entries that may wait. */
+const dropOldest = statement<never>(
+  'drop_oldest_audit',
+  `WITH gone AS (
+     DELETE FROM audit_outbox WHERE n <= (SELECT n FROM audit_outbox ORDER BY n DESC OFFSET $1::bigint LIMIT 1) RETURNING n)
+   UPDATE audit_log_lease SET lost = lost + (SELECT count(*) FROM gone) WHERE EXISTS (SELECT FROM gone)`,
+);
+
+/** A few days of a busy server, and some 60 MB. */
+const mostWaiting = 1_000_000;
+
+export function auditExportIn(
+  context: Context,
+  readRefused: (places: readonly string[]) => Promise<readonly RefusedReport[]>,
+): AuditExport {
+  const { reads, writes } = context;
+  return {
+    async enable({ refused }) {
+      const on = new Set((await writes.run(readTriggers, [])).map(({ table }) => table));
+      // A change of a trigger waits for all writers, so it is made only where it is needed.
+      if (!on.has('audit')) await writes.run(enableAudit, []);
+      if (refused !== on.has('flows')) await writes.run(refused ? enableRefused : disableRefused, []);
+    },
+
+    claim: async (holder, leaseMs) => (await writes.run(claimLease, [holder, leaseMs])).length > 0,
+
+    async release(holder) {
+      await writes.run(releaseLease, [holder]);
+    },
+
+    async next(limit) {
+      const rows = await writes.run(readWaiting, [limit]);
+      const ids = rows.flatMap(({ audit_id }) => audit_id ?? []);
+      const reports = rows.filter(({ audit_id }) => audit_id === null).map(({ n }) => n);
+      const [entries, refused, dropped] = await Promise.all([
+        ids.length === 0 ? new Map() : readEntries(writes, ids),
+        reports.length === 0 ? [] : readRefused(reports),
+        reads.run(readLost, []),
+      ]);
+      const missing = ids.length - entries.size + reports.length - refused.length;
+      return {
+        entries: ids.flatMap((id) => entries.get(id) ?? []),
+        refused,
+        lost: missing + (dropped[0]?.lost ?? 0),
+        places: rows.map(({ n }) => n),
+      };
+    },
+
+    async written({ places, lost }) {
+      await writes.run(removeWritten, [places, lost]);
+    },
+
+    async forget() {
+      await writes.run(dropOldest, [mostWaiting]);
+    },
+  };
+}

@@ -1,0 +1,52 @@
+/** Owns the steps of the schema for what leaves the server: the audit log, and levels of refusals for alerts. */
+import type { Migration } from './first-migrations.ts';
+
+export const exportMigrations: readonly Migration[] = [
+  {
+    version: 37,
+    title: 'what waits for the audit log, and how much each device usually refuses',
+    // The triggers are off until a server with an audit log starts.
+    sql: `
+      CREATE TABLE audit_outbox (
+        n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        -- An entry of the audit, or a report of traffic by its key.
+        audit_id uuid,
+        device_id uuid,
+        until timestamptz,
+        part integer
+      );
+      CREATE TABLE audit_log_lease (
+        id boolean PRIMARY KEY DEFAULT true CHECK (id),
+        holder uuid,
+        until timestamptz NOT NULL,
+        -- Entries that were dropped since the last one that was written.
+        lost bigint NOT NULL
+      );
+      INSERT INTO audit_log_lease (until, lost) VALUES ('-infinity', 0);
+
+      CREATE FUNCTION keep_for_audit_log() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN INSERT INTO audit_outbox (audit_id) VALUES (NEW.id); RETURN NULL; END $$;
+      CREATE TRIGGER audit_log AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION keep_for_audit_log();
+      ALTER TABLE audit DISABLE TRIGGER audit_log;
+      CREATE FUNCTION keep_flow_for_audit_log() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN INSERT INTO audit_outbox (device_id, until, part) VALUES (NEW.device_id, NEW.until, NEW.part); RETURN NULL; END $$;
+      CREATE TRIGGER audit_log AFTER INSERT ON flows FOR EACH ROW WHEN (NOT NEW.is_hourly) EXECUTE FUNCTION keep_flow_for_audit_log();
+      ALTER TABLE flows DISABLE TRIGGER audit_log;
+
+      CREATE TABLE refusal_levels (
+        device_id uuid PRIMARY KEY,
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        -- The end of the newest report.
+        through timestamptz NOT NULL,
+        reports integer NOT NULL,
+        -- Refused packets a minute: the mean of earlier reports, and of the newest one.
+        usual double precision NOT NULL,
+        newest double precision NOT NULL,
+        surge_since timestamptz,
+        -- A surge is over when no report prolongs it beyond this.
+        surge_until timestamptz
+      ) WITH (fillfactor = 80);
+      CREATE INDEX refusal_levels_surge ON refusal_levels (org_id, surge_until) WHERE surge_until IS NOT NULL;
+    `,
+  },
+];
