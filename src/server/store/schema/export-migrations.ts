@@ -3,7 +3,7 @@ import type { Migration } from './first-migrations.ts';
 
 export const exportMigrations: readonly Migration[] = [
   {
-    version: 37,
+    version: 39,
     title: 'what waits for the audit log, and how much each device usually refuses',
     // The triggers are off until a server with an audit log starts.
     sql: `
