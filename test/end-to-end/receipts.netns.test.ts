@@ -66,6 +66,47 @@ async function statusOf(number: number): Promise<DeviceStatus> {
   return found;
 }
 
+test('a watch-only group leaves rules, digest and verdicts as they are, before, during and after; the same group that enforces does not (reference 1.6)', async () => {
+  const number = 1;
+  const list = (lists.get(number) ?? []).map((index) => groups[index]?.id ?? '');
+  /** The text of the rules, without counters; the digest that the agent read back; what becomes of packets. */
+  const observe = async (): Promise<object> => {
+    await fleet.converged(number);
+    await fleet.eventually(number, 'it is in force', async () => (await statusOf(number)).in_force === 'yes');
+    const { stdout: text } = await fleet.device(number).nft('--stateless', 'list', 'table', 'inet', 'service');
+    const probes = [...ports.slice(0, 2), 7_104].map((port): Probe => ({ from: 2, to: number, protocol: 'tcp', port }));
+    const out: Probe = { from: number, to: 3, protocol: 'tcp', port: intended(3)[0] ?? 0 };
+    const verdicts = await fleet.judge([...probes, out]);
+    return { text, digest: (await statusOf(number)).status?.policy_digest, verdicts };
+  };
+  const before = await observe();
+  const { groups: api } = fleet.owner;
+  const watched = await api.create(fleet.org, {
+    group_name: 'watched',
+    mode: 'observe',
+    inbound_rules: rulesOf([ports[1]]),
+    outbound_rules: rulesOf([443]),
+  });
+  const guardrail = await api.create(fleet.org, {
+    group_name: 'watched guardrail',
+    mode: 'observe',
+    guardrail: 'forbid',
+    applies_to: [{ all_devices: true }],
+    inbound_rules: rulesOf([ports[0]]),
+  });
+  await fleet.attach(number, ...list, watched.id);
+  expect(await observe()).toEqual(before);
+  await api.update(fleet.org, watched.id, { inbound_rules: [{ ip_protocol: 'ip', from_port: 0, to_port: 0 }] });
+  expect(await observe()).toEqual(before);
+  await api.update(fleet.org, watched.id, { mode: 'enforce' });
+  expect(await observe()).toMatchObject({ verdicts: ['open', 'open', 'open', 'stopped going out'] });
+  await api.update(fleet.org, watched.id, { mode: 'observe' });
+  expect(await observe()).toEqual(before);
+  await fleet.attach(number, ...list);
+  for (const { id } of [watched, guardrail]) await api.delete(fleet.org, id);
+  expect(await observe()).toEqual(before);
+});
+
 test(
   `${changes} random changes with kills, freezes and tampering, seed ${seed}`,
   { timeout: 120_000 + changes * 20_000 },
