@@ -66,7 +66,12 @@ beforeAll(async () => {
   postgres = await startPostgres();
   // No program listens there: deliveries fail at once, and stay on this machine.
   const webhookHosts = [{ kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: '9' }] as const;
-  server = await startTestServer(postgres, { webhookHosts });
+  server = await startTestServer(postgres, {
+    webhookHosts,
+    // Named by invitations, and never asked.
+    oidcIssuer: ['https://login.example.org'],
+    oidcAudience: ['nothing'],
+  });
   const place = await newPlace(server);
   const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'first' });
   const key = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { uses: 50 });
@@ -220,6 +225,16 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
                 return { body: { ...times, observed: 'refused', tuples: [], not_recorded: minute } };
               }),
             },
+            // Of an invitation, one field names the person.
+            {
+              weight: operation.id === 'createInvitation' ? 8 : 0,
+              arbitrary: fc.nat(999).map((n): Asked => ({ body: { email: `person-${n}@example.org` } })),
+            },
+            // Few random change sets are valid as a whole.
+            {
+              weight: operation.id === 'applyChanges' ? 5 : 0,
+              arbitrary: fc.nat(999).map((n): Asked => ({ body: { security_groups: [{ group_name: `set-${n}` }] } })),
+            },
             // A moment when the device exists: a caller's clock may be a minute ahead.
             {
               weight: operation.id === 'createEvidence' ? 8 : 0,
@@ -288,6 +303,9 @@ const gives: Readonly<Record<string, string>> = {
   listWebhooks: 'webhook_id',
   deleteWebhook: 'webhook_id',
   applyChanges: 'change_id',
+  createInvitation: 'invitation_id',
+  listInvitations: 'invitation_id',
+  revokeInvitation: 'invitation_id',
 };
 
 /** Whether an operation makes what this one's path names. */
