@@ -19,7 +19,7 @@ import { startGroupReaders, type GroupReader } from './group-readers.ts';
 import { GroupWriter } from './group-writers.ts';
 import { startHaproxy, type Haproxy } from './haproxy.ts';
 
-const restartStreams = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 5_000);
+const restartStreams = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
 const upgradeStreams = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
 
 interface ServerPlaces {
