@@ -50,12 +50,20 @@ interface StateRow {
 const columns = `a.id, a.at, a.org_id, a.operation, a.subject_id, a.revision, a.unchanged, a.fields, a.user_id, u.username, a.credential,
     a.credential_id, a.address, a.request_id, a.subject_name, a.before, a.after, a.change_id`;
 const select = `SELECT ${columns} FROM audit a JOIN users u ON u.id = a.user_id`;
+/**
+ * The state that an entry's write made. The limit keeps PostgreSQL to one look-up per entry: a planner without statistics,
+ * as after a restore, would otherwise read the whole history.
+ */
+const stateOf = (organization: string): string =>
+  `LEFT JOIN LATERAL (
+     SELECT h.* FROM history h WHERE a.unchanged IS NULL AND h.org_id = ${organization} AND h.kind IN ('security-groups', 'device')
+       AND h.id = a.subject_id AND h.revision = a.revision LIMIT 1) AS s ON true`;
 /** Values: organization, before this id, limit, reader. */
 const listOfOrganization = statement<AuditRow & StateRow>(
   'list_audit',
   `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$4')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
    FROM (${select} WHERE a.org_id = $1 AND a.id < $2 ORDER BY a.id DESC LIMIT $3) AS a
-   LEFT JOIN history s ON a.unchanged IS NULL AND s.org_id = $1 AND s.kind IN ('security-groups', 'device') AND s.id = a.subject_id AND s.revision = a.revision
+   ${stateOf('$1')}
    LEFT JOIN LATERAL (
      SELECT b.body, b.revision FROM (
        SELECT p.body, p.revision, p.type, p.only_for FROM history p
@@ -68,7 +76,7 @@ const readById = statement<AuditRow & StateRow>(
   'read_audit_entries',
   `SELECT a.*, s.kind, s.type, s.body, b.body AS old_body, b.revision AS old_revision
    FROM (${select} WHERE a.id = ANY ($1::uuid[])) AS a
-   LEFT JOIN history s ON a.unchanged IS NULL AND s.org_id = a.org_id AND s.kind IN ('security-groups', 'device') AND s.id = a.subject_id AND s.revision = a.revision
+   ${stateOf('a.org_id')}
    LEFT JOIN LATERAL (
      SELECT p.body, p.revision, p.type FROM history p
      WHERE s.kind = 'security-groups' AND p.org_id = a.org_id AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b

@@ -13,8 +13,8 @@ afterAll(() => postgres.stop());
 
 const count = 3_000;
 
-/** Rows that were read in whole-table scans, by table. Backends report when they end. */
-async function readWhole(url: string): Promise<Readonly<Record<string, number>>> {
+/** Rows that were read, in whole-table scans only or in all ways, by table. Backends report when they end. */
+async function readRows(url: string, ways: 'whole' | 'all' = 'whole'): Promise<Readonly<Record<string, number>>> {
   await expect
     .poll(() =>
       query(url, "SELECT FROM pg_stat_activity WHERE application_name = 'ringfence' AND datname = current_database()"),
@@ -22,19 +22,36 @@ async function readWhole(url: string): Promise<Readonly<Record<string, number>>>
     .toEqual([]);
   const rows = await query<{ relname: string; read: string }>(
     url,
-    'SELECT relname, seq_tup_read AS read FROM pg_stat_user_tables',
+    `SELECT relname, seq_tup_read ${ways === 'all' ? '+ coalesce(idx_tup_fetch, 0)' : ''} AS read FROM pg_stat_user_tables`,
   );
   return Object.fromEntries(rows.map(({ relname, read }) => [relname, Number(read)]));
 }
 
 test('a write, a page and a resume read a few rows of a large organization, not all of them', async () => {
   const { url, store, org, owner } = await makeWorld(postgres);
+  const audit = {
+    operation: 'createDevice',
+    user_id: owner.user_id,
+    credential: { kind: 'user_token' as const },
+    address: '127.0.0.1',
+    request_id: 'test',
+  };
   const made = await Promise.all(
-    Array.from({ length: count }, () => store.devices.create(org, owner, device(owner.user_id))),
+    Array.from({ length: count }, () => store.devices.create(org, { ...owner, audit }, device(owner.user_id))),
   );
   await store.close();
+  const unplanned = await readRows(url, 'all');
+  const young = await openStore({ url, phase: 3 });
+  for (let round = 0; round < 12; round += 1) {
+    expect(await young.audit.list(org, { limit: 10, reader: owner.user_id })).toHaveLength(10);
+  }
+  await young.close();
+  const paged = await readRows(url, 'all');
+  for (const table of ['audit', 'history']) {
+    expect((paged[table] ?? 0) - (unplanned[table] ?? 0), `${table}, without statistics`).toBeLessThan(count);
+  }
   await query(url, 'ANALYZE');
-  const before = await readWhole(url);
+  const before = await readRows(url);
   const later = await openStore({ url, phase: 3 });
   const head = (await later.log.heads([org])).organizations.get(org)?.revision ?? 0;
   // As often as PostgreSQL plans anew for each set of values, and a few times more.
@@ -48,7 +65,7 @@ test('a write, a page and a resume read a few rows of a large organization, not 
     await later.log.readState(org, { kinds: ['device'], after: head, limit: 100, deletions: true });
   }
   await later.close();
-  const after = await readWhole(url);
+  const after = await readRows(url);
   for (const table of ['devices', 'device_identities', 'changes', 'history']) {
     expect((after[table] ?? 0) - (before[table] ?? 0), table).toBeLessThan(count);
   }
@@ -69,14 +86,7 @@ test('pages of a long history read a few states, not all of them, and retention 
      UPDATE heads SET revision = revision + ${states} WHERE org_id = '${org}'`,
   );
   await query(url, 'ANALYZE');
-  const statesRead = async (): Promise<number> => {
-    await readWhole(url);
-    const [row] = await query<{ read: string }>(
-      url,
-      "SELECT seq_tup_read + idx_tup_fetch AS read FROM pg_stat_user_tables WHERE relname = 'history'",
-    );
-    return Number(row?.read);
-  };
+  const statesRead = async (): Promise<number> => (await readRows(url, 'all'))['history'] ?? 0;
   const before = await statesRead();
   const hour = 3_600_000;
   const later = await openStore({ url, phase: 3, historyRetentionMs: (states / 2) * hour });
