@@ -26,7 +26,7 @@ const commands = flatten(readTree(own)).filter(({ path, children }) => path !== 
 
 /** Commands that write nothing on a server; `explain` writes only with --keep. */
 const reading =
-  /^(login|logout|whoami|profile .*|policy .*|.* (list|show|history|diff|status|deliveries|run|usage)|flows|org use|diff|export|nft|explain|status|watch|doctor|completion|log)$/;
+  /^(login|logout|whoami|profile .*|policy .*|.* (list|show|history|diff|status|deliveries|run|usage|observation|invitations)|evidence verify|flows|org use|diff|export|nft|explain|status|watch|doctor|completion|log)$/;
 
 it('every command that writes takes --dry-run', () => {
   const without = commands.filter(({ options }) => !options.some(({ long }) => long === '--dry-run'));

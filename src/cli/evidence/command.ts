@@ -30,8 +30,8 @@ export function addEvidenceCommands(program: Command): void {
       ],
       dryRun: true,
       examples: [
-        'ringfence evidence db-1 --at 2026-11-09',
-        'ringfence evidence db-1 --at 2026-11-01 --to 2026-12-01 --out november.html',
+        'ringfence evidence create db-1 --at 2026-11-09',
+        'ringfence evidence create db-1 --at 2026-11-01 --to 2026-12-01 --out november.html',
       ],
     },
     (run, session, { args: [device = ''], options }) => run.create(session, device, options),
