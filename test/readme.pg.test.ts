@@ -26,8 +26,8 @@ for device in web-7:web:1 app-1:app:2 db-1:db:3 forensics-1:forensics:4; do
   ringfence device create "$name" --public-key "$name" --label "$label" --tunnel-ip "100.64.0.$number" -q
 done
 ringfence group create database --applies-to label:db --in 'postgres from label:app'
-ringfence user create kim
-ringfence member add kim
+for user in kim ada; do ringfence user create "$user"; ringfence member add "$user"; done
+ringfence device move app-1 --user kim -q
 `,
   shows: [],
 };

@@ -8,12 +8,13 @@ import {
   Device,
   DeviceReport,
   DeviceStatus,
+  MoveDevice,
   RegisteredDevice,
   ReportedStatus,
   UpdateDevice,
 } from './device.ts';
 import { IsolateDevice } from './isolation.ts';
-import { PageQuery, PastPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
+import { MoveDeviceQuery, PageQuery, PastPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
 
@@ -69,6 +70,18 @@ export const deviceRows = {
     etag: true,
     conditional: true,
     fails: ['policy_test_failed'],
+  },
+  moveDevice: {
+    effect: 'write',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'Give a device to another member; groups of its old user leave its list, and its tokens stay valid',
+    query: MoveDeviceQuery,
+    body: MoveDevice,
+    answer: Device,
+    etag: true,
+    conditional: true,
+    fails: ['newer_record', 'would_open', 'policy_test_failed', 'trial_pending'],
   },
   isolateDevice: {
     effect: 'write',

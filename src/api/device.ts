@@ -70,6 +70,12 @@ export const Device = Type.Object(
 );
 export type Device = Wire<typeof Device>;
 
+export const MoveDevice = Type.Object(
+  { user_id: givenId('The new user: a member of the organization.') },
+  { ...strict, $id: 'MoveDevice', title: 'MoveDevice' },
+);
+export type MoveDevice = Wire<typeof MoveDevice>;
+
 const { id: identityId, hostname, tunnel_ip, addresses, labels, security_groups, isolated, trial } = Device.properties;
 
 /** What a device is and which groups it has: the view `identity` of a watched device, with the revision of its last such change. */

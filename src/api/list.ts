@@ -120,6 +120,8 @@ export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, det
 
 export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trialQuery }, strict);
 
+export const MoveDeviceQuery = Type.Object({ ...skipTests, detach }, strict);
+
 export const DeleteGroupQuery = Type.Object(
   {
     ...skipTests,

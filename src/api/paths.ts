@@ -45,6 +45,7 @@ export const paths = {
   deleteDevice: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}', 'deleted'],
   listDeviceHistory: ['GET', '/api/organizations/{org_id}/devices/{device_id}/history', 'list'],
   listDeviceNamesakes: ['GET', '/api/organizations/{org_id}/devices/{device_id}/namesakes', 'list'],
+  moveDevice: ['POST', '/api/organizations/{org_id}/devices/{device_id}/move', 'record'],
   isolateDevice: ['POST', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
   liftIsolation: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
 

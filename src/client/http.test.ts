@@ -68,6 +68,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, device_id: id, body: { security_groups: [sg] }, ifMatch: '"1"' },
   ],
   deleteDevice: [(c) => c.devices.delete(org, id), { org_id: org, device_id: id }],
+  moveDevice: [(c) => c.devices.move(org, id, { user_id: id }), { org_id: org, device_id: id, body: { user_id: id } }],
   isolateDevice: [
     (c) => c.devices.isolate(org, id, { reason: 'r' }),
     { org_id: org, device_id: id, body: { reason: 'r' } },

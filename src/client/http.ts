@@ -252,6 +252,8 @@ export class Client {
     get: this.#call('readDevice'),
     update: this.#send('updateDevice'),
     delete: this.#call('deleteDevice'),
+    /** Gives it to another member. */
+    move: this.#send('moveDevice'),
     isolate: this.#send('isolateDevice'),
     liftIsolation: this.#call('liftIsolation'),
     /** The groups in effect on it, and why each is. */

@@ -40,6 +40,8 @@ let home: string;
 let ends: readonly string[] = [];
 /** A device that nobody deletes, and its own token: only a device reports its traffic. */
 let reporter: { readonly id: string; readonly api: Api };
+/** Users who stay members at home. */
+let members: readonly string[] = [];
 /** The audit's newest entry when all was prepared. */
 let lastPrepared: string;
 /** Ids that answers have named, newest last; of groups, devices and keys those at home. */
@@ -81,6 +83,7 @@ beforeAll(async () => {
   const reporting = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'reporter' });
   reporter = { id: reporting.id, api: server.nobody.as(reporting.device_token) };
   home = place.org;
+  members = [place.owner.id, place.member.id];
   learn('device_id', device.id);
   learn('sg_id', place.defaultGroup);
   // The callers themselves are left out, lest they be removed from their place.
@@ -229,6 +232,11 @@ function asks(values: Values, among: readonly Described[]): fc.Arbitrary<Ask> {
             {
               weight: operation.id === 'createInvitation' ? 8 : 0,
               arbitrary: fc.nat(999).map((n): Asked => ({ body: { email: `person-${n}@example.org` } })),
+            },
+            // The new user of a device is a member.
+            {
+              weight: operation.id === 'moveDevice' ? 8 : 0,
+              arbitrary: fc.constantFrom(...members).map((user_id): Asked => ({ body: { user_id } })),
             },
             // Few random change sets are valid as a whole.
             {

@@ -266,7 +266,7 @@ describe('a member wants a label (reference 5 (14))', () => {
     expect(again.id).not.toBe(first.id);
   });
 
-  test('a labelled device changes hands only to an owner who keeps it, with its labels', async () => {
+  test('a labelled device changes hands only by an owner, with its labels', async () => {
     const place = await newPlace(stage.server);
     const device = await labelled(place);
     const path = `${place.base}/devices/${device.id}`;
@@ -274,6 +274,8 @@ describe('a member wants a label (reference 5 (14))', () => {
     expect(faults(await place.member.api.expect(422, 'PATCH', path, { user_id: other.id }))).toEqual([
       '/user_id contradiction',
     ]);
+    await place.member.api.expect(403, 'POST', `${path}/move`, { user_id: other.id });
+    await other.api.expect(403, 'POST', `${path}/move`, { user_id: other.id });
     await place.member.api.expect(422, 'DELETE', `${place.base}/members/${place.member.id}?keep=devices`);
     await other.api.expect(403, 'DELETE', `${place.base}/members/${place.member.id}?keep=devices`);
     await place.owner.api.expect(200, 'DELETE', `${place.base}/members/${place.member.id}?keep=devices`);

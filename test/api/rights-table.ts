@@ -58,6 +58,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readDevice:                'yes     yes     -       yes     yes     no      hidden  hidden ',
   updateDevice:              'yes     no      -       yes     itself  no      hidden  hidden ',
   deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
+  moveDevice:                'yes     no      -       no      no      no      hidden  hidden ',
   isolateDevice:             'yes     no      -       no      no      no      hidden  hidden ',
   liftIsolation:             'yes     no      -       no      no      no      hidden  hidden ',
   listDeviceGroups:          'yes     yes     -       yes     yes     no      hidden  hidden ',

@@ -199,6 +199,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   readDevice: aDevice(),
   updateDevice: aDevice({ body: { symmetric_nat: true } }),
   deleteDevice: aDevice(),
+  moveDevice: async (kind, role) => aDevice({ body: { user_id: (await newMember()).id } })(kind, role),
   // What an owner isolates here is the owner's: a member with an isolated device could not leave in the end.
   isolateDevice: async (kind, role) => {
     const target = await aDevice({ body: { reason: 'r' } })(kind, role);

@@ -135,6 +135,7 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   createDevice: () => ({ body: { public_key: unique() } }),
   updateDevice: onDevice({ body: { symmetric_nat: true } }),
   deleteDevice: onDevice({}),
+  moveDevice: async (stage) => onDevice({ body: { user_id: (await newMember(stage)).id } })(stage),
   isolateDevice: onDevice({ body: { reason: 'r' } }),
   liftIsolation: async (stage) => {
     const device_id = await newId(holderOf(stage).api, `${stage.base}/devices`, { public_key: unique() });

@@ -143,6 +143,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'trial confirm', args: [trialWord], shows: /stays|confirmed/, data: true },
   { path: 'device isolate', args: [`host-${tag}`, '--reason', 'a test'], shows: /host-/, data: true },
   { path: 'device release', args: [`host-${tag}`], shows: /host-/, data: true },
+  { path: 'device move', args: [`host-${tag}`, '--user', stage.place.member.username], shows: /host-/, data: true },
   { path: 'device show', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },
   { path: 'device restore', args: [`host-${tag}`, headWord, '--yes'], shows: /Nothing to change/ },
   { path: 'device history', args: [`host-${tag}`], shows: /100\.64\.0\.1/, data: true },

@@ -42,6 +42,30 @@ it('a group is copied without the devices that it applies to, and renamed; a dry
   expect(await people.owner.run(['group', 'copy', 'no-telnet', 'other'])).toMatchObject({ code: 2 });
 });
 
+it('a device is moved to another member; a dry run shows the user, the groups that leave and the effect', async () => {
+  const { owner, member } = people.place;
+  await done(people.member.run(['group', 'create', 'private', '--mine', '--in', 'tcp 80', '-q']));
+  await done(people.member.run(['device', 'create', 'mover', '--public-key', 'mover', '--group', 'private', '-q']));
+  const before = await head();
+  const dry = await people.owner.run(['device', 'move', 'mover', '--user', owner.username, '--dry-run']);
+  expect(dry).toMatchObject({ code: 0 });
+  expect(dry.stderr).toContain(`~ user ${member.username} → ${owner.username}`);
+  expect(dry.stderr).toMatch(/^- group private$/m);
+  expect(dry.stderr).toContain('Nothing was written.');
+  expect(await head()).toBe(before);
+  const asked = await people.owner.run(['device', 'move', 'mover', '--user', owner.username]);
+  expect(asked).toMatchObject({ code: 5, stderr: expect.stringContaining('--detach') });
+  const moved = await people.owner.run(['device', 'move', 'mover', '--user', owner.username, '--detach']);
+  expect(moved.stdout).toMatch(
+    new RegExp(`^Moved device mover \\(.*\\) to ${owner.username}\\. Its token stays valid`),
+  );
+  expect(moved.stderr).toContain('Groups of the old user left the device: private.');
+  expect(await done(people.owner.run(['device', 'move', 'mover', '--user', owner.id]))).toContain('already belongs to');
+  expect(await people.member.run(['device', 'move', 'mover', '--user', member.username])).toMatchObject({ code: 4 });
+  expect(await people.owner.run(['device', 'move', 'mover', '--user', 'nobody-here'])).toMatchObject({ code: 3 });
+  expect(await done(people.owner.run(['log', '--limit', '3']))).toContain('gave it to');
+});
+
 it('a device is renamed, and its groups, labels and addresses restored as one change that can be undone', async () => {
   await done(people.owner.run(['group', 'create', 'web', '-q']));
   await done(

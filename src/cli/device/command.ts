@@ -4,12 +4,14 @@ import { addNoun, commandsOf, detachOption, repeated } from '../command-line/cli
 import type { LabelFilter, ListChange } from './change-each.ts';
 import type { IsolateOptions } from './isolation.ts';
 import type { LabelOptions } from './labels.ts';
+import type { MoveOptions } from './move.ts';
 import type { DeviceFields, EditOptions, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
 const addLabelCommand = commandsOf(() => import('./labels.ts'));
 const addIsolationCommand = commandsOf(() => import('./isolation.ts'));
+const addMoveCommand = commandsOf(() => import('./move.ts'));
 const addStatusCommand = commandsOf(() => import('./status.ts'));
 
 const fieldOptions = (): readonly Option[] => [
@@ -105,6 +107,23 @@ export function addDeviceCommands(program: Command): void {
       examples: ['ringfence device rename edge-1 edge-01'],
     },
     (run, session, { args: [text = '', hostname = ''] }) => run.edit(session, text, { hostname }),
+  );
+  addMoveCommand<MoveOptions>(
+    device,
+    {
+      usage: 'move <device>',
+      policy: true,
+      dryRun: true,
+      summary: 'give a device to another member (owners only)',
+      about:
+        'Groups that belong to the old user leave the device. Its labels, its other groups and its isolation stay. The device token stays valid, also for anyone who copied it, until the new user replaces its secret with `ringfence token rotate`.',
+      options: [
+        new Option('--user <name|id>', 'the new user, a member of the organization').makeOptionMandatory(),
+        detachOption(),
+      ],
+      examples: ['ringfence device move web-7 --user ada', 'ringfence device move web-7 --user ada --dry-run'],
+    },
+    (run, session, { args: [text = ''], options }) => run.move(session, text, options),
   );
   addCommand(
     device,

@@ -2,7 +2,6 @@
 import type { Device, UpdateDevice } from '../../api/device.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
-import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { inForceTitles, type InForce } from '../../api/enforcement/in-force.ts';
 import { agentText, packetLines, readState, stateLines, statusesOf } from './status.ts';
@@ -12,7 +11,7 @@ import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../
 import { writeOrAsk } from '../lookup/opening.ts';
 import { writeChanges } from '../lookup/write-changes.ts';
 import { groupIds } from '../lookup/group.ts';
-import { userNames } from '../lookup/member.ts';
+import { findMember, userNames } from '../lookup/member.ts';
 import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../node/printable.ts';
@@ -169,7 +168,7 @@ export async function create(session: Session, hostname: string, options: Device
     ...fields,
     hostname,
     public_key: options.publicKey ?? '',
-    ...(options.user !== undefined && { user_id: await memberId(session, options.user) }),
+    ...(options.user !== undefined && { user_id: (await findMember(session, options.user)).user_id }),
     ...(security_groups.length > 0 && { security_groups }),
   });
   await session.printRecord(
@@ -182,12 +181,6 @@ export async function create(session: Session, hostname: string, options: Device
     device.device_token,
   );
   session.say('Save the device token now. You cannot see it again.');
-}
-
-async function memberId(session: Session, text: string): Promise<string> {
-  const client = await session.client();
-  const members = await client.members.list(await session.organization());
-  return findOne('member', text, members, ({ user_id, username }) => ({ id: user_id, names: [username] })).user_id;
 }
 
 export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {

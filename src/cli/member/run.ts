@@ -3,6 +3,7 @@ import type { Invitation, Member, RemovedMember } from '../../api/organization.t
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { findMember } from '../lookup/member.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
@@ -23,16 +24,13 @@ async function all(session: Session): Promise<readonly Member[]> {
   return client.members.list(await session.organization());
 }
 
-const find = async (session: Session, text: string): Promise<Member> =>
-  findOne('member', text, await all(session), ({ user_id, username }) => ({ id: user_id, names: [username] }));
-
 export async function list(session: Session): Promise<void> {
   const members = await all(session);
   await session.printList(members, { id: 'user_id', sortBy: 'username', columns });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
-  const member = await find(session, text);
+  const member = await findMember(session, text);
   await session.printRecord(
     member,
     (layout) => columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
@@ -144,7 +142,7 @@ export async function setRole(session: Session, text: string, role: string): Pro
     throw usageError(`the role is owner or member, not ${JSON.stringify(role)}`);
   const client = await session.client();
   const organization = await session.organization();
-  const { user_id } = await find(session, text);
+  const { user_id } = await findMember(session, text);
   const member = await client.members.update(organization, user_id, { role });
   await session.printRecord(
     member,
@@ -165,7 +163,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
     throw usageError('--rotate-tokens needs --keep-devices: the tokens of deleted devices end anyway');
   const client = await session.client();
   const organization = await session.organization();
-  const { user_id, username } = await find(session, text);
+  const { user_id, username } = await findMember(session, text);
   const question =
     keepDevices === true
       ? `Remove ${username} and all groups of ${username} in the organization, and take over the devices?`

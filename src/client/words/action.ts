@@ -20,6 +20,7 @@ const phrases: Readonly<Record<string, string>> = {
   createDevice: 'registered device',
   updateDevice: 'changed device',
   deleteDevice: 'deleted device',
+  moveDevice: 'moved device',
   isolateDevice: 'isolated device',
   liftIsolation: 'lifted the isolation of device',
   createEnrollmentKey: 'created enrollment key',

@@ -1,4 +1,4 @@
-/** Owns the device operations (reference 4.2): registration, changes, isolation and deletion. */
+/** Owns the device operations (reference 4.2): registration, changes, moves, isolation and deletion. */
 import {
   endpointFields,
   UpdateDevice as UpdateSchema,
@@ -90,10 +90,11 @@ const create: Handler<'createDevice'> = async (call, { store, random, limits }) 
 function aboutUser(error: unknown, named: UserId, caller: UserId): unknown {
   const missing = error instanceof StoreError && (error.code === 'not_a_member' || error.code === 'not_found');
   if (!missing || named === caller) return error;
-  return invalid([
-    { pointer: '/user_id', code: 'not_a_member', detail: `${named} is not a member of the organization.` },
-  ]);
+  return notAMember(named);
 }
+
+const notAMember = (user: UserId): HttpError =>
+  invalid([{ pointer: '/user_id', code: 'not_a_member', detail: `${user} is not a member of the organization.` }]);
 
 const list: Handler<'listDevicesInOrganization'> = async (call, { store }) => {
   const { org_id } = call.params;
@@ -185,6 +186,21 @@ const remove: Handler<'deleteDevice'> = async (call, { store }) => {
   return stored(await store.devices.delete(org_id, call.by, device_id, expected));
 };
 
+const move: Handler<'moveDevice'> = async (call, { store }) => {
+  const { org_id, device_id } = call.params;
+  const { detach } = call.query;
+  const to = parseUserId(call.body.user_id);
+  const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
+  const device = await store.devices
+    .move(org_id, call.by, device_id, to, { ...expected, detach })
+    .catch((error: unknown) => {
+      const isTarget =
+        error instanceof StoreError && error.problem.code === 'not_found' && error.problem.what === 'member';
+      throw isTarget ? notAMember(to) : error;
+    });
+  return stored(device);
+};
+
 /** Policy tests do not refuse an isolation or its end. Tests that break are shown as failing. */
 const inEmergency = (by: Actor): Actor => ({ ...by, tests: 'report' });
 
@@ -223,6 +239,7 @@ export const deviceHandlers = {
   readDevice: readOne,
   updateDevice: update,
   deleteDevice: remove,
+  moveDevice: move,
   isolateDevice: isolate,
   liftIsolation,
   listDeviceGroups: listGroups,

@@ -1,5 +1,4 @@
 /** Owns the removal of a member: what is deleted, what the actor takes over, and the audit entry of each. */
-import { refuse } from '../contract/errors.ts';
 import {
   parseDeviceId,
   parseGroupId,
@@ -13,19 +12,11 @@ import type { Actor } from '../contract/actor.ts';
 import type { RemoveMember } from '../contract/members.ts';
 import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
 import { refuseIsolated } from '../devices/isolated.ts';
-import { refuseOpened } from '../devices/opening.ts';
-import {
-  findHandedOver,
-  findNewerDevice,
-  findOpened,
-  handOver,
-  handOverTokens,
-  unlinkMemberGroups,
-} from '../devices/hand-over.ts';
+import { handOverDevices } from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
 import { revertOfMember } from '../trials/trials.ts';
-import { auditRow, changeOf, insertAudit, type AuditChange } from '../write/audit-entry.ts';
+import { auditRow, insertAudit, type AuditChange } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -55,29 +46,6 @@ interface Row {
   readonly revision: number;
 }
 
-type Kept = Row & AuditChange;
-
-/** The member's devices become the actor's: without the member's groups, with their tokens. */
-async function keepDevices(
-  context: Context,
-  { tx, org }: Locked,
-  { by, user, detach = false }: Removal,
-): Promise<readonly Kept[]> {
-  const [newer] = await tx.run(findNewerDevice, [org, user]);
-  if (newer !== undefined) refuse({ code: 'newer_record', what: 'device' });
-  if (!detach) refuseOpened(await tx.run(findOpened, [org, user]));
-  const before = await tx.run(findHandedOver, [org, null, user]);
-  const kept = await tx.run(handOver, [org, user, by.user_id, now(context)]);
-  const ids = kept.map(({ id }) => id);
-  const after = new Map((await tx.run(findHandedOver, [org, ids, null])).map((device) => [device.id, device]));
-  const changes = new Map(
-    before.map((device) => [device.id, { name: device.hostname, ...changeOf(device, after.get(device.id) ?? device) }]),
-  );
-  await tx.run(unlinkMemberGroups, [org, user]);
-  await tx.run(handOverTokens, [ids, by.user_id]);
-  return kept.map((row) => ({ ...row, ...changes.get(row.id) }));
-}
-
 const lastOf = (rows: readonly Row[]): number | undefined =>
   rows.length === 0 ? undefined : Math.max(...rows.map(({ revision }) => revision));
 
@@ -86,7 +54,11 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const { tx, org } = locked;
   const { by, user } = removal;
   await revertOfMember(context, locked, by, user);
-  const kept = removal.keepDevices === true ? await keepDevices(context, locked, removal) : [];
+  const { keepDevices, detach } = removal;
+  const kept =
+    keepDevices === true
+      ? await handOverDevices(context, locked, { by, from: user, to: by.user_id, device: null, detach })
+      : [];
   await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
   const devices = await tx.run(deleteMemberDevices, [org, user, by.user_id, now(context)]);
@@ -94,7 +66,7 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   await tx.run(deleteMember, [org, user]);
   const { audit } = by;
   if (audit !== undefined) {
-    const entries = (operation: string, rows: readonly Kept[], fields?: readonly string[]): object[] =>
+    const entries = (operation: string, rows: readonly (Row & AuditChange)[], fields?: readonly string[]): object[] =>
       rows.map(({ id, revision, name, before, after }) =>
         auditRow(context, {
           ...audit,

@@ -37,6 +37,11 @@ export interface UpdateDeviceOptions extends Expected {
   readonly detach?: boolean | undefined;
 }
 
+export interface MoveDeviceOptions extends Expected {
+  /** Also where the device is left with no group, so that the default group applies to it (`would_open` otherwise). */
+  readonly detach?: boolean | undefined;
+}
+
 /**
  * Only an owner may change labels (`labels_by_owner`), and the addresses of a device that has labels or is isolated
  * (`address_by_owner`). Anybody who may change the device may repeat the current value. Only an owner may isolate a
@@ -56,6 +61,17 @@ export interface Devices {
     id: DeviceId,
     patch: DevicePatch,
     options?: UpdateDeviceOptions,
+  ): Promise<Stored<DeviceRecord>>;
+  /**
+   * Gives the device, with its tokens, to another user, who must be a member when the write commits (`not_found`, `member`). The groups of the old user
+   * leave its list. While its list is on trial: `trial_pending`.
+   */
+  move(
+    org: OrganizationId,
+    by: Actor,
+    id: DeviceId,
+    to: UserId,
+    options?: MoveDeviceOptions,
   ): Promise<Stored<DeviceRecord>>;
   /** Removes isolations whose time is over from the records, each as a change of its own. Several servers may do it at once. */
   liftEndedIsolations(): Promise<void>;

@@ -33,6 +33,7 @@ import { appliedOnTrial, findTried, listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
+import { moveDevice } from './hand-over.ts';
 import { refuseIsolated } from './isolated.ts';
 import { refuseLeftByList } from './opening.ts';
 import * as sql from './statements.ts';
@@ -304,6 +305,17 @@ export function devicesIn(context: Context): Devices {
         return device;
       });
       return writer.write(org, write);
+    },
+
+    async move(org, by, id, to, options = {}) {
+      const { device } = await inOrganization(
+        context,
+        org,
+        by,
+        (locked) => moveDevice(context, locked, by, id, to, options),
+        ({ entry }) => entry,
+      );
+      return device;
     },
 
     async liftEndedIsolations() {

@@ -27,6 +27,8 @@ export interface AuditChange {
   readonly before?: object | undefined;
   /** The same as the write left them; absent after a deletion. */
   readonly after?: object | undefined;
+  /** The write was allowed, and the record was already as it asks. */
+  readonly unchanged?: true | undefined;
 }
 
 /** The fields that differ between two states of a record. A state leaves out what is empty: the other one then says what kind of nothing it was. */
@@ -64,6 +66,7 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): o
   operation: entry.operation,
   subject_id: entry.subject_id ?? null,
   revision: entry.revision ?? null,
+  unchanged: entry.unchanged ?? null,
   fields: entry.fields ?? null,
   user_id: entry.user_id,
   credential: entry.credential.kind,
