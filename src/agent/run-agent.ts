@@ -33,7 +33,7 @@ import { BadIdentity, IdentityFolder } from './source/identity.ts';
 import { claimIdentity, refuseForeignIdentity, type MachineCheck } from './source/machine-check.ts';
 import { serverProbe } from './source/server-probe.ts';
 import { openServerAccess } from './source/open-server-access.ts';
-import { defaultSettings, readSettings } from './source/settings.ts';
+import { defaultSettings, SettingsAnswers } from './source/settings.ts';
 import { StateFolder } from './state/state-folder.ts';
 
 export async function runAgent(
@@ -89,17 +89,15 @@ export async function runAgent(
   });
   let { observe } = defaultSettings;
   /** Every answer to a report carries the settings of the organization. */
-  const follow = (answer: unknown): void => {
-    const settings = readSettings(answer);
-    if (settings === undefined) return;
+  const answers = new SettingsAnswers((settings) => {
     ({ observe } = settings);
     agent.follow(settings);
-  };
+  });
   const reporter = new Reporter({
     send: async (report, within) => {
       const { device, client } = source.who ?? {};
-      if (device === undefined) return;
-      follow(await client?.statuses.report(config.organization, device, report, { signal: within }));
+      if (device === undefined || client === undefined) return;
+      await answers.of(() => client.statuses.report(config.organization, device, report, { signal: within }));
     },
     count: async () => {
       if (observe === 'off') return { ...agent.status, counts: {} };
@@ -117,8 +115,8 @@ export async function runAgent(
     take: () => agent.takeRecorded(),
     send: async (report, within) => {
       const { device, client } = source.who ?? {};
-      if (device === undefined) return;
-      follow(await client?.statuses.reportFlows(config.organization, device, report, { signal: within }));
+      if (device === undefined || client === undefined) return;
+      await answers.of(() => client.statuses.reportFlows(config.organization, device, report, { signal: within }));
     },
     isLive: () => source.connection.phase === 'live',
     clock,

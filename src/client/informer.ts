@@ -269,7 +269,8 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
           this.#enter({ phase: 'listing' });
         }
         const { tellsComplete, completeAt } = documents;
-        this.#complete = !tellsComplete || completeAt !== undefined;
+        // A chunk without documents, such as a heartbeat, changes nothing in the copy.
+        if (batch.length > 0 || completeAt !== undefined) this.#complete = !tellsComplete || completeAt !== undefined;
         if (this.#take(batch, tails, completeAt)) progressed = true;
         if (completeAt !== undefined) onComplete?.();
         if (this.#relistPending) break;

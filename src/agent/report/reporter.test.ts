@@ -99,10 +99,16 @@ function setUp(devices = 0) {
   const sent: DeviceReport[] = [];
   const logged: string[] = [];
   const refuses: (report: DeviceReport) => RingfenceError | undefined = () => server.refusal;
-  const server = { refusal: undefined as RingfenceError | undefined, refuses, attempts: 0 };
+  const server = {
+    refusal: undefined as RingfenceError | undefined,
+    refuses,
+    attempts: 0,
+    delay: undefined as Promise<void> | undefined,
+  };
   const reporter = new Reporter({
     send: async (report) => {
       server.attempts += 1;
+      await server.delay;
       const refusal = server.refuses(report);
       if (refusal !== undefined) throw refusal;
       sent.push(report);
@@ -306,6 +312,20 @@ describe('the reporter', () => {
     reporter.see(calm);
     await clock.advance(1_000);
     expect(sent).toHaveLength(2);
+  });
+
+  test('a report under way while the stream broke and came back does not count for the new stream', async () => {
+    const { clock, sent, server, reporter } = setUp();
+    let answer = (): void => {};
+    server.delay = new Promise<void>((resolve) => (answer = resolve));
+    reporter.see(calm);
+    await clock.advance(10);
+    reporter.see({ ...calm, connection: { phase: 'waiting', since: 0, failures: 1 } });
+    reporter.see(calm);
+    answer();
+    server.delay = undefined;
+    await clock.advance(1_000);
+    expect([server.attempts, sent.length]).toEqual([2, 2]);
   });
 
   test('tries again after a failure, with growing waits, and logs a refusal once', async () => {

@@ -53,6 +53,8 @@ export class Reporter {
   #sent: ReportableState | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #live = false;
+  /** Which stream is live, counted: an answer from before its begin says nothing about what changed since. */
+  #stream = 0;
   #refused = false;
   /** Somebody waits until the rules reflect this revision. */
   #awaited: { readonly revision: number; readonly until: number } | undefined;
@@ -76,6 +78,7 @@ export class Reporter {
     if (live && !this.#live) {
       this.#unknown.clear();
       this.#sent = undefined;
+      this.#stream += 1;
     }
     this.#live = live;
     const report = reportOf(status, this.#options.version);
@@ -109,7 +112,7 @@ export class Reporter {
         continue;
       }
       this.#spreadUntil = undefined;
-      const seen = this.#seen;
+      const [seen, stream] = [this.#seen, this.#stream];
       if (seen === undefined || !this.#live) continue;
       try {
         // A report that a caller waits for does not wait for the counters.
@@ -122,7 +125,7 @@ export class Reporter {
           signal,
         );
         if (counted) this.#packets.told(counted);
-        this.#sent = seen;
+        if (this.#stream === stream) this.#sent = seen;
         this.#sentAt = monotonic();
         this.#refused = false;
         backoff.reset();

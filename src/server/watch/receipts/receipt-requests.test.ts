@@ -25,6 +25,26 @@ test.each(ways)('a stream that follows, written to %s, is asked once it was sent
   expect(sink.body().indexOf(line)).toBeGreaterThan(sink.body().lastIndexOf('"change"'));
 });
 
+test('a stream that takes nothing for long is asked when it reads again, and the others at once meanwhile', async () => {
+  const t = make();
+  const slow = await t.watch(both, { takesReceiptRequests: true });
+  slow.full = true;
+  t.db.create('device');
+  await t.hint();
+  t.hub.receipts.ask(modelOrg, t.db.head);
+  // Many times as often as it is looked at quickly.
+  await loopTurns(200);
+  expect(t.delays.at(-1)).toBe(1_000);
+  const quick = await t.watch(both, { takesReceiptRequests: true });
+  t.hub.receipts.ask(modelOrg, t.db.head);
+  await loopTurns(5);
+  const line = `{"type":"report","revision":${t.db.head}}`;
+  expect([slow.body().includes(line), quick.body().includes(line)]).toEqual([false, true]);
+  slow.drain();
+  await loopTurns();
+  expect(slow.body().split(line)).toHaveLength(2);
+});
+
 test('a reader that did not say that it understands is never asked', async () => {
   const t = make();
   const sink = await t.watch(both);

@@ -7,9 +7,10 @@ export interface ReceiptRequestsOptions {
   readonly later: (run: () => void, ms: number) => void;
 }
 
-/** A stream that has not been sent everything up to the revision yet is looked at again so often, and for so long. */
+/** A stream that has not been sent everything up to the revision yet is looked at again so often: at first, and after so many times. */
 const againMs = 20;
-const mostLooks = 50;
+const quickLooks = 50;
+const slowAgainMs = 1_000;
 /** Streams that are asked in one turn of the event loop. */
 const slice = 1_000;
 
@@ -20,13 +21,14 @@ interface PendingReceiptRequest {
 
 /**
  * A stream gets the request only when everything up to the revision was written to it, so that the line is also a
- * promise: what follows is newer. Requests for blocked or slow streams are dropped after a while; a waiting caller asks
- * again.
+ * promise: what follows is newer. A request for a blocked or slow stream waits as long as the stream: a change of settings
+ * asks only once.
  */
 export class ReceiptRequests {
   readonly #o: ReceiptRequestsOptions;
   readonly #pending = new Map<Stream, PendingReceiptRequest>();
-  #timed = false;
+  /** When the next run is due. */
+  #dueAt = Number.POSITIVE_INFINITY;
 
   constructor(options: ReceiptRequestsOptions) {
     this.#o = options;
@@ -47,27 +49,32 @@ export class ReceiptRequests {
   }
 
   #schedule(ms: number): void {
-    if (this.#timed) return;
-    this.#timed = true;
-    this.#o.later(() => {
-      this.#timed = false;
+    const { now, later } = this.#o;
+    const at = now() + ms;
+    if (this.#dueAt <= at) return;
+    this.#dueAt = at;
+    later(() => {
+      // An earlier run was asked for meanwhile.
+      if (this.#dueAt !== at) return;
+      this.#dueAt = Number.POSITIVE_INFINITY;
       this.#run();
     }, ms);
   }
 
   #run(): void {
     let left = slice;
+    let isQuick = false;
     for (const [stream, asked] of this.#pending) {
       if (left === 0) break;
-      if (isOver(stream) || asked.looks > mostLooks) this.#pending.delete(stream);
+      if (isOver(stream)) this.#pending.delete(stream);
       else if (isAt(stream, asked.revision)) {
         this.#pending.delete(stream);
         const { owner, reader } = stream;
         owner.say(stream, reportLine(asked.revision, reader.format, owner.tokens), this.#o.now());
         left -= 1;
-      } else asked.looks += 1;
+      } else isQuick = ++asked.looks < quickLooks || isQuick;
     }
-    if (this.#pending.size > 0) this.#schedule(left === 0 ? 0 : againMs);
+    if (this.#pending.size > 0) this.#schedule(left === 0 ? 0 : isQuick ? againMs : slowAgainMs);
   }
 }
 
