@@ -51,6 +51,8 @@ export const limits = {
   enrollmentUses: 100_000,
   /** Records of one change set. */
   changeSetRecords: 1_000,
+  /** Devices that a proposal names by id. */
+  proposalDevices: 1_000,
   /** Devices that one entry of a simulation names. */
   simulatedFarDevices: 100,
   page: 10_000,

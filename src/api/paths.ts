@@ -102,6 +102,7 @@ export const paths = {
   readChangeSet: ['GET', '/api/organizations/{org_id}/changes/{change_id}', 'record'],
   revertChangeSet: ['POST', '/api/organizations/{org_id}/changes/{change_id}/revert', 'record'],
   simulateChanges: ['POST', '/api/organizations/{org_id}/simulate', 'record'],
+  proposeRules: ['POST', '/api/organizations/{org_id}/propose', 'record'],
 
   listAudit: ['GET', '/api/organizations/{org_id}/audit', 'list'],
   listServerAudit: ['GET', '/api/audit', 'list'],

@@ -94,6 +94,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.simulate(org, { delete: [id] }, { limit: 10 }),
     { org_id: org, query: 'limit=10', body: { delete: [id] } },
   ],
+  proposeRules: [(c) => c.propose(org, { labels: ['db'] }), { org_id: org, body: { labels: ['db'] } }],
   explainConnection: [
     (c) => c.statuses.explain(org, { from: id, to: '10.0.0.1', port: 22 }),
     { org_id: org, query: `from=${id}&to=10.0.0.1&port=22` },

@@ -310,6 +310,8 @@ export class Client {
 
   /** What a change would do, before it is written. */
   readonly simulate = this.#send('simulateChanges');
+  /** Rules that would admit the observed traffic of some devices; for owners. */
+  readonly propose = this.#send('proposeRules');
 
   /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */
   readonly audit = { ...this.#pages('listAudit'), server: this.#call('listServerAudit') };

@@ -116,6 +116,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readChangeSet:             'yes     yes     -       -       no      no      hidden  hidden ',
   revertChangeSet:           'yes     yes     -       -       no      no      hidden  hidden ',
   simulateChanges:           'yes     yes     -       -       no      no      hidden  hidden ',
+  proposeRules:              'yes     no      -       -       no      no      hidden  hidden ',
 
   listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
   listServerAudit:           '-       -       -       -       no      no      yes     no     ',
@@ -138,4 +139,4 @@ export function promised(id: OperationId, role: Role): Cell {
 export const judged = Object.keys(table) as readonly OperationId[];
 
 /** What a read-only token may do besides the operations asked by GET (reference 2.7). */
-export const readByPost: readonly OperationId[] = ['watchEvents', 'simulateChanges'];
+export const readByPost: readonly OperationId[] = ['watchEvents', 'simulateChanges', 'proposeRules'];

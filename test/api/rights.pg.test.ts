@@ -218,6 +218,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
   listDeviceStatuses: () => ({}),
   readConvergence: () => ({}),
   simulateChanges: () => ({ body: { security_groups: [] } }),
+  proposeRules: () => ({ body: { labels: ['db'] } }),
   explainConnection: async () => {
     const body = { public_key: unique(), tunnel_ip: '100.64.0.1' };
     const { id } = await holder.api.expect(201, 'POST', `${place.base}/devices`, body);

@@ -89,6 +89,7 @@ describe('reference 4.7', () => {
       'reportDeviceStatus',
       'reportFlows',
       'simulateChanges',
+      'proposeRules',
       'watchEvents',
     ]);
 

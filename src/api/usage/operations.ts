@@ -1,6 +1,7 @@
 /** Owns the rows of the table of operations that are about what observed traffic says of groups. */
 import type { Row } from '../operation-row.ts';
 import { GroupObservation, GroupObservationQuery } from './group-observation.ts';
+import { Proposal, ProposalRequest } from './proposal.ts';
 import { GroupUsage, UnusedRules, UsageQuery } from './rule-usage.ts';
 
 export const usageRows = {
@@ -26,5 +27,12 @@ export const usageRows = {
     summary: 'The rules of all groups of the organization that no observed traffic used',
     query: UsageQuery,
     answer: UnusedRules,
+  },
+  proposeRules: {
+    effect: 'read',
+    tag: 'security groups',
+    summary: 'Propose rules that would admit the observed traffic of some devices, without writing them',
+    body: ProposalRequest,
+    answer: Proposal,
   },
 } as const satisfies Readonly<Record<string, Row>>;

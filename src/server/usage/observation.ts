@@ -17,7 +17,15 @@ import { overlay, type PolicySnapshot } from '../../policy/snapshot/snapshot.ts'
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import { explainFlows } from '../explain/flows.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
-import { coverageOf, eachFlow, type ObservedFlowsOptions } from './observed-flows.ts';
+import {
+  addUp,
+  byPackets,
+  coverageOf,
+  eachFlow,
+  mostSums,
+  trafficKey,
+  type ObservedFlowsOptions,
+} from './observed-flows.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
 import { groupsIn } from './usage.ts';
 
@@ -36,9 +44,6 @@ export interface ObservationRequest {
   /** Sums that each list names. */
   readonly limit: number;
 }
-
-/** Different sums that one request holds. Where there are more, the window begins later. */
-const mostSums = 50_000;
 
 /** The policy of a device without the group, and with it. */
 interface PolicyPair {
@@ -88,9 +93,6 @@ function isChanged(pair: PolicyPair, flow: StoredFlow, options: DecideOptions = 
   return false;
 }
 
-const trafficKey = ({ direction, verdict, family, far, protocol, port }: StoredFlow): string =>
-  `${direction} ${verdict} ${family} ${far} ${protocol} ${port}`;
-
 /** Adds up the traffic on which two policies differ. The same traffic of devices with the same policies is judged once. */
 class Differences {
   readonly packets = { admitted: 0, refused: 0 };
@@ -131,17 +133,6 @@ class Differences {
     return differs;
   }
 }
-
-/** Two sums of the same traffic as one. */
-const addUp = (a: StoredFlow, b: StoredFlow): StoredFlow => ({
-  ...a,
-  packets: a.packets + b.packets,
-  since: a.since < b.since ? a.since : b.since,
-  until: a.until > b.until ? a.until : b.until,
-});
-
-const byPackets = (a: StoredFlow, b: StoredFlow): number =>
-  b.packets - a.packets || (a.until < b.until ? 1 : a.until > b.until ? -1 : 0) || (a.device_id < b.device_id ? -1 : 1);
 
 const flipped = { admitted: 'refused', refused: 'admitted' } as const;
 

@@ -19,11 +19,27 @@ export interface ObservedWindow {
   readonly until: number;
 }
 
+/** Different sums that one request holds. Where there are more, the window begins later. */
+export const mostSums = 50_000;
 const flowsAtOnce = 5_000;
 /** Sums that one request looks at. Where there are more, the window begins later. */
 const mostFlows = 400_000;
 const devicesAtOnce = 256;
 const dayMs = 86_400_000;
+
+export const trafficKey = ({ direction, verdict, family, far, protocol, port }: StoredFlow): string =>
+  `${direction} ${verdict} ${family} ${far} ${protocol} ${port}`;
+
+/** Two sums of the same traffic as one. */
+export const addUp = (a: StoredFlow, b: StoredFlow): StoredFlow => ({
+  ...a,
+  packets: a.packets + b.packets,
+  since: a.since < b.since ? a.since : b.since,
+  until: a.until > b.until ? a.until : b.until,
+});
+
+export const byPackets = (a: StoredFlow, b: StoredFlow): number =>
+  b.packets - a.packets || (a.until < b.until ? 1 : a.until > b.until ? -1 : 0) || (a.device_id < b.device_id ? -1 : 1);
 
 /**
  * Gives every sum of the window to `take`, which may end the walk with `false`. The answer is the time from which on everything was looked at: that of

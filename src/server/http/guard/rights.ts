@@ -120,6 +120,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readChangeSet:             'yes     yes     -       -       no      no      hidden  hidden ',
   revertChangeSet:           'yes     yes     -       -       no      no      hidden  hidden ',
   simulateChanges:           'yes     yes     -       -       no      no      hidden  hidden ',
+  proposeRules:              'yes     no      -       -       no      no      hidden  hidden ',
 
   listAudit:                 'yes     no      -       -       no      no      hidden  hidden ',
   listServerAudit:           '-       -       -       -       no      no      yes     no     ',

@@ -1,9 +1,14 @@
-/** Owns the operations that tell what observed traffic says of groups: the usage of rules, and what a watch-only group would have done (reference 4.18, 4.22). */
+/** Owns the operations that tell what observed traffic says of groups: the usage of rules, what a watch-only group would have done, and proposals (reference 4.18, 4.22, 4.23). */
+import type { ProposalRequest } from '../../../api/usage/proposal.ts';
+import { matches } from '../../../policy/fleet/selector.ts';
+import { parseDeviceId, type OrganizationId } from '../../../policy/ids.ts';
+import type { PolicySnapshot, SnapshotDevice } from '../../../policy/snapshot/snapshot.ts';
 import { groupReader } from '../../identity/authenticate.ts';
-import { groupObservation } from '../../usage/observation.ts';
+import { groupObservation, type ObservationOptions } from '../../usage/observation.ts';
+import { propose } from '../../usage/proposal.ts';
 import { unusedRules } from '../../usage/unused-rules.ts';
 import { groupUsage } from '../../usage/usage.ts';
-import { record, type Handler } from '../call.ts';
+import { record, type Handler, type Services } from '../call.ts';
 import { invalid, notFound } from '../errors.ts';
 
 const dayMs = 86_400_000;
@@ -39,6 +44,14 @@ const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, cl
   return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: preview.slices }));
 };
 
+/** What devices of the organization reported about themselves. */
+const statusesIn =
+  (org: OrganizationId, convergence: Services['convergence']): ObservationOptions['statuses'] =>
+  async (devices) => {
+    const survey = await convergence.survey(org);
+    return survey.enforcementStatuses(devices.filter((id) => survey.devices.has(id)));
+  };
+
 const observe: Handler<'readSecurityGroupObservation'> = async (call, { store, preview, clock, convergence }) => {
   const { org_id: org, sg_id: group } = call.params;
   const until = clock();
@@ -46,21 +59,45 @@ const observe: Handler<'readSecurityGroupObservation'> = async (call, { store, p
   const snapshot = await preview.read(org);
   const observation = await groupObservation(
     { org, group, snapshot, since, until, limit: call.query.limit ?? defaultLimit },
-    {
-      store,
-      slices: preview.slices,
-      statuses: async (devices) => {
-        const survey = await convergence.survey(org);
-        return survey.enforcementStatuses(devices.filter((id) => survey.devices.has(id)));
-      },
-    },
+    { store, slices: preview.slices, statuses: statusesIn(org, convergence) },
   );
   if (observation === undefined) throw notFound('group');
   return record(observation);
+};
+
+/** The devices that a proposal is asked for. */
+function* devicesFor({ device_ids, labels }: ProposalRequest, { devices }: PolicySnapshot): Generator<SnapshotDevice> {
+  if (labels !== undefined) {
+    for (const device of devices.values()) if (matches({ labels }, device.identity.labels)) yield device;
+  }
+  for (const [index, text] of device_ids?.entries() ?? []) {
+    const device = devices.get(parseDeviceId(text));
+    const detail = `The organization has no device ${text}.`;
+    if (device === undefined) throw invalid([{ pointer: `/device_ids/${index}`, code: 'device_unknown', detail }]);
+    yield device;
+  }
+}
+
+const proposeRules: Handler<'proposeRules'> = async (call, { store, preview, clock, convergence }) => {
+  const { org_id: org } = call.params;
+  const { body } = call;
+  if ((body.device_ids === undefined) === (body.labels === undefined))
+    throw invalid([{ pointer: '', code: 'one_key_only', detail: 'Give either device_ids or labels.' }]);
+  const until = clock();
+  const since = windowStart(body.since, until, defaultDays);
+  const snapshot = await preview.read(org);
+  // An id may be written in two letter cases.
+  const devices = [...new Set(devicesFor(body, snapshot))];
+  const proposal = await propose(
+    { org, snapshot, devices, labels: body.labels, since, until },
+    { store, slices: preview.slices, statuses: statusesIn(org, convergence) },
+  );
+  return record(proposal);
 };
 
 export const usageHandlers = {
   readSecurityGroupUsage: read,
   readUnusedRules: readUnused,
   readSecurityGroupObservation: observe,
+  proposeRules,
 } as const;

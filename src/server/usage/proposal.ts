@@ -1,0 +1,241 @@
+/**
+ * Owns proposals: a watch-only group that would admit what some devices were observed to do, with the evidence of each rule and what the group would
+ * refuse. Nothing is written.
+ */
+import type { DeviceReport } from '../../api/device.ts';
+import { surroundingsOf, type DeviceSurroundings } from '../../api/enforcement/surroundings.ts';
+import type { AddSecurityGroup } from '../../api/group.ts';
+import { limits } from '../../api/limits.ts';
+import type { NotCovered, Proposal, ProposedRule } from '../../api/usage/proposal.ts';
+import { printAddress } from '../../policy/address.ts';
+import { decide, isPlumbing } from '../../policy/decide.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { resolveGroup } from '../../policy/fleet/resolve.ts';
+import { hasPort, packetOf, protocolName } from '../../policy/flow/protocol.ts';
+import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { policiesOf } from '../../policy/snapshot/device-policies.ts';
+import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
+import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import type { EnforcementStatus } from '../convergence/contract.ts';
+import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import {
+  addUp,
+  byPackets,
+  coverageOf,
+  eachFlow,
+  mostSums,
+  trafficKey,
+  type ObservedFlowsOptions,
+} from './observed-flows.ts';
+import { observedAll } from './observed-time.ts';
+import { byName, directionOf, FarEnds, isExpressible, rulesForTraffic, type RuleForTraffic } from './proposed-rules.ts';
+
+export interface ProposalOptions extends ObservedFlowsOptions {
+  /** What these devices reported about themselves. */
+  readonly statuses: (devices: readonly DeviceId[]) => Promise<readonly EnforcementStatus[]>;
+}
+
+/** Times are in milliseconds since the epoch. */
+export interface ProposalQuestion {
+  readonly org: OrganizationId;
+  readonly snapshot: PolicySnapshot;
+  /** The devices that the proposal is for. */
+  readonly devices: readonly SnapshotDevice[];
+  /** The labels that name them, where they were asked for by label. */
+  readonly labels?: readonly string[] | undefined;
+  readonly since: number;
+  readonly until: number;
+}
+
+/** Entries of each list of evidence. */
+const mostListed = 10;
+const mostNotCovered = 100;
+
+const nameOf = ({ hostname, id }: SnapshotDevice): string => (hostname === '' ? id : hostname);
+const named = ({ id, hostname }: SnapshotDevice) => ({ device_id: id, hostname });
+const packetsOf = (flows: readonly StoredFlow[]): number => flows.reduce((sum, { packets }) => sum + packets, 0);
+const lastOf = (flows: readonly StoredFlow[]): string =>
+  flows.reduce((last, { until }) => (until > last ? until : last), '');
+
+/** Adds up the admitted traffic. */
+class Admitted {
+  readonly packets = { admitted: 0, refused: 0 };
+  readonly #sums = new Map<string, StoredFlow>();
+
+  get sums(): readonly StoredFlow[] {
+    return [...this.#sums.values()];
+  }
+
+  /** False where there is no room for it. */
+  add(flow: StoredFlow): boolean {
+    if (flow.verdict === 'admitted') {
+      const key = `${flow.device_id} ${trafficKey(flow)}`;
+      const known = this.#sums.get(key);
+      if (known === undefined && this.#sums.size >= mostSums) return false;
+      this.#sums.set(key, known === undefined ? flow : addUp(known, flow));
+    }
+    this.packets[flow.verdict] += flow.packets;
+    return true;
+  }
+}
+
+/** Only what guardrails forbid on the device. */
+function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
+  const policy = policiesOf(snapshot).of(id);
+  if (policy === undefined || 'missing' in policy) return undefined;
+  const { forbid = [] } = policy.guardrails ?? {};
+  return forbid.length === 0 ? undefined : { source: 'list', groups: [], guardrails: { forbid, require: [] } };
+}
+
+/** The evidence of a rule: the traffic that it admits. */
+function evidenceOf(
+  { direction, rule }: RuleForTraffic,
+  flows: readonly StoredFlow[],
+  farEnds: FarEnds,
+  snapshot: PolicySnapshot,
+): ProposedRule {
+  const byFar = new Map<string, StoredFlow>();
+  for (const flow of flows) {
+    const key = `${flow.family} ${flow.far}`;
+    const known = byFar.get(key);
+    byFar.set(key, known === undefined ? flow : addUp(known, flow));
+  }
+  const fars = [...byFar.values()].toSorted(byPackets);
+  const seen = new Set(fars.flatMap((flow) => farEnds.owner(flow)?.id ?? []));
+  const also = farEnds.alsoNamed(rule, seen).toSorted(byName);
+  const observers = [...new Set(flows.map(({ device_id }) => device_id))]
+    .flatMap((id) => snapshot.devices.get(id) ?? [])
+    .toSorted(byName);
+  return {
+    direction,
+    rule,
+    packets: packetsOf(flows),
+    last_seen: lastOf(flows),
+    devices: observers.slice(0, mostListed).map(named),
+    device_count: observers.length,
+    far_ends: fars.slice(0, mostListed).map((flow) => {
+      const owner = farEnds.owner(flow);
+      const { family, far, packets, until } = flow;
+      return { far: printAddress(family, far), ...(owner && named(owner)), packets, last_seen: until };
+    }),
+    far_end_count: fars.length,
+    seen_once: fars.filter((flow) => flow.packets === 1 && farEnds.owner(flow) === undefined).length,
+    also_admits: also.slice(0, mostListed).map(named),
+    also_admits_count: also.length,
+    ...(rule.ip_protocol.startsWith('icmp') && { assumes_echo: true as const }),
+  };
+}
+
+/** The group, ready to be created. */
+function groupOf(
+  rules: readonly RuleForTraffic[],
+  { devices, labels }: ProposalQuestion,
+  window: Pick<Proposal, 'since' | 'until'>,
+): AddSecurityGroup {
+  const [only] = devices;
+  const what =
+    labels?.join('+') ?? (only !== undefined && devices.length === 1 ? nameOf(only) : `${devices.length} devices`);
+  const of = (direction: Direction): StoredRule[] =>
+    rules.flatMap((one) => (one.direction === direction ? [one.rule] : []));
+  return {
+    group_name: [...`proposed: ${what}`].slice(0, limits.name).join(''),
+    group_description: `Proposed from traffic that was observed from ${window.since} to ${window.until}.`,
+    mode: 'observe',
+    ...(labels && { applies_to: [{ labels }] }),
+    inbound_rules: of('inbound'),
+    outbound_rules: of('outbound'),
+  };
+}
+
+export async function propose(asked: ProposalQuestion, options: ProposalOptions): Promise<Proposal> {
+  const { org, snapshot, until } = asked;
+  const { slices } = options;
+  const ids = asked.devices.map(({ id }) => id);
+  const admitted = new Admitted();
+  const window = { org, devices: ids, since: asked.since, until };
+  const since = await eachFlow(options, window, (flow) => admitted.add(flow));
+  const { not_recorded, device_days, share } = await coverageOf(options, { ...window, since });
+
+  await slices.run(indexDevices(snapshot.devices.below));
+  const observers = [...new Set(admitted.sums.map(({ device_id }) => device_id))];
+  const surroundings = new Map<DeviceId, DeviceSurroundings>(
+    (await options.statuses(observers)).map(({ device_id, status }) => [
+      device_id,
+      surroundingsOf(status as DeviceReport | undefined),
+    ]),
+  );
+  const forbids = new Map(observers.map((id) => [id, forbidsOf(snapshot, id)]));
+  const notCovered: { readonly flow: StoredFlow; readonly reason: NotCovered['reason'] }[] = [];
+  const wanted: StoredFlow[] = [];
+  await slices.each(admitted.sums, (flow) => {
+    const packet = packetOf(flow);
+    // The agent's way to its server needs no rule.
+    if (isPlumbing(packet, surroundings.get(flow.device_id) ?? {}) !== undefined) return;
+    const forbid = forbids.get(flow.device_id);
+    if (forbid !== undefined && decide(forbid, packet).reason.kind === 'forbid')
+      notCovered.push({ flow, reason: 'forbidden' });
+    else wanted.push(flow);
+  });
+
+  const { fleet } = policiesOf(snapshot);
+  const farEnds = new FarEnds(fleet);
+  const rules = await slices.run(rulesForTraffic(wanted, farEnds));
+  const rulesIn = (direction: Direction): readonly RuleForTraffic[] =>
+    rules.filter((one) => one.direction === direction);
+  const lists = { inbound: rulesIn('inbound'), outbound: rulesIn('outbound') };
+  const group = resolveGroup(
+    {
+      id: '' as GroupId,
+      name: '',
+      inbound: lists.inbound.map(({ rule }) => rule),
+      outbound: lists.outbound.map(({ rule }) => rule),
+    },
+    fleet,
+  );
+  // Not what the rules were made for, but what `decide` says of them.
+  const policy: EffectivePolicy = { source: 'list', groups: [group] };
+  const admittedBy = new Map<RuleForTraffic, StoredFlow[]>();
+  await slices.each(wanted, (flow) => {
+    const { verdict, reason } = decide(policy, packetOf(flow));
+    if (verdict === 'drop') notCovered.push({ flow, reason: isExpressible(flow) ? 'too_many' : 'not_expressible' });
+    const rule = reason.kind === 'rule' ? lists[directionOf(flow)][reason.index] : undefined;
+    if (rule === undefined) return;
+    const known = admittedBy.get(rule);
+    if (known === undefined) admittedBy.set(rule, [flow]);
+    else known.push(flow);
+  });
+  const proposed: ProposedRule[] = [];
+  await slices.each(rules, (rule) => {
+    proposed.push(evidenceOf(rule, admittedBy.get(rule) ?? [], farEnds, snapshot));
+  });
+
+  const times = { since: new Date(since).toISOString(), until: new Date(until).toISOString() };
+  const cut = notCovered.toSorted((a, b) => byPackets(a.flow, b.flow));
+  return {
+    ...times,
+    devices: ids.length,
+    device_days,
+    observed: share(since, observedAll),
+    not_recorded,
+    admitted_packets: admitted.packets.admitted,
+    refused_packets: admitted.packets.refused,
+    rules: proposed,
+    not_covered: {
+      packets: packetsOf(cut.map(({ flow }) => flow)),
+      sums: cut.length,
+      flows: cut.slice(0, mostNotCovered).map(({ flow, reason }) => ({
+        device_id: flow.device_id,
+        hostname: snapshot.devices.get(flow.device_id)?.hostname ?? '',
+        direction: flow.direction,
+        far: printAddress(flow.family, flow.far),
+        protocol: protocolName(flow.protocol),
+        ...(hasPort(flow.protocol) && { port: flow.port }),
+        packets: flow.packets,
+        last_seen: flow.until,
+        reason,
+      })),
+    },
+    group: groupOf(rules, asked, times),
+  };
+}
