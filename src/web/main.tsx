@@ -8,6 +8,7 @@ import './theme/overview.css';
 import './theme/flows.css';
 import './theme/change.css';
 import { startTransition } from 'react';
+import './shell/palette-key.ts';
 import { App } from './app.tsx';
 import { adoptVariables } from './theme/theme.ts';
 

@@ -558,6 +558,20 @@ describe('the command palette', () => {
     await go('new group', 'New group');
     await expectShown(page.getByRole('heading', { name: 'New group', level: 1 }));
   });
+
+  test('opens for a Ctrl+K that came before the sidebar was drawn', async () => {
+    const place = await newPlace(stage.server);
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    await page.route('**/api/users/me', (route) => released.then(() => route.continue()));
+    await page.reload();
+    await expectShown(page.getByText('Signing in…'));
+    await page.keyboard.press('Control+k');
+    release();
+    await expectShown(page.getByRole('combobox', { name: /^Find/ }));
+  });
 });
 
 describe('the frame', () => {

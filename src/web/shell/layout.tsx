@@ -23,6 +23,7 @@ import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
+import { onPaletteKey } from './palette-key.ts';
 import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
@@ -167,15 +168,7 @@ function Palette({ org }: { readonly org: string }): ReactNode {
     setWanted(true);
     setOpened(true);
   };
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent): void => {
-      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== 'k') return;
-      event.preventDefault();
-      open();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, []);
+  useEffect(() => onPaletteKey(open), []);
   return (
     <>
       <button type="button" className="find" onClick={open}>
