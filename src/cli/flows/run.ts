@@ -1,7 +1,8 @@
 /** Owns the list of observed traffic: who with whom, how often, and which rule decides. */
 import type { Flow } from '../../api/flows/flow.ts';
+import { flowTraffic, reasonText } from '../../client/words/flow.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
-import { decisionWords, farWords, trafficWords } from '../lookup/flow-words.ts';
+import { farWords } from '../lookup/flow-words.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { idColumn, renderTable } from '../terminal/table.ts';
@@ -66,9 +67,9 @@ export async function flows(session: Session, text: string | undefined, options:
               { head: 'DEVICE', text: ({ hostname = '', device_id }) => deviceName({ hostname, id: device_id }) },
               { head: 'VERDICT', text: ({ verdict }) => verdict, whole: true },
               { head: 'FAR END', text: farWords },
-              { head: 'TRAFFIC', text: trafficWords },
+              { head: 'TRAFFIC', text: flowTraffic },
               { head: 'PACKETS', text: ({ packets }) => String(packets), align: 'right' },
-              { head: 'RULE', text: decisionWords },
+              { head: 'RULE', text: reasonText },
               { ...idColumn<Flow>('ID', ({ device_id }) => device_id, layout), wide: true },
             ],
             found,

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Flow, FlowDecision } from '../../api/flows/flow.ts';
 import { parseDeviceId, parseGroupId } from '../../policy/ids.ts';
-import { flowReason, flowTraffic } from './flow.ts';
+import { flowReason, flowTraffic, reasonText } from './flow.ts';
 
 const rule = { ip_protocol: 'tcp', from_port: 443, to_port: 443, peers: [{ labels: ['app'] }] } as const;
 const reference = {
@@ -55,6 +55,8 @@ test('a rule that admits, a guardrail that forbids, and a policy that has change
   );
   expect(flowReason(flow({ verdict: 'refused', reason: 'isolated' }))?.before).toBe('The device is isolated');
   expect(flowReason(flow(undefined))).toBeUndefined();
+  expect(reasonText(flow(forbidden))).toBe('Forbidden by the guardrail web: tcp 443 from label:app');
+  expect(reasonText(flow(undefined))).toBe('');
 });
 
 test('traffic without a port is ping or the number of its protocol', () => {

@@ -94,3 +94,11 @@ export function flowReason(flow: Flow, names?: DeviceNaming): FlowReason | undef
   if (reason === 'no-rule') return { before: `${changed}None of its groups has an ${direction} rule` };
   return { before: `${changed}${otherReasons[reason]}` };
 }
+
+/** The reason as one text: `No rule admits it. The nearest is web: tcp 443 from label:app (its port is 443, not 22)`. Empty where it is not known. */
+export function reasonText(flow: Flow): string {
+  const reason = flowReason(flow);
+  if (reason === undefined) return '';
+  const { before, rule, after } = reason;
+  return [before, rule && `${rule.group_name}: ${rule.words}`, after && `(${after})`].filter(Boolean).join(' ');
+}
