@@ -1,4 +1,4 @@
-/** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, what each person may see, and rules that a refused flow becomes. */
+/** Proves the pages of observed traffic: flows with the rule that decides, empty states that say why, what each person may see, rules that a refused flow becomes, and what a watch-only group would have done. */
 import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
@@ -252,4 +252,51 @@ test('the overview counts rules that nothing used for days, and removes them in 
   const member = await open(place.member.token, '/overview');
   await expectShown(member.getByRole('region', { name: 'Last changes' }));
   expect(await member.getByRole('region', { name: 'Unused rules' }).count()).toBe(0);
+});
+
+test('a group that begins as watch only shows what it would have refused and admitted or why that is not known, enforces after a preview, and opens no device unasked', async () => {
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'refused' });
+  const page = await open(owner.token, '/groups/new');
+  await page.getByRole('textbox', { name: 'Name' }).fill('strict');
+  await page.getByRole('checkbox', { name: 'Watch only first' }).check();
+  await page.getByRole('button', { name: 'Create the group' }).click();
+  await expectShown(page.getByRole('heading', { name: 'strict', level: 1 }));
+  const would = page.getByRole('region', { name: 'What this group would have done' });
+  await expectShown(would.getByText('No device would have the group'));
+  const { id } = (await ask('/security_groups')).find(({ group_name }: Json) => group_name === 'strict');
+  const change = (body: Json): Promise<Json> => owner.api.expect(200, 'PATCH', `${base}/security_groups/${id}`, body);
+  expect(await change({ applies_to: [{ labels: ['db'] }] })).toMatchObject({ mode: 'observe' });
+  await expectShown(would.getByText('Admitted traffic is not recorded, so it is not known'));
+  await would.getByRole('button', { name: 'Record admitted packets too' }).click();
+  await expectShown(would.getByText('Nothing of the admitted traffic that was observed.'));
+  await change({ inbound_rules: [tcp(5432)], outbound_rules: [tcp(53)] });
+  const row = (name: string, traffic: string) =>
+    would.getByRole('list', { name }).getByRole('listitem').filter({ hasText: traffic });
+  const refused = row('Would have refused', 'tcp 443');
+  await expectShown(refused.getByText('would refuse', { exact: true }));
+  expect(await refused.innerText()).toContain(
+    'No rule admits it. The nearest is strict: tcp 53 to any; its port is 53, not 443.',
+  );
+  await expectShown(row('Would have admitted', 'tcp 5432').getByText('Admitted by strict: tcp 5432 from any.'));
+  await expectShown(would.getByText(/device-days of 1 device/));
+  await page.getByRole('button', { name: 'Enforce', exact: true }).click();
+  const enforce = page.getByRole('dialog', { name: 'Let strict enforce?' });
+  await expectShown(enforce.getByText(/db-1 accepts tcp 5432/));
+  await expectShown(enforce.getByRole('button', { name: 'Try it first' }));
+  await enforce.getByRole('button', { name: 'Enforce it' }).click();
+  await expectShown(page.getByText('strict enforces now.'));
+  await would.waitFor({ state: 'detached' });
+  // It is the only group of the device now.
+  await owner.api.expect(200, 'DELETE', `${base}/security_groups/${database.id}?detach=true`);
+  await page.getByRole('button', { name: 'Watch only', exact: true }).click();
+  await page.getByRole('button', { name: 'Make it watch only' }).click();
+  const opening = page.getByRole('dialog', { name: 'Leave 1 device with the default group?' });
+  await expectShown(opening.getByText('db-1'));
+  expect((await ask(`/security_groups/${id}`)).mode).toBeUndefined();
+  await opening.getByRole('button', { name: 'Change it anyway' }).click();
+  await expectShown(page.getByText('strict is watch only: it decides nothing.'));
+  await expectShown(would);
+  await page.getByRole('link', { name: 'Groups', exact: true }).first().click();
+  await expectShown(page.getByRole('listitem').filter({ hasText: 'strict' }).getByText('watch only', { exact: true }));
 });

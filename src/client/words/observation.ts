@@ -1,7 +1,7 @@
 /** Owns what a watch-only group would have done, in words: one text for command line and pages. */
 import type { Flow } from '../../api/flows/flow.ts';
 import type { GroupObservation } from '../../api/usage/group-observation.ts';
-import { flowReason } from './flow.ts';
+import { reasonText } from './flow.ts';
 import { shareWords } from './usage.ts';
 
 const packetWords = (count: number): string => `${count} ${count === 1 ? 'packet' : 'packets'}`;
@@ -18,30 +18,25 @@ export function wouldWords({
   return `The group would have ${refused}, and ${admitted}.`;
 }
 
+type Coverage = Pick<GroupObservation, 'devices' | 'device_days' | 'observed' | 'observed_refused' | 'not_recorded'>;
+
 /** How much of the traffic was seen: days of devices, and shares of them. */
-export function observationSummary({
-  devices,
-  device_days,
-  observed,
-  observed_refused,
-  not_recorded,
-}: Pick<GroupObservation, 'devices' | 'device_days' | 'observed' | 'observed_refused' | 'not_recorded'>): string {
+export function coverageWords({ devices, device_days, observed, observed_refused, not_recorded }: Coverage): string {
   if (devices === 0) return 'No device would have the group.';
   const days = `${device_days} device-days of ${devices} ${devices === 1 ? 'device' : 'devices'}`;
   const seen = `admitted traffic was observed in ${shareWords(observed)} of ${days}, refused traffic in ${shareWords(observed_refused)}`;
   const lost = not_recorded === 0 ? '' : `; ${packetWords(not_recorded)} were not recorded`;
-  const hint =
-    observed === 0 ? ' To see what it would refuse, an owner sets `observe` of the organization to `all`.' : '';
-  return `${seen[0]?.toUpperCase()}${seen.slice(1)}${lost}.${hint}`;
+  return `${seen[0]?.toUpperCase()}${seen.slice(1)}${lost}.`;
 }
 
+/** The same, and what to do where admitted traffic was not observed. */
+export const observationSummary = (of: Coverage): string =>
+  of.devices > 0 && of.observed === 0
+    ? `${coverageWords(of)} To see what it would refuse, an owner sets \`observe\` of the organization to \`all\`.`
+    : coverageWords(of);
+
+/** A flow with the verdict that would have been. Its reason is then no change since. */
+export const asDecided = (flow: Flow): Flow => ({ ...flow, verdict: flow.decision?.verdict ?? flow.verdict });
+
 /** The rule, or the nearest one and what does not match, of a flow whose decision is about the policy with the group. */
-export function reasonWords(flow: Flow): string {
-  const { decision } = flow;
-  if (decision === undefined) return '';
-  // The decision is the one that would have been, not a change since.
-  const reason = flowReason({ ...flow, verdict: decision.verdict });
-  if (reason === undefined) return '';
-  const { before, rule, after } = reason;
-  return [before, rule && `${rule.group_name}: ${rule.words}`, after && `(${after})`].filter(Boolean).join(' ');
-}
+export const reasonWords = (flow: Flow): string => reasonText(asDecided(flow));

@@ -11,6 +11,7 @@ import { useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { byLabelIn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
@@ -47,8 +48,9 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   const further = byLabelIn(snapshot.groups).filter(
     ({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, device.labels ?? []),
   );
-  const byLabel = further.filter(({ guardrail }) => guardrail === undefined);
-  const count = list.length + byLabel.length;
+  const byLabel = further.filter((group) => group.guardrail === undefined && isEnforced(group));
+  const isWatchOnly = (id: string): boolean => !isEnforced(snapshot.groupById.get(id) ?? {});
+  const count = list.filter((id) => !isWatchOnly(id)).length + byLabel.length;
   return (
     <section className="card" aria-label="Groups">
       <div className="card-head">
@@ -60,7 +62,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         )}
       </div>
       <div className="card-body stack">
-        {count === 0 ? (
+        {list.length + byLabel.length === 0 ? (
           <p>
             The list is empty, so the organization's default group{' '}
             {snapshot.defaultGroup === undefined ? null : (
@@ -73,7 +75,9 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         ) : (
           <>
             <p className="dimmed small">
-              These groups admit traffic together: one matching rule is enough. The default group does not apply.
+              {count === 0
+                ? 'These groups are watch only and decide nothing, so the default group of the organization applies.'
+                : 'These groups admit traffic together: one matching rule is enough. The default group does not apply.'}
             </p>
             <ol className="pick-list">
               {list.map((id, index) => (
@@ -82,6 +86,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                   <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
                     {nameOf(id)}
                   </Link>
+                  {isWatchOnly(id) ? <Tag tone="warn">watch only</Tag> : null}
                   {mayEdit ? (
                     <>
                       <ActionIcon
@@ -104,7 +109,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                         onClick={() =>
                           change(
                             list.filter((other) => other !== id),
-                            list.length === 1
+                            list.length === 1 && !isWatchOnly(id)
                               ? `${nameOf(id)} is off ${name}; the default group applies again.`
                               : `${nameOf(id)} is off ${name}.`,
                           )
@@ -127,6 +132,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                 <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
                   {group_name}
                 </Link>
+                {isWatchOnly(id) ? <Tag tone="warn">watch only</Tag> : null}
                 {guardrail === undefined ? <Tag>by label</Tag> : <Tag tone="warn">guardrail: {guardrail}</Tag>}
               </li>
             ))}

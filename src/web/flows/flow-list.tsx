@@ -74,11 +74,15 @@ function Why({ flow }: { readonly flow: Flow }): ReactNode {
   );
 }
 
+const wouldWords: { readonly [V in Flow['verdict']]: string } = { refused: 'would refuse', admitted: 'would admit' };
+
 function Row({
   row: { flow, packets },
+  would,
   allow,
 }: {
   readonly row: FlowRow;
+  readonly would: boolean;
   readonly allow: ((flow: Flow) => void) | undefined;
 }): ReactNode {
   const { device_id, hostname, direction, verdict, until } = flow;
@@ -87,7 +91,7 @@ function Row({
   const [from, to] = direction === 'in' ? [there, here] : [here, there];
   return (
     <li className="flow">
-      <Tag tone={verdict === 'refused' ? 'bad' : 'good'}>{verdict}</Tag>
+      <Tag tone={verdict === 'refused' ? 'bad' : 'good'}>{would ? wouldWords[verdict] : verdict}</Tag>
       <span className="flow-ends">
         {from} <span aria-label="to">→</span> {to}, <Traffic flow={flow} />
       </span>
@@ -113,17 +117,20 @@ function Row({
 export function FlowList({
   rows,
   label,
+  would = false,
   allow,
 }: {
   readonly rows: readonly FlowRow[];
   readonly label: string;
+  /** Whether the verdicts are those of a policy that was not in force. */
+  readonly would?: boolean;
   /** What the button of a row does; undefined for rows that have none. */
   readonly allow?: (flow: Flow) => ((flow: Flow) => void) | undefined;
 }): ReactNode {
   return (
-    <ul className="flows" aria-label={label}>
+    <ul className={would ? 'flows flows-would' : 'flows'} aria-label={label}>
       {rows.map((row) => (
-        <Row key={row.key} row={row} allow={allow?.(row.flow)} />
+        <Row key={row.key} row={row} would={would} allow={allow?.(row.flow)} />
       ))}
     </ul>
   );

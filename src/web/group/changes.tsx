@@ -29,6 +29,7 @@ export function Changes({ of }: { readonly of: Difference }): ReactNode {
     ...words('Name', of.name),
     ...words('Description', of.description),
     ...words('Applies to', of.appliesTo),
+    ...words('Mode', of.mode),
     ...lines('Inbound', of.inbound, names),
     ...lines('Outbound', of.outbound, names),
   ];

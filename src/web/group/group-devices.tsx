@@ -5,6 +5,7 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { addPackets, packetsFor, packetWords } from '../../client/words/packets.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
@@ -69,7 +70,9 @@ function Attach({
     <Modal opened={opened} onClose={close} title={`Attach ${group.group_name}`}>
       <div className="stack">
         <p className="small dimmed">
-          On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.
+          {isEnforced(group)
+            ? 'On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.'
+            : 'The group is watch only, so nothing changes on these devices.'}
         </p>
         <TextInput
           aria-label="Search devices"
@@ -217,7 +220,7 @@ export function GroupDevices({
     const rest = list.filter((one) => one !== group.id);
     const { revision } = await put(id, rest, device.revision);
     notify(
-      `${group.group_name} is off ${deviceName(device)}${rest.length === 0 ? '; the default group applies there again' : ''}.`,
+      `${group.group_name} is off ${deviceName(device)}${rest.length === 0 && isEnforced(group) ? '; the default group applies there again' : ''}.`,
       () => put(id, list, revision),
     );
   }, 'Something went wrong');
@@ -233,13 +236,19 @@ export function GroupDevices({
             ? 'Every device without groups. It applies by itself and cannot be attached.'
             : devices.length === 0
               ? 'No device uses it, so it changes nothing yet.'
-              : group.guardrail !== undefined
-                ? 'Devices that this guardrail binds, beside whatever groups they have.'
-                : 'Devices that use this group. The default group does not apply to them.'}
+              : !isEnforced(group)
+                ? 'Devices that would have this group. It is watch only and decides nothing there.'
+                : group.guardrail !== undefined
+                  ? 'Devices that this guardrail binds, beside whatever groups they have.'
+                  : 'Devices that use this group. The default group does not apply to them.'}
         </p>
-        {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
-        <Matched group={group} devices={devices} />
-        <Lacking group={group} devices={devices} />
+        {isEnforced(group) ? (
+          <>
+            {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
+            <Matched group={group} devices={devices} />
+            <Lacking group={group} devices={devices} />
+          </>
+        ) : null}
         {devices.length === 0 ? null : (
           <ul className="pick-list">
             {devices.slice(0, shownBeside).map((device) => (

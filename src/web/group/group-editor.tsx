@@ -14,6 +14,7 @@ import { difference, merge, patchOf } from '../model/group-diff.ts';
 import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { withoutUnused } from './without-unused.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';
@@ -110,6 +111,9 @@ const withoutRules = (content: Content, unused: readonly RuleUsage[]): Content =
     unused.some((one) => one.direction === direction && one.rule === index),
   ).content;
 
+const arrival = (devices: number): string =>
+  devices === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices, 'device')}.`;
+
 /** What the draft changes from the start: a rule more, or fewer rules. */
 export interface Beginning {
   readonly add?: DraftedRule;
@@ -143,7 +147,8 @@ export function GroupEditor({
   const [isTrying, setTrying] = useState(false);
   const [conflict, setConflict] = useState<EditConflict>();
   const [warnings, setWarnings] = useState<NonNullable<WrittenGroup['warnings']>>([]);
-  const judged = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
+  const { mode } = base.content;
+  const judged = useMemo(() => judge(draft, { names, guardrail, mode }), [draft, names, guardrail, mode]);
   const { content } = judged;
   const changes = content === undefined ? undefined : difference(base.content, content);
   const dirty = changes === undefined || changes.count > 0;
@@ -184,7 +189,7 @@ export function GroupEditor({
     const saved = await putFirst(next, on);
     if (saved === undefined) return;
     notify(
-      `Saved. ${devices.length === 0 ? 'No device uses it yet.' : `On its way to ${plural(devices.length, 'device')}.`}`,
+      `Saved. ${isEnforced(saved) ? arrival(devices.length) : 'It is watch only: nothing changes on any device.'}`,
       () => put(contentOf(saved), on.content, saved.revision),
     );
   }, 'Not saved');

@@ -65,7 +65,7 @@ export function Preview({
           <summary>{plural(changes.count, 'change')} of the group</summary>
           <Changes of={changes} />
         </details>
-        <RulesetText content={after} />
+        {after.mode === 'observe' ? null : <RulesetText content={after} />}
         <div className="row end">
           <Button variant="default" onClick={close} data-autofocus>
             {closeLabel}

@@ -39,3 +39,13 @@ test('a deleted group comes back with its name, its owner and what it applies to
   const [entry] = restoreChange(then, { ...around, now: undefined }).security_groups ?? [];
   expect(entry).toMatchObject({ group_name: 'ssh', guardrail: 'forbid', applies_to });
 });
+
+test('a state from before the group was watch only enforces, and one in which it was does not', () => {
+  const watched = groupOf({ mode: 'observe' });
+  const modeOf = (then: SecurityGroup, now: SecurityGroup | undefined): unknown =>
+    restoreChange(then, { ...around, now }).security_groups?.[0]?.mode;
+  expect(modeOf(groupOf({}), watched)).toBe('enforce');
+  expect(modeOf(watched, groupOf({}))).toBe('observe');
+  expect(modeOf(watched, undefined)).toBe('observe');
+  expect(modeOf(groupOf({}), groupOf({}))).toBeUndefined();
+});

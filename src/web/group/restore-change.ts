@@ -40,6 +40,7 @@ export function restoreChange(then: SecurityGroup, around: Surroundings): Change
         id: then.id,
         inbound_rules: rules(then.inbound_rules),
         outbound_rules: rules(then.outbound_rules),
+        ...(then.mode !== now?.mode && { mode: then.mode ?? 'enforce' }),
         ...((applies_to.length > 0 || now?.applies_to !== undefined) && { applies_to }),
         ...(now === undefined && {
           group_name: then.group_name,

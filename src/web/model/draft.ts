@@ -38,6 +38,8 @@ export interface Content {
   readonly outbound_rules: readonly StoredRule[];
   readonly applies_to: readonly Selector[];
   readonly guardrail?: GuardrailKind;
+  /** As in a record: only where the group is watch only. */
+  readonly mode?: 'observe';
 }
 
 export const contentOf = (group: SecurityGroup): Content => ({
@@ -47,6 +49,7 @@ export const contentOf = (group: SecurityGroup): Content => ({
   outbound_rules: group.outbound_rules ?? [],
   applies_to: group.applies_to ?? [],
   ...(group.guardrail && { guardrail: group.guardrail }),
+  ...(group.mode === 'observe' && { mode: group.mode }),
 });
 
 export const emptyContent: Content = {
@@ -98,7 +101,7 @@ function ruleBody({ protocol, ports, ranges, expiresAt, description }: DraftRule
   return { ip_protocol: protocol, from_port, to_port, ...readChips(ranges, names), ...expiry, ...described };
 }
 
-const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: DeviceNames): unknown => ({
+const bodyOf = (draft: Draft, { guardrail, mode, names }: JudgeOptions): unknown => ({
   group_name: draft.name.trim(),
   group_description: draft.description,
   inbound_rules: draft.inbound.map((rule) => ruleBody(rule, names)),
@@ -108,6 +111,7 @@ const bodyOf = (draft: Draft, guardrail: GuardrailKind | undefined, names: Devic
     applies_to: draft.appliesTo.map((chip) => readSelectorChip(chip) ?? { labels: chip.split('+') }),
   }),
   ...(guardrail && { guardrail }),
+  ...(mode && { mode }),
 });
 
 /** Validates peers and selectors as the server would. The server itself decides whether it allows them. */
@@ -122,10 +126,11 @@ export interface JudgedDraft {
 export interface JudgeOptions {
   readonly names: DeviceNames;
   readonly guardrail?: GuardrailKind | undefined;
+  readonly mode?: Content['mode'] | undefined;
 }
 
-export function judge(draft: Draft, { names, guardrail }: JudgeOptions): JudgedDraft {
-  const { problems, group } = readGroup(bodyOf(draft, guardrail, names), { mode: 'create', limits });
+export function judge(draft: Draft, options: JudgeOptions): JudgedDraft {
+  const { problems, group } = readGroup(bodyOf(draft, options), { mode: 'create', limits });
   return { problems, content: problems.length > 0 ? undefined : complete(group) };
 }
 
@@ -136,6 +141,7 @@ const complete = (group: GroupInput): Content => ({
   outbound_rules: group.outbound_rules ?? [],
   applies_to: group.applies_to ?? [],
   ...(group.guardrail && { guardrail: group.guardrail }),
+  ...(group.mode === 'observe' && { mode: group.mode }),
 });
 
 export type RuleField = 'protocol' | 'ports' | 'ranges' | 'description';

@@ -51,6 +51,8 @@ describe('a draft', () => {
   it('carries what a group holds there and back', () => {
     const stored = content([tcp(443), tcp(22, '10.0.0.0/8', 'fd00::/8')], { outbound_rules: [tcp(53)] });
     expect(judge(draftOf(stored, noNames), { names: noNames }).content).toEqual(stored);
+    const watched = content([tcp(443)], { mode: 'observe' });
+    expect(judge(draftOf(watched, noNames), { names: noNames, mode: 'observe' }).content).toEqual(watched);
   });
 
   it('puts each sentence of the one validation at its field, and none twice', () => {
@@ -89,6 +91,10 @@ describe('a difference', () => {
     const before = content([tcp(80)]);
     expect(patchOf(before, { ...before, group_name: 'new' })).toEqual({ group_name: 'new' });
     expect(patchOf(before, { ...before, outbound_rules: [tcp(53)] })).toEqual({ outbound_rules: [tcp(53)] });
+    const watched: Content = { ...before, mode: 'observe' };
+    expect(patchOf(before, watched)).toEqual({ mode: 'observe' });
+    expect(patchOf(watched, before)).toEqual({ mode: 'enforce' });
+    expect(patchOf(watched, watched)).toEqual({});
   });
 });
 

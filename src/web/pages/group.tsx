@@ -2,15 +2,18 @@
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
+import { isEnforced } from '../../policy/effective.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
 import { decidingGroups, devicesUnder } from '../model/device-policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { WatchedGroup } from '../flows/group-observation.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import { GroupEditor, type Beginning } from '../group/group-editor.tsx';
+import { ModeButton } from '../group/group-mode.tsx';
 import { ReadGroup } from '../group/read-group.tsx';
 import { Timeline } from '../group/timeline.tsx';
 import { Empty } from '../components/placeholders.tsx';
@@ -113,6 +116,7 @@ export function GroupPage(): ReactNode {
             </Tag>
             {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
             {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
+            {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}
             {(isEditing ? [] : (group.applies_to ?? [])).map((selector) => (
               <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
             ))}
@@ -131,6 +135,7 @@ export function GroupPage(): ReactNode {
               {isEditing ? 'Done' : 'Edit'}
             </Button>
           ) : null}
+          {mayEdit && !isEditing && !isDefault ? <ModeButton key={group.id} group={group} /> : null}
           {rights.mayWrite ? (
             <Button
               variant="default"
@@ -155,6 +160,7 @@ export function GroupPage(): ReactNode {
         )}
         <GroupDevices group={group} devices={under} />
       </div>
+      <WatchedGroup group={group} />
       <RecentlyRefused group={group.id} />
       <Timeline group={group} />
     </div>

@@ -5,6 +5,7 @@ import { Button, CloseButton, TextInput } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
+import { isEnforced } from '../../policy/effective.ts';
 import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
@@ -39,6 +40,7 @@ function Row({
         </Link>{' '}
         {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}{' '}
         {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}{' '}
+        {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}{' '}
         <span className="small dimmed group-row-about">{group.group_description}</span>
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
@@ -58,7 +60,7 @@ function Row({
             <Ago at={group.updated_at} />
           </span>
         </span>
-        <UseTag use={use} isTold={isTold} />
+        <UseTag use={use} isTold={isTold && isEnforced(group)} />
       </span>
     </li>
   );

@@ -1,5 +1,5 @@
 /** Owns the creation of a group: its owner, its rules, and the group that it is copied from. */
-import { Button } from '@mantine/core';
+import { Button, Checkbox } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -17,6 +17,7 @@ import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
+import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 
 function meaningOf(isOrganizations: boolean, guardrail: GuardrailKind | undefined): string {
@@ -45,16 +46,21 @@ export function NewGroupPage(): ReactNode {
   const [chosen, setOwner] = useState<'me' | 'organization'>();
   const owner = chosen ?? (governs && !isMine ? 'organization' : 'me');
   const [kind, setKind] = useState<'group' | GuardrailKind>('group');
+  const [isWatchOnly, setWatchOnly] = useState(from !== undefined && groupById.get(from)?.mode === 'observe');
+  const mode = isWatchOnly ? 'observe' : undefined;
   const isOrganizations = owner === 'organization';
   const guardrail = isOrganizations && kind !== 'group' ? kind : undefined;
   const touched = useRef(false);
   const meant = useMemo(() => (isOrganizations ? draft : { ...draft, appliesTo: [] }), [draft, isOrganizations]);
-  const { content, problems } = useMemo(() => judge(meant, { names, guardrail }), [meant, names, guardrail]);
+  const { content, problems } = useMemo(
+    () => judge(meant, { names, guardrail, mode }),
+    [meant, names, guardrail, mode],
+  );
   const [confirmation, setConfirmation] = useState<Confirmation>();
   const [isTrying, setTrying] = useState(false);
   const [isLooking, setLooking] = useState(false);
-  /** Only a group that applies by label does something at once. */
-  const hasEffect = content !== undefined && content.applies_to.length > 0;
+  /** Only a group that applies by label and enforces does something at once. */
+  const hasEffect = content !== undefined && content.applies_to.length > 0 && isEnforced(content);
   const create = async (trial?: TrialQuery): Promise<void> => {
     if (content === undefined) return;
     const { applies_to, ...rest } = content;
@@ -64,9 +70,11 @@ export function NewGroupPage(): ReactNode {
     );
     touched.current = false;
     notify(
-      applies_to.length > 0
-        ? `${made.group_name} is there, and applies by label.`
-        : `${made.group_name} is there. Attach it to devices to make it count.`,
+      !isEnforced(made)
+        ? `${made.group_name} is there, and watch only.`
+        : applies_to.length > 0
+          ? `${made.group_name} is there, and applies by label.`
+          : `${made.group_name} is there. Attach it to devices to make it count.`,
     );
     await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
   };
@@ -117,6 +125,12 @@ export function NewGroupPage(): ReactNode {
         />
       ) : null}
       <p className="note note-plain">{meaningOf(isOrganizations, guardrail)}</p>
+      <Checkbox
+        label="Watch only first"
+        description="It decides nothing until you let it enforce. Its page shows what it would have refused and admitted."
+        checked={isWatchOnly}
+        onChange={(event) => setWatchOnly(event.currentTarget.checked)}
+      />
       <DraftFields
         draft={draft}
         appliesByLabel={isOrganizations}
