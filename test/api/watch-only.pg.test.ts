@@ -81,6 +81,24 @@ describe('the mode of a group', () => {
       expect((await read(place, watched)).mode).toBe(before);
     }
   });
+
+  test('of a group that a change set creates is what the set says, and comes back when its deletion is reverted', async () => {
+    const place = await newPlace(stage.server);
+    const changes = `${place.base}/changes`;
+    const named = async (): Promise<Json> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/security_groups`)).find(
+        (one: Json) => one.group_name === 'first watched',
+      );
+    await place.owner.api.expect(200, 'POST', changes, {
+      security_groups: [{ group_name: 'first watched', inbound_rules: [], mode: 'observe' }],
+    });
+    const made = await named();
+    expect(made.mode).toBe('observe');
+    const { change_id } = await place.owner.api.expect(200, 'POST', changes, { delete: [made.id] });
+    expect(await named()).toBeUndefined();
+    await place.owner.api.expect(200, 'POST', `${changes}/${change_id}/revert`);
+    expect((await named()).mode).toBe('observe');
+  });
 });
 
 describe('a watch-only group', () => {

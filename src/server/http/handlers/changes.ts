@@ -73,8 +73,15 @@ const setOf = ({ groups, ...others }: ChangeBody): NewChangeSet => ({
   groups: groups.map((one) => {
     const { guardrail, ...patch } = one.group;
     if (one.type === 'update') return { ...one, patch };
-    const { group_name = '', group_description = '', inbound_rules = [], outbound_rules = [], applies_to } = patch;
-    const group = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail };
+    const {
+      group_name = '',
+      group_description = '',
+      inbound_rules = [],
+      outbound_rules = [],
+      applies_to,
+      mode,
+    } = patch;
+    const group = { group_name, group_description, inbound_rules, outbound_rules, applies_to, guardrail, mode };
     return { type: 'create', id: one.id, owner: one.user_id ?? 'organization', group, fields: one.fields };
   }),
 });
