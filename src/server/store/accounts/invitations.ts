@@ -86,7 +86,7 @@ const inviterOf = ({ invited_by }: InvitationRow, audit: AuditNote): Actor => {
 export function invitationsIn(context: Context): Invitations {
   const { reads, writes } = context;
 
-  /** False where the user was a member already. */
+  /** Leaves out an invitation that has ended since it was read, or that no longer admits anyone. */
   const acceptOne = async (row: InvitationRow, user: string, audit: AuditNote): Promise<void> => {
     const org = parseOrganizationId(row.org_id);
     try {
