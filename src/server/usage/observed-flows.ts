@@ -3,8 +3,8 @@ import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
-import { observedShare, observedTime, type ObservedDevice, type ObservedOnDay } from './observed-time.ts';
-import { byDevice } from './usage.ts';
+import { observedShare, observedTime, type ObservedOnDay } from './observed-time.ts';
+import { byDevice, registeredAt } from './usage.ts';
 
 export interface ObservedFlowsOptions {
   readonly store: Pick<Store, 'flows' | 'devices'>;
@@ -24,7 +24,6 @@ export const mostSums = 50_000;
 const flowsAtOnce = 5_000;
 /** Sums that one request looks at. Where there are more, the window begins later. */
 const mostFlows = 400_000;
-const devicesAtOnce = 256;
 const dayMs = 86_400_000;
 
 export const trafficKey = ({ direction, verdict, family, far, protocol, port }: StoredFlow): string =>
@@ -84,24 +83,12 @@ export interface ObservedCoverage {
   readonly share: (from: number, observed: ObservedOnDay) => number;
 }
 
-async function registeredAt(
-  store: ObservedFlowsOptions['store'],
-  { org, devices }: ObservedWindow,
-): Promise<readonly ObservedDevice[]> {
-  const found: ObservedDevice[] = [];
-  for (let from = 0; from < devices.length; from += devicesAtOnce) {
-    for (const { record } of await store.devices.find(org, devices.slice(from, from + devicesAtOnce)))
-      found.push({ id: record.id, createdAt: Date.parse(record.created_at) });
-  }
-  return found;
-}
-
 export async function coverageOf(
   { store }: ObservedFlowsOptions,
   { org, devices, since, until }: ObservedWindow,
 ): Promise<ObservedCoverage> {
   const rows = await store.flows.coverage(org, new Date(since).toISOString(), devices);
-  const registered = await registeredAt(store, { org, devices, since, until });
+  const registered = await registeredAt({ store }, org, devices);
   const covered = byDevice(rows);
   return {
     not_recorded: rows.reduce((sum, row) => sum + row.not_recorded, 0),

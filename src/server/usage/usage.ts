@@ -111,8 +111,9 @@ export async function policiesWith(
   return found;
 }
 
+/** When each of the devices was registered. */
 export async function registeredAt(
-  { store }: UsageOptions,
+  { store }: { readonly store: Pick<Store, 'devices'> },
   org: OrganizationId,
   ids: readonly DeviceId[],
 ): Promise<readonly ObservedDevice[]> {
