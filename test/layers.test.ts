@@ -231,7 +231,10 @@ const rooms: Rooms = {
     'what must be allowed or refused, and whether it is',
   ),
   'cli/status': noun([], 'the fleet at a glance'),
-  'cli/flows': noun(['cli/lookup', 'node'], 'the traffic that devices observed'),
+  'cli/flows': noun(
+    ['cli/group', 'cli/lookup', 'node'],
+    'the traffic that devices observed, and rules that would admit it, as people write them',
+  ),
   'cli/evidence': noun(['cli/lookup', 'node'], 'signed files about a device, and the check of them'),
   'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
   'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),

@@ -15,7 +15,7 @@ import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
 import { addTestCommand } from './policy-test/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
-import { addFlowsCommand } from './flows/command.ts';
+import { addFlowsCommands } from './flows/command.ts';
 import { addStatusCommand } from './status/command.ts';
 import { addTokenCommands } from './token/command.ts';
 import { addTrialCommands } from './trial/command.ts';
@@ -48,7 +48,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['webhook'], add: addWebhookCommands },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
-  { words: ['flows'], add: addFlowsCommand },
+  { words: ['flows'], add: addFlowsCommands },
   { words: ['evidence'], add: addEvidenceCommands },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },

@@ -26,7 +26,7 @@ const commands = flatten(readTree(own)).filter(({ path, children }) => path !== 
 
 /** Commands that write nothing on a server; `explain` writes only with --keep. */
 const reading =
-  /^(login|logout|whoami|profile .*|policy .*|.* (list|show|history|diff|status|deliveries|run|usage|observation|invitations)|evidence verify|flows|org use|diff|export|nft|explain|status|watch|doctor|completion|log)$/;
+  /^(login|logout|whoami|profile .*|policy .*|.* (list|show|history|diff|status|deliveries|run|usage|observation|invitations)|evidence verify|flows|propose|org use|diff|export|nft|explain|status|watch|doctor|completion|log)$/;
 
 it('every command that writes takes --dry-run', () => {
   const without = commands.filter(({ options }) => !options.some(({ long }) => long === '--dry-run'));
@@ -100,6 +100,13 @@ describe('help', () => {
     const common = await program.run(['help', 'options']);
     expect(common.stdout).toMatch(/^Usage: ringfence <command> \[options\]\n[^]*RINGFENCE_SERVER[^]*--no-color/);
     expect(stdout).toContain('$ ringfence group allow web in tcp 443 from 10.0.0.0/8,fd00::/8');
+  });
+
+  it('of a noun that means a command by itself is the help of that command, after its arguments', async () => {
+    const help = await program.run(['evidence', 'create', '--help']);
+    expect(help.stdout).toContain('Usage: ringfence evidence create');
+    expect(await program.run(['evidence', 'db-1', '--help'])).toEqual(help);
+    expect(await program.run(['evidence', 'db-1'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/--at/) });
   });
 
   it.each([

@@ -158,6 +158,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'test list', shows: /kept/, data: true },
   { path: 'test remove', args: ['kept'], asks: true, shows: /kept/ },
   { path: 'flows', args: [`host-${tag}`, '--refused'], shows: /No traffic|\[\]/, data: true },
+  { path: 'propose', args: [`host-${tag}`], shows: /nothing to propose|"rules"/, data: true },
   { path: 'status', shows: /in force on|in_force/, data: true },
   { path: 'nft', args: [`host-${tag}`], shows: /table inet service/ },
   {

@@ -137,6 +137,48 @@ describe('flows', () => {
     expect(await people.owner.run(['flows', 'edge', '--port', 'ssh'])).toMatchObject({ code: 2 });
   });
 
+  it('propose says the rules as sentences with their evidence, and writes a policy file that makes a watch-only group', async () => {
+    await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'all']));
+    const admitted = { direction: 'in', verdict: 'admitted', far: '192.0.2.77', protocol: 'tcp', port: 8443 };
+    await agent.expect(200, 'POST', path.replace(/status$/, 'flows'), {
+      since: new Date(Date.now() - 60_000).toISOString(),
+      until: new Date().toISOString(),
+      observed: 'all',
+      tuples: [
+        { ...admitted, packets: 1 },
+        { ...admitted, protocol: '47', port: undefined, packets: 2 },
+      ],
+      not_recorded: 0,
+    });
+    const file = `${await people.owner.file('draft', '')} it's.yaml`;
+    const shown = await done(people.owner.run(['propose', 'edge', '--since', '1h', '--out', file]));
+    expect(shown).toMatch(
+      /^Allow inbound tcp 8443 from 192\.0\.2\.77\n    Seen: 1 packet on 1 device, with 1 far address, last .*\n    Check: 1 address of no device, each seen/m,
+    );
+    expect(shown).toMatch(
+      /\n\nThere are no outbound rules: everything may go out\.\nThe group would refuse 2 of 3 adm/,
+    );
+    expect(shown).toContain(
+      '    edge in protocol 47 from 192.0.2.77, 2 packets: no rule admits only this protocol or port\n',
+    );
+    expect(shown).toMatch(/: Admitted traffic was observed for \d+ min of \d+ min \(\d+ %\)\./);
+    expect(shown).toContain(`then: ringfence apply '${file.replace("'", `'\\''`)}'\n`);
+    expect(await people.owner.run(['propose', 'edge', '--out', file])).toMatchObject({ code: 5 });
+    expect(await people.owner.run(['propose', 'edge', 'label:db'])).toMatchObject({ code: 2 });
+    expect(await people.member.run(['propose', 'edge'])).toMatchObject({ code: 4 });
+    const empty = await people.owner.run(['propose', 'label:nothing', '--out', `${file}.2`]);
+    expect(empty).toMatchObject({ code: 1, stdout: expect.stringContaining('No device carries these labels.') });
+
+    await done(people.owner.run(['apply', file, '--yes']));
+    const made = await json(people.owner.run(['group', 'show', 'proposed: edge', '-o', 'json']));
+    expect(made).toMatchObject({ mode: 'observe', inbound_rules: [{ from_port: 8443 }] });
+    const { security_groups } = await json(people.owner.run(['device', 'show', 'edge', '-o', 'json']));
+    expect(security_groups).toHaveLength(2);
+    expect(security_groups).toContain(made.id);
+    const would = await done(people.owner.run(['group', 'observation', 'proposed: edge']));
+    expect(would).toContain('The group would have refused 0 of 3 admitted packets');
+  });
+
   it('follows: earlier traffic, then each new sum once as a line of JSON, and Ctrl-C is the way to end it', async () => {
     await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'refused']));
     const send = async (port: number, now = Date.now()): Promise<void> => {

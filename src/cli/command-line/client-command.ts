@@ -69,6 +69,11 @@ export interface CommandSpec {
   readonly hidden?: true;
 }
 
+const defaults = new WeakMap<Command, Command>();
+
+/** What a noun does where no command follows. */
+export const defaultOf = (noun: Command): Command | undefined => defaults.get(noun);
+
 /** Adds commands whose work is in the module that `load` imports: only when one of them runs, so that help does not wait for it. */
 export const commandsOf =
   <Module>(load: () => Promise<Module>) =>
@@ -79,6 +84,7 @@ export const commandsOf =
   ): Command => {
     const given = { hidden: spec.hidden === true, isDefault: spec.isDefault === true };
     const command = describe(parent.command(spec.usage, given), spec);
+    if (spec.isDefault === true) defaults.set(parent, command);
     return command.action(async () => {
       const options = command.opts();
       const args = command.processedArgs.flat().filter(isText);

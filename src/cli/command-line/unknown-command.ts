@@ -3,6 +3,7 @@
  * hint.
  */
 import type { Command } from 'commander';
+import { defaultOf } from './client-command.ts';
 
 /** What people of other tools type for our words. */
 const synonyms: ReadonlyMap<string, string> = new Map([
@@ -19,15 +20,17 @@ const synonyms: ReadonlyMap<string, string> = new Map([
 interface UnknownWord {
   readonly command: Command;
   readonly word: string;
+  /** Its place among the arguments. */
+  readonly at: number;
 }
 
 function findUnknown(program: Command, args: readonly string[]): UnknownWord | undefined {
   let command = program;
-  for (const word of args) {
+  for (const [at, word] of args.entries()) {
     if (word.startsWith('-') || command.commands.length === 0 || command.registeredArguments.length > 0)
       return undefined;
     const child = command.commands.find((one) => one.name() === word || one.aliases().includes(word));
-    if (child === undefined) return { command, word };
+    if (child === undefined) return { command, word, at };
     command = child;
   }
   return undefined;
@@ -38,10 +41,14 @@ export function readCommandWords(program: Command, args: readonly string[]): rea
   const asked = args[0] === 'help' ? [...args.slice(1), '--help'] : args;
   const unknown = findUnknown(program, asked);
   if (unknown === undefined) return asked;
-  const { command, word } = unknown;
+  const { command, word, at } = unknown;
   const ours = synonyms.get(word);
   if (ours !== undefined && command.commands.some((one) => one.name() === ours))
     command.error(`unknown command '${word}' (Did you mean ${ours}?)`, { code: 'commander.unknownCommand' });
+  // The word is an argument of the command that the noun means without one. Commander would lose a `--help` after it.
+  const usual = defaultOf(command);
+  if (usual !== undefined && usual.registeredArguments.length > 0)
+    return [...asked.slice(0, at), usual.name(), ...asked.slice(at)];
   // Commander refuses the word and suggests another.
   return asked.filter((arg) => arg !== '--help' && arg !== '-h');
 }

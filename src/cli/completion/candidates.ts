@@ -60,7 +60,7 @@ const ruleOptions: ReadonlySet<string> = new Set(['--in', '--out']);
 
 export function candidatesOfOption({ long, flags, choices }: OptionNode): Candidates | undefined {
   const kind = flags.includes('<time>') ? undefined : optionKinds[long];
-  if (ruleOptions.has(long)) return ofWords(...ruleWords);
+  if (ruleOptions.has(long) && !flags.includes('<file>')) return ofWords(...ruleWords);
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }
 

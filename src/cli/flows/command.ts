@@ -1,11 +1,13 @@
-/** Owns the command that lists observed traffic. */
+/** Owns the commands about observed traffic: the list of it, and rules that would admit it. */
 import { Option, type Command } from 'commander';
 import { commandsOf } from '../command-line/client-command.ts';
+import type { ProposeOptions } from './propose.ts';
 import type { FlowsOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
+const addProposal = commandsOf(() => import('./propose.ts'));
 
-export function addFlowsCommand(program: Command): void {
+export function addFlowsCommands(program: Command): void {
   addCommand<FlowsOptions>(
     program,
     {
@@ -35,5 +37,26 @@ export function addFlowsCommand(program: Command): void {
       ],
     },
     (run, session, { args: [device], options }) => run.flows(session, device, options),
+  );
+  addProposal<ProposeOptions>(
+    program,
+    {
+      usage: 'propose <device|selector...>',
+      summary: 'propose rules that would admit the observed traffic of some devices (owners only)',
+      about:
+        'Name devices, or one `label:db` or `label:db+prod`. Agents record admitted traffic only if an owner asks for it: `ringfence org edit ORG --observe all`. ' +
+        'For each rule you see what was observed, and which devices its labels would admit that were not seen; then what the rules would refuse, and how much was observed. ' +
+        'Nothing is written on the server. With --out you get a policy file with a watch-only group: read and edit it, then `ringfence apply` it.',
+      options: [
+        new Option('--since <time>', 'traffic from this time on').default('7d'),
+        new Option('--out <file>', 'write a policy file with the group, which is watch only; an existing file stays'),
+      ],
+      examples: [
+        'ringfence propose label:db',
+        'ringfence propose label:db --since 14d --out db.yaml',
+        'ringfence propose db-1 db-2 -o json',
+      ],
+    },
+    (run, session, { args, options }) => run.propose(session, args, options),
   );
 }

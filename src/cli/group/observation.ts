@@ -29,10 +29,13 @@ export async function observation(session: Session, text: string, { since = '7d'
   await session.print({
     data: found,
     ids: [found.group_id],
-    table: (layout) => renderTable(columns, rows, layout),
+    table: (layout) =>
+      [
+        rows.length === 0 ? '' : `${renderTable(columns, rows, layout)}\n`,
+        `Since ${shortTime(found.since)}: ${wouldWords(found)}\n`,
+        `${observationSummary(found)}\n`,
+      ].join(''),
   });
-  session.say(`Since ${shortTime(found.since)}: ${wouldWords(found)}`);
-  session.say(observationSummary(found));
 }
 
 const columns = [

@@ -1,5 +1,5 @@
 /** Owns the text form of groups: as they are shown, and as they are written into files. */
-import type { SecurityGroup } from '../../api/group.ts';
+import type { AddSecurityGroup, SecurityGroup } from '../../api/group.ts';
 import type { Found, Problem } from '../../policy/problem.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
@@ -22,11 +22,11 @@ export interface GroupText {
 }
 
 /** A group as it is written into a file: what `readWritten` reads as the same group. */
-export function writeGroup(group: SecurityGroup, names: PeerNames = noNames): GroupText {
+export function writeGroup(group: AddSecurityGroup, names: PeerNames = noNames): GroupText {
   const { guardrail, mode, applies_to = [] } = group;
   return {
     name: group.group_name,
-    description: group.group_description,
+    description: group.group_description ?? '',
     ...(guardrail !== undefined && { guardrail }),
     ...(mode !== undefined && { mode }),
     ...(applies_to.length > 0 && { applies_to: selectorsInWords(applies_to) }),

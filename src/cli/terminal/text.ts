@@ -1,4 +1,4 @@
-/** Owns text for terminals: its width, and how it is cut to fit. */
+/** Owns text for terminals: its width, how it is cut to fit, and words that a person can type into a shell. */
 
 const zeroWidth = /^(?:\p{Mn}|\p{Me}|[\u200b-\u200d])$/u;
 const doubleWidth =
@@ -23,3 +23,7 @@ export function cutTo(text: string, width: number): string {
   }
   return `${shown}…`;
 }
+
+/** The text as one word of a command line, in quotes where a shell needs them. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,10 +1,9 @@
 /** Owns the walk over the traffic that agents observed: sums of some devices in a window of time, newest first and bounded, and what of that time was observed. */
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { FlowCoverage, FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
-import { observedShare, observedTime, type ObservedOnDay } from './observed-time.ts';
-import { byDevice, registeredAt } from './usage.ts';
+import { ObservedShare, observedTime, type ObservedDevice, type ObservedOnDay } from './observed-time.ts';
 
 export interface ObservedFlowsOptions {
   readonly store: Pick<Store, 'flows' | 'devices'>;
@@ -12,9 +11,8 @@ export interface ObservedFlowsOptions {
 }
 
 /** Times are in milliseconds since the epoch. */
-export interface ObservedWindow {
+export interface ObservedWindow extends Pick<FlowQuery, 'devices' | 'verdict'> {
   readonly org: OrganizationId;
-  readonly devices: readonly DeviceId[];
   readonly since: number;
   readonly until: number;
 }
@@ -22,6 +20,7 @@ export interface ObservedWindow {
 /** Different sums that one request holds. Where there are more, the window begins later. */
 export const mostSums = 50_000;
 const flowsAtOnce = 5_000;
+const devicesAtOnce = 256;
 /** Sums that one request looks at. Where there are more, the window begins later. */
 const mostFlows = 400_000;
 const dayMs = 86_400_000;
@@ -46,20 +45,15 @@ export const byPackets = (a: StoredFlow, b: StoredFlow): number =>
  */
 export async function eachFlow(
   { store, slices }: ObservedFlowsOptions,
-  { org, devices, since, until }: ObservedWindow,
+  { org, since, until, ...filter }: ObservedWindow,
   take: (flow: StoredFlow) => boolean,
 ): Promise<number> {
   let after: string | undefined;
   let looked = 0;
   let endedAt: string | undefined;
-  while (devices.length > 0) {
-    const { flows, next } = await store.flows.page(org, {
-      devices,
-      since: new Date(since).toISOString(),
-      until: new Date(until).toISOString(),
-      limit: flowsAtOnce,
-      ...(after !== undefined && { after }),
-    });
+  const window = { since: new Date(since).toISOString(), until: new Date(until).toISOString() };
+  while (filter.devices?.length !== 0) {
+    const { flows, next } = await store.flows.page(org, { ...filter, ...window, limit: flowsAtOnce, after });
     await slices.each(flows, (flow) => {
       if (endedAt === undefined && !take(flow)) endedAt = flow.until;
     });
@@ -80,19 +74,67 @@ export interface ObservedCoverage {
   /** Days of all devices together, from when each was registered. */
   readonly device_days: number;
   /** The share of the time from then on that was observed, from 0 to 1. */
-  readonly share: (from: number, observed: ObservedOnDay) => number;
+  readonly share: (from: number, observed: ObservedOnDay) => Promise<number>;
 }
 
-export async function coverageOf(
-  { store }: ObservedFlowsOptions,
-  { org, devices, since, until }: ObservedWindow,
-): Promise<ObservedCoverage> {
-  const rows = await store.flows.coverage(org, new Date(since).toISOString(), devices);
-  const registered = await registeredAt({ store }, org, devices);
-  const covered = byDevice(rows);
+/** The devices of a window, and its times. */
+export interface CoverageWindow extends Pick<ObservedWindow, 'org' | 'since' | 'until'> {
+  readonly devices: readonly DeviceId[];
+}
+
+/** When each of the devices was registered. */
+export async function registeredAt(
+  { store }: Pick<ObservedFlowsOptions, 'store'>,
+  { org, devices }: Pick<CoverageWindow, 'org' | 'devices'>,
+): Promise<readonly ObservedDevice[]> {
+  const found: ObservedDevice[] = [];
+  for (let from = 0; from < devices.length; from += devicesAtOnce) {
+    for (const { record } of await store.devices.find(org, devices.slice(from, from + devicesAtOnce)))
+      found.push({ id: record.id, createdAt: Date.parse(record.created_at) });
+  }
+  return found;
+}
+
+/** What each device observed on each day. It is read of some devices at a time: a large answer would hold the event loop. */
+export async function coverageByDevice(
+  { store, slices }: ObservedFlowsOptions,
+  { org, devices, since }: Omit<CoverageWindow, 'until'>,
+): Promise<ReadonlyMap<DeviceId, readonly FlowCoverage[]>> {
+  const found = new Map<DeviceId, FlowCoverage[]>();
+  const from = new Date(since).toISOString();
+  for (let first = 0; first < devices.length; first += devicesAtOnce) {
+    const rows = await store.flows.coverage(org, from, devices.slice(first, first + devicesAtOnce));
+    await slices.each(rows, (row) => {
+      const known = found.get(row.device_id);
+      if (known === undefined) found.set(row.device_id, [row]);
+      else known.push(row);
+    });
+  }
+  return found;
+}
+
+export async function coverageOf(options: ObservedFlowsOptions, window: CoverageWindow): Promise<ObservedCoverage> {
+  const { since, until } = window;
+  const covered = await coverageByDevice(options, window);
+  const registered = await registeredAt(options, window);
+  let not_recorded = 0;
+  await options.slices.each(covered.values(), (rows) => {
+    for (const row of rows) not_recorded += row.not_recorded;
+  });
+  // Most rules of a group are equally old.
+  const shares = new Map<ObservedOnDay, Map<number, number>>();
   return {
-    not_recorded: rows.reduce((sum, row) => sum + row.not_recorded, 0),
+    not_recorded,
     device_days: Math.round((observedTime(registered, since, until) / dayMs) * 100) / 100,
-    share: (from, observed) => observedShare(registered, covered, { from, until, observed }),
+    async share(from, observed) {
+      const known = shares.get(observed) ?? new Map<number, number>();
+      shares.set(observed, known);
+      const before = known.get(from);
+      if (before !== undefined) return before;
+      const sum = new ObservedShare({ from, until, observed });
+      await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
+      known.set(from, sum.value);
+      return sum.value;
+    },
   };
 }

@@ -1,7 +1,7 @@
 /** Proves that no time counts as observed that may not have been: the share that decides whether a rule may be called unused. */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
-import { isFull, observedAll, observedRefused, observedShare } from './observed-time.ts';
+import { isFull, observedAll, observedRefused, ObservedShare } from './observed-time.ts';
 
 const id = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const other = parseDeviceId('00000000-0000-4000-8000-000000000002');
@@ -15,8 +15,11 @@ const day = (date: string, all_seconds: number, refused_seconds = 0, device_id =
 const at = (text: string): number => Date.parse(text);
 const until = at('2026-11-18T12:00:00Z');
 const old = [{ id, createdAt: 0 }];
-const share = (rows: readonly ReturnType<typeof day>[], from: string, devices = old, observed = observedAll): number =>
-  observedShare(devices, new Map([[id, rows]]), { from: at(from), until, observed });
+function share(rows: readonly ReturnType<typeof day>[], from: string, devices = old, observed = observedAll): number {
+  const sum = new ObservedShare({ from: at(from), until, observed });
+  for (const device of devices) sum.add(device, device.id === id ? rows : []);
+  return sum.value;
+}
 
 test('whole days count, and half a day that was not observed is missing', () => {
   const rows = [day('2026-11-17', 86_400), day('2026-11-18', 43_200)];

@@ -27,18 +27,29 @@ export const observedRefused: ObservedOnDay = ({ all_seconds, refused_seconds })
 export const observedTime = (devices: readonly ObservedDevice[], from: number, until: number): number =>
   devices.reduce((sum, { createdAt }) => sum + Math.max(0, until - Math.max(from, createdAt)), 0);
 
-/** The share of the time from `from` to `until`, over all devices, from 0 to 1. Without any device it is 0: nothing was observed. */
-export function observedShare(
-  devices: readonly ObservedDevice[],
-  coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
-  { from, until, observed }: { readonly from: number; readonly until: number; readonly observed: ObservedOnDay },
-): number {
-  let [seen, all] = [0, 0];
-  for (const { id, createdAt } of devices) {
+/** The time of interest. */
+export interface ObservedSpan {
+  readonly from: number;
+  readonly until: number;
+  readonly observed: ObservedOnDay;
+}
+
+/** Adds up the observed time of devices, one after the other: a fleet may have many. */
+export class ObservedShare {
+  readonly #span: ObservedSpan;
+  #seen = 0;
+  #all = 0;
+
+  constructor(span: ObservedSpan) {
+    this.#span = span;
+  }
+
+  add({ createdAt }: Pick<ObservedDevice, 'createdAt'>, rows: readonly FlowCoverage[]): void {
+    const { from, until, observed } = this.#span;
     const begins = Math.min(Math.max(from, createdAt), until);
     const span = until - begins;
     let ofDevice = 0;
-    for (const row of coverage.get(id) ?? []) {
+    for (const row of rows) {
       const day = Date.parse(`${row.day}T00:00:00Z`);
       const [first, last] = [Math.max(day, createdAt), Math.min(day + dayMs, until)];
       // A day is kept as one number. Of the day in which the time begins, only what cannot be of the hours before counts.
@@ -46,8 +57,12 @@ export function observedShare(
       ofDevice += Math.max(0, Math.min(observed(row), last - first) - before);
     }
     // Where nothing was reported at all, nothing was observed.
-    seen += ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
-    all += span;
+    this.#seen += ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
+    this.#all += span;
   }
-  return all === 0 ? 0 : Math.min(1, seen / all);
+
+  /** From 0 to 1. Without any device it is 0: nothing was observed. */
+  get value(): number {
+    return this.#all === 0 ? 0 : Math.min(1, this.#seen / this.#all);
+  }
 }

@@ -88,25 +88,31 @@ function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | un
   return forbid.length === 0 ? undefined : { source: 'list', groups: [], guardrails: { forbid, require: [] } };
 }
 
-/** The evidence of a rule: the traffic that it admits. */
-function evidenceOf(
+/** The evidence of a rule: the traffic that it admits. The caller can do other work between two steps. */
+function* evidenceOf(
   { direction, rule }: RuleForTraffic,
   flows: readonly StoredFlow[],
   farEnds: FarEnds,
   snapshot: PolicySnapshot,
-): ProposedRule {
+): Generator<void, ProposedRule> {
   const byFar = new Map<string, StoredFlow>();
+  const observing = new Set<DeviceId>();
+  const seen = new Set<DeviceId>();
   for (const flow of flows) {
     const key = `${flow.family} ${flow.far}`;
     const known = byFar.get(key);
     byFar.set(key, known === undefined ? flow : addUp(known, flow));
+    observing.add(flow.device_id);
+    const owner = farEnds.owner(flow);
+    if (owner !== undefined) seen.add(owner.id);
+    yield;
   }
   const fars = [...byFar.values()].toSorted(byPackets);
-  const seen = new Set(fars.flatMap((flow) => farEnds.owner(flow)?.id ?? []));
+  yield;
   const also = farEnds.alsoNamed(rule, seen).toSorted(byName);
-  const observers = [...new Set(flows.map(({ device_id }) => device_id))]
-    .flatMap((id) => snapshot.devices.get(id) ?? [])
-    .toSorted(byName);
+  yield;
+  const observers = [...observing].flatMap((id) => snapshot.devices.get(id) ?? []).toSorted(byName);
+  yield;
   return {
     direction,
     rule,
@@ -165,7 +171,8 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
       surroundingsOf(status as DeviceReport | undefined),
     ]),
   );
-  const forbids = new Map(observers.map((id) => [id, forbidsOf(snapshot, id)]));
+  const forbids = new Map<DeviceId, EffectivePolicy | undefined>();
+  await slices.each(observers, (id) => forbids.set(id, forbidsOf(snapshot, id)));
   const notCovered: { readonly flow: StoredFlow; readonly reason: NotCovered['reason'] }[] = [];
   const wanted: StoredFlow[] = [];
   await slices.each(admitted.sums, (flow) => {
@@ -206,9 +213,8 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
     else known.push(flow);
   });
   const proposed: ProposedRule[] = [];
-  await slices.each(rules, (rule) => {
-    proposed.push(evidenceOf(rule, admittedBy.get(rule) ?? [], farEnds, snapshot));
-  });
+  for (const rule of rules)
+    proposed.push(await slices.run(evidenceOf(rule, admittedBy.get(rule) ?? [], farEnds, snapshot)));
 
   const times = { since: new Date(since).toISOString(), until: new Date(until).toISOString() };
   const cut = notCovered.toSorted((a, b) => byPackets(a.flow, b.flow));
@@ -216,7 +222,7 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
     ...times,
     devices: ids.length,
     device_days,
-    observed: share(since, observedAll),
+    observed: await share(since, observedAll),
     not_recorded,
     admitted_packets: admitted.packets.admitted,
     refused_packets: admitted.packets.refused,

@@ -11,6 +11,8 @@ import type { StoredFlow } from '../store/contract/flows/flows.ts';
 
 /** Rules of a direction. With the far ends of each, a group stays within its limits of peers and ranges. */
 const mostRules = 100;
+/** Labels that are looked at between two pauses: well under a millisecond. */
+const labelsAtOnce = 500;
 /** Peers of a rule, and addresses of a rule. */
 const mostFarEnds = 50;
 
@@ -61,30 +63,42 @@ export class FarEnds {
     return known;
   }
 
-  /** The label that most of the devices carry; of several, the one that the fewest devices of the fleet carry, then the first by text. */
-  #commonLabel(devices: readonly SnapshotDevice[]): string | undefined {
-    const counts = new Map<string, number>();
-    for (const { identity } of devices)
-      for (const label of identity.labels) counts.set(label, (counts.get(label) ?? 0) + 1);
-    const most = [...counts.values()].reduce((a, b) => Math.max(a, b), 0);
-    const width = (label: string): number => this.carriers(label).length;
-    return [...counts]
-      .flatMap(([label, carried]) => (carried === most ? [label] : []))
-      .toSorted((a, b) => width(a) - width(b) || (a < b ? -1 : 1))[0];
+  /** Of labels that the same number of devices carry, the one that the fewest devices of the fleet carry, then the first by text. */
+  #isNarrower(label: string, other: string): boolean {
+    const wider = this.carriers(other).length - this.carriers(label).length;
+    return wider > 0 || (wider === 0 && label < other);
   }
 
-  /** Peers that name all of these devices: by label as long as one of them has a label, the others by id. */
-  peersOf(devices: Iterable<SnapshotDevice>): readonly Peer[] {
+  /**
+   * Peers that name all of these devices: by label as long as one of them has a label, the others by id. The label that most of them carry comes first.
+   * The caller can do other work between two steps.
+   */
+  *peersOf(devices: Iterable<SnapshotDevice>): Generator<void, readonly Peer[]> {
     const peers: Peer[] = [];
-    let left = [...devices];
-    while (left.length > 0 && peers.length < mostFarEnds) {
-      const label = this.#commonLabel(left);
-      if (label === undefined) {
-        for (const { id } of left.toSorted(byName)) peers.push({ device_id: id });
+    const left = new Set(devices);
+    const counts = new Map<string, number>();
+    for (const { identity } of left) {
+      for (const label of identity.labels) counts.set(label, (counts.get(label) ?? 0) + 1);
+      yield;
+    }
+    while (left.size > 0 && peers.length < mostFarEnds) {
+      let [common, most]: [string | undefined, number] = [undefined, 0];
+      let looked = 0;
+      for (const [label, carried] of counts) {
+        if (carried > most || (carried === most && common !== undefined && this.#isNarrower(label, common)))
+          [common, most] = [label, carried];
+        if (++looked % labelsAtOnce === 0) yield;
+      }
+      if (common === undefined) {
+        for (const { id } of [...left].toSorted(byName)) peers.push({ device_id: id });
         break;
       }
-      peers.push({ labels: [label] });
-      left = left.filter(({ identity }) => !identity.labels.includes(label));
+      peers.push({ labels: [common] });
+      for (const device of this.carriers(common)) {
+        if (!left.delete(device)) continue;
+        for (const label of device.identity.labels) counts.set(label, (counts.get(label) ?? 0) - 1);
+      }
+      yield;
     }
     return peers.slice(0, mostFarEnds);
   }
@@ -109,13 +123,13 @@ interface Service {
 const byService = (a: Service, b: Service): number =>
   (a.protocol < b.protocol ? -1 : a.protocol > b.protocol ? 1 : 0) || a.port - b.port;
 
-function ruleOf({ protocol, port, devices, addresses }: Service, farEnds: FarEnds): StoredRule {
+function* ruleOf({ protocol, port, devices, addresses }: Service, farEnds: FarEnds): Generator<void, StoredRule> {
   const ip_ranges = [...addresses]
     .toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
     .slice(0, mostFarEnds)
     .map(([address]) => address)
     .toSorted();
-  const peers = farEnds.peersOf(devices);
+  const peers = yield* farEnds.peersOf(devices);
   return {
     ip_protocol: protocol,
     from_port: port,
@@ -158,7 +172,7 @@ export function* rulesForTraffic(
       .slice(0, mostRules)
       .toSorted(byService);
     for (const service of kept) {
-      rules.push({ direction, rule: ruleOf(service, farEnds) });
+      rules.push({ direction, rule: yield* ruleOf(service, farEnds) });
       yield;
     }
   }

@@ -8,14 +8,13 @@ import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import type { FlowCoverage } from '../store/contract/flows/flows.ts';
-import { isFull, observedAll, observedRefused, observedShare, type ObservedDevice } from './observed-time.ts';
+import { isFull, observedAll, observedRefused, ObservedShare, type ObservedDevice } from './observed-time.ts';
+import { coverageByDevice, registeredAt } from './observed-flows.ts';
 import {
-  byDevice,
   countHits,
   groupsIn,
   placeOf,
   policiesWith,
-  registeredAt,
   rulesSince,
   type UsageOptions,
   type UsageRequest,
@@ -36,20 +35,26 @@ function groupsToJudge(
 }
 
 /** Whether all traffic that the rules of the group could decide was recorded since then. */
-function isObserved(
+async function isObserved(
   group: PolicyGroup,
   devices: readonly ObservedDevice[],
   coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
-  { since, until }: Pick<UsageRequest, 'since' | 'until'>,
-): boolean {
-  const isComplete = devices.every(({ id }) => (coverage.get(id) ?? []).every((row) => row.not_recorded === 0));
+  { since, until, slices }: Pick<UsageRequest, 'since' | 'until'> & Pick<UsageOptions, 'slices'>,
+): Promise<boolean> {
   const observed = group.guardrail === 'forbid' ? observedRefused : observedAll;
-  return isComplete && isFull(observedShare(devices, coverage, { from: since, until, observed }));
+  const share = new ObservedShare({ from: since, until, observed });
+  let isComplete = true;
+  await slices.each(devices, (device) => {
+    const rows = coverage.get(device.id) ?? [];
+    isComplete &&= rows.every((row) => row.not_recorded === 0);
+    share.add(device, rows);
+  });
+  return isComplete && isFull(share.value);
 }
 
 export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: UsageOptions): Promise<UnusedRules> {
   const { org, snapshot, until } = asked;
-  const { store, slices } = options;
+  const { slices } = options;
   const policies = await policiesWith(snapshot, undefined, slices);
   const devicesOf = new Map<GroupId, DeviceId[]>();
   await slices.each(policies, ([id, policy]) => {
@@ -59,17 +64,10 @@ export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: U
       else known.push(id);
     }
   });
-  const { hits, since } = await countHits(asked, {}, { ...options, policies });
-  const coverage = byDevice(await store.flows.coverage(org, new Date(since).toISOString()));
-  const registered = new Map(
-    (
-      await registeredAt(
-        options,
-        org,
-        [...policies.keys()].filter((id) => coverage.has(id)),
-      )
-    ).map((one) => [one.id, one]),
-  );
+  const { hits, since } = await countHits({ org, since: asked.since, until }, { ...options, policies });
+  const coverage = await coverageByDevice(options, { org, devices: [...policies.keys()], since });
+  const registered = new Map<DeviceId, ObservedDevice>();
+  for (const one of await registeredAt(options, { org, devices: [...coverage.keys()] })) registered.set(one.id, one);
   const found: UnusedRule[] = [];
   let count = 0;
   for (const group of groupsToJudge(asked, devicesOf)) {
@@ -82,9 +80,7 @@ export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: U
     const devices = ids.flatMap((id) => registered.get(id) ?? []);
     // A device that never reported was not observed.
     if (places.length === 0 || devices.length < ids.length) continue;
-    let observed = false;
-    await slices.each([group], (one) => void (observed = isObserved(one, devices, coverage, { since, until })));
-    if (!observed) continue;
+    if (!(await isObserved(group, devices, coverage, { since, until, slices }))) continue;
     const sinceOf = await rulesSince(options, { ...asked, group: group.id, since });
     for (const { direction, rule } of places) {
       if (sinceOf(direction, ruleIdentity(rule)) > since) continue;

@@ -14,10 +14,11 @@ import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { FlowCoverage, FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
+import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { GroupReader } from '../store/contract/groups.ts';
 import type { Store } from '../store/contract/store.ts';
-import { isFull, observedAll, observedRefused, observedShare, type ObservedDevice } from './observed-time.ts';
+import { coverageOf, eachFlow, type ObservedFlowsOptions, type ObservedWindow } from './observed-flows.ts';
+import { isFull, observedAll, observedRefused } from './observed-time.ts';
 
 export interface UsageOptions {
   readonly store: Pick<Store, 'flows' | 'history' | 'devices'>;
@@ -35,10 +36,6 @@ export interface UsageRequest {
 }
 
 const directions = ['inbound', 'outbound'] as const;
-const flowsAtOnce = 5_000;
-/** Sums that one request looks at. Where there are more, the window begins later. */
-const mostFlows = 400_000;
-const devicesAtOnce = 256;
 const statesLooked = 64;
 
 /** Identifies a rule within its group by its content. */
@@ -111,20 +108,6 @@ export async function policiesWith(
   return found;
 }
 
-/** When each of the devices was registered. */
-export async function registeredAt(
-  { store }: { readonly store: Pick<Store, 'devices'> },
-  org: OrganizationId,
-  ids: readonly DeviceId[],
-): Promise<readonly ObservedDevice[]> {
-  const found: ObservedDevice[] = [];
-  for (let from = 0; from < ids.length; from += devicesAtOnce) {
-    for (const { record } of await store.devices.find(org, ids.slice(from, from + devicesAtOnce)))
-      found.push({ id: record.id, createdAt: Date.parse(record.created_at) });
-  }
-  return found;
-}
-
 /** Since when each rule is in the group without a break, as far as the history of the window goes back. */
 export async function rulesSince(
   { store }: UsageOptions,
@@ -146,40 +129,24 @@ export async function rulesSince(
   return (direction, identity) => Math.max(since, found.get(`${direction} ${identity}`) ?? since);
 }
 
-export const byDevice = (rows: readonly FlowCoverage[]): ReadonlyMap<DeviceId, readonly FlowCoverage[]> => {
-  const found = new Map<DeviceId, FlowCoverage[]>();
-  for (const row of rows) found.set(row.device_id, [...(found.get(row.device_id) ?? []), row]);
-  return found;
-};
-
 interface CountedHits {
   readonly hits: ReadonlyMap<string, Hits>;
   /** Later than asked for where there is more traffic than one request looks at. */
   readonly since: number;
 }
 
-/** Judges the recorded traffic, the newest first. */
+/** Judges the recorded traffic. */
 export async function countHits(
-  { org, since: asked, until }: Pick<UsageRequest, 'org' | 'since' | 'until'>,
-  filter: Pick<FlowQuery, 'devices' | 'verdict'>,
-  { policies, store, slices }: UsageOptions & { readonly policies: ReadonlyMap<DeviceId, EffectivePolicy> },
+  window: ObservedWindow,
+  { policies, ...options }: ObservedFlowsOptions & { readonly policies: ReadonlyMap<DeviceId, EffectivePolicy> },
 ): Promise<CountedHits> {
   const counter = new HitCounter();
-  const { hits } = counter;
-  const window = { since: new Date(asked).toISOString(), until: new Date(until).toISOString() };
-  let after: string | undefined;
-  for (let looked = 0; ;) {
-    const { flows, next } = await store.flows.page(org, { ...filter, ...window, limit: flowsAtOnce, after });
-    await slices.each(flows, (flow) => {
-      const policy = policies.get(flow.device_id);
-      if (policy !== undefined) counter.add(policy, flow);
-    });
-    looked += flows.length;
-    if (next === undefined) return { hits, since: asked };
-    // What is older was not looked at: the window begins where the newest of it ends.
-    if (looked >= mostFlows) return { hits, since: Math.max(asked, Date.parse(flows.at(-1)?.until ?? '') || until) };
-    after = next;
-  }
+  const since = await eachFlow(options, window, (flow) => {
+    const policy = policies.get(flow.device_id);
+    if (policy !== undefined) counter.add(policy, flow);
+    return true;
+  });
+  return { hits: counter.hits, since };
 }
 
 /** Looks at the recorded traffic of the devices that have the group. Undefined where there is no such group. */
@@ -187,46 +154,40 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
   const { org, group: id, snapshot, until } = asked;
   const group = snapshot.groups.get(id)?.group;
   if (group === undefined) return undefined;
-  const { store, slices } = options;
-  const policies = await policiesWith(snapshot, id, slices);
+  const policies = await policiesWith(snapshot, id, options.slices);
   const devices = [...policies.keys()];
   const forbids = group.guardrail === 'forbid';
   const verdict = forbids ? 'refused' : 'admitted';
-  const { hits, since } =
-    devices.length === 0
-      ? { hits: new Map<string, Hits>(), since: asked.since }
-      : await countHits(asked, { devices, verdict }, { ...options, policies });
-  const coverage = await store.flows.coverage(org, new Date(since).toISOString(), devices);
-  const registered = await registeredAt(options, org, devices);
-  const covered = byDevice(coverage);
-  const not_recorded = coverage.reduce((sum, row) => sum + row.not_recorded, 0);
-  const observed = forbids ? observedRefused : observedAll;
-  const shareSince = (from: number): number => observedShare(registered, covered, { from, until, observed });
+  const window = { org, devices, since: asked.since, until };
+  const { hits, since } = await countHits({ ...window, verdict }, { ...options, policies });
+  const { not_recorded, share } = await coverageOf(options, { ...window, since });
+  const shareSince = (from: number): Promise<number> => share(from, forbids ? observedRefused : observedAll);
   const sinceOf = await rulesSince(options, { ...asked, since });
-  const rules = directions.flatMap((direction) =>
-    rulesOf(group, direction).map((rule, index): RuleUsage => {
+  const rules: RuleUsage[] = [];
+  for (const direction of directions) {
+    for (const [index, rule] of rulesOf(group, direction).entries()) {
       const from = sinceOf(direction, ruleIdentity(rule));
-      const share = shareSince(from);
+      const observed = await shareSince(from);
       const hit = hits.get(placeOf(id, direction, index));
-      const isKnown = isFull(share) && not_recorded === 0;
-      return {
+      const isKnown = isFull(observed) && not_recorded === 0;
+      rules.push({
         direction,
         rule: index,
         rule_id: ruleId(direction, group, index),
         packets: hit?.packets ?? 0,
         ...(hit && { last_hit: hit.last }),
         state: hit !== undefined ? 'used' : isKnown ? 'unused' : 'unknown',
-        observed: share,
+        observed,
         since: new Date(from).toISOString(),
-      };
-    }),
-  );
+      });
+    }
+  }
   return {
     group_id: id,
     since: new Date(since).toISOString(),
     until: new Date(until).toISOString(),
     devices: devices.length,
-    observed: shareSince(since),
+    observed: await shareSince(since),
     not_recorded,
     rules,
   };
