@@ -87,13 +87,27 @@ async function openAll(
 }
 
 interface Found {
+  /** Of one process without streams. */
+  readonly processMb: number;
   readonly openSeconds: number;
   readonly openUs: number;
   readonly kb: number;
+  readonly heartbeatUs: number;
   readonly lastMs: number;
   readonly deliveryUs: number;
   readonly reopenSeconds: number;
   readonly reopenUs: number;
+}
+
+/** Each idle stream gets a heartbeat in this time; the floor sends none. */
+const heartbeatMs = 15_000;
+const heartbeats = 2;
+
+/** µs of processor time for each heartbeat of a stream, with all that an idle server does besides. */
+async function idleCost(contender: Contender, streams: number): Promise<number> {
+  const cpu = contender.cpu();
+  await sleep(heartbeats * heartbeatMs);
+  return ((contender.cpu() - cpu) / (streams * heartbeats)) * 1e6;
 }
 
 async function measure(bench: Bench, contender: Contender, each: readonly number[]): Promise<Found> {
@@ -108,6 +122,7 @@ async function measure(bench: Bench, contender: Contender, each: readonly number
   // What opening left behind is collected.
   await sleep(10_000);
   const kb = (contender.residentKb() - before) / streams;
+  const heartbeatUs = await idleCost(contender, streams);
   const times: number[] = [];
   const spent: number[] = [];
   for (let change = 0; change < changes; change += 1) {
@@ -124,9 +139,11 @@ async function measure(bench: Bench, contender: Contender, each: readonly number
   const again = await timed('resume');
   await Promise.all(again.loads.map((load) => load.stop()));
   return {
+    processMb: before / each.length / 1024,
     openSeconds: first.seconds,
     openUs: first.us,
     kb,
+    heartbeatUs,
     lastMs: median(times),
     deliveryUs: median(spent),
     reopenSeconds: again.seconds,
@@ -154,7 +171,9 @@ export async function capacity(bench: Bench): Promise<Part> {
     name,
     streams,
     workers,
+    one.processMb,
     one.kb,
+    one.heartbeatUs,
     one.openSeconds,
     one.openUs,
     one.lastMs,
@@ -166,7 +185,9 @@ export async function capacity(bench: Bench): Promise<Part> {
     '',
     'streams',
     'processes',
+    'MB a process before',
     'KB a stream',
+    'µs a heartbeat',
     'all open, s',
     'µs a stream that opens',
     'a change to the last, ms',

@@ -2,6 +2,7 @@
  * Owns the load of a fault run on one database: two servers, agents with real kernels, readers and writers; and what must hold at its end, whatever happened to
  * the database.
  */
+import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { Fleet } from '../end-to-end/fleet.ts';
@@ -9,8 +10,8 @@ import { Replica } from '../faults/replicas.ts';
 import { eventually } from '../lib/eventually.ts';
 import { freePort } from '../lib/free-port.ts';
 import { Api } from '../lib/http.ts';
-import { startGroupReaders, type GroupReader } from './group-readers.ts';
 import { GroupWriter } from './group-writers.ts';
+import { ReaderProcesses } from './reader-processes.ts';
 
 export const readerCount = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
 export const writerCount = 16;
@@ -19,16 +20,36 @@ const pauseMs = 800;
 
 export const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
-const summary = (times: readonly number[]): string => {
+/** Service is to be back so soon. It is printed, not asserted: a busy machine takes longer. */
+const soonMs = 5_000;
+
+const distribution = (times: readonly number[]): string => {
   const sorted = times.map((ms) => Math.round(ms)).toSorted((a, b) => a - b);
-  return `median ${sorted[sorted.length >> 1]} ms, slowest ${sorted.at(-1)} ms`;
+  const at = (part: number): number | undefined => sorted[Math.floor((sorted.length - 1) * part)];
+  const late = sorted.filter((ms) => ms > soonMs).length;
+  return `median ${at(0.5)} ms, 90 % within ${at(0.9)} ms, slowest ${at(1)} ms; ${late} of ${sorted.length} after more than ${soonMs} ms`;
 };
+
+interface Attempt {
+  readonly outcome: string;
+  readonly ms: number;
+}
+
+/** Equal outcomes together, in the order in which they first came. */
+function attemptSummary(attempts: readonly Attempt[]): string {
+  const outcomes = [...new Set(attempts.map(({ outcome }) => outcome))];
+  const timesOf = (outcome: string): number[] =>
+    attempts.filter((one) => one.outcome === outcome).map(({ ms }) => Math.round(ms));
+  return outcomes
+    .map((outcome) => `${timesOf(outcome).length} × ${outcome}, ${Math.max(...timesOf(outcome))} ms at most`)
+    .join('; ');
+}
 
 export class FleetLoad {
   readonly #title: string;
   readonly #fleet: Fleet;
   readonly #apis: readonly [Api, Api];
-  readonly #readers: readonly GroupReader[];
+  readonly #readers: ReaderProcesses;
   readonly #writers: readonly GroupWriter[];
   readonly #working: Promise<unknown>;
   readonly #writing: AbortController;
@@ -40,7 +61,7 @@ export class FleetLoad {
     title: string;
     fleet: Fleet;
     apis: readonly [Api, Api];
-    readers: readonly GroupReader[];
+    readers: ReaderProcesses;
     defaultGroup: string;
   }) {
     this.#title = parts.title;
@@ -67,12 +88,8 @@ export class FleetLoad {
     await other.start();
     const apis = [new Api(here, place.token), new Api(other.url, place.token)] as const;
     onTestFinished(() => apis.forEach((api) => api.close()));
-    const stop = new AbortController();
-    onTestFinished(() => stop.abort());
-    const servers = [here, other.url];
-    const reading = { servers, token: place.token, org: place.organization, signal: stop.signal };
-    const readers = startGroupReaders({ ...reading, count: readerCount });
-    await Promise.all(readers.map(({ synced }) => synced));
+    const reading = { servers: [here, other.url], token: place.token, org: place.organization };
+    const readers = await ReaderProcesses.start({ ...reading, count: readerCount });
     return new FleetLoad({ title, fleet, apis, readers, defaultGroup: (await fleet.defaultGroup()).id });
   }
 
@@ -108,15 +125,22 @@ export class FleetLoad {
   async recovered(what: string, since: number): Promise<void> {
     const times = await Promise.all(
       this.#apis.map(async (api, index) => {
+        const attempts: Attempt[] = [];
         await eventually('the server takes writes', async () => {
-          const { status } = await this.#admit(api, 1_000 + index).catch(() => ({ status: 0 }));
-          return status === 200;
+          const begun = performance.now();
+          const answer = await this.#admit(api, 1_000 + index).catch((error: unknown) => String(error));
+          const isBroken = typeof answer === 'string';
+          const isWritten = !isBroken && answer.status === 200;
+          const outcome = isBroken ? answer : isWritten ? 'written' : `${answer.status} ${answer.json?.code}`;
+          attempts.push({ outcome, ms: performance.now() - begun });
+          return isWritten;
         });
-        return performance.now() - since;
+        const ms = performance.now() - since;
+        console.log(`${this.#title}, ${what}: writes again after ${Math.round(ms)} ms: ${attemptSummary(attempts)}`);
+        return ms;
       }),
     );
     this.#back.push(...times);
-    console.log(`${this.#title}, ${what}: writes again after ${times.map(Math.round).join(' and ')} ms`);
     await this.converged();
   }
 
@@ -133,15 +157,14 @@ export class FleetLoad {
       for (const { possible } of this.#writers)
         for (const [id, states] of possible) expect(states, id).toContain(found.get(id));
     }
-    const expected = new Map(groups.map(({ id, revision }) => [id, revision]));
-    for (const reader of this.#readers) await expect.poll(() => new Map(reader.held())).toEqual(expected);
-    expect(this.#readers.flatMap(({ faults }) => faults)).toEqual([]);
-    const relists = sum(this.#readers.map((reader) => reader.relists));
+    await this.#readers.hold(groups.map(({ id, revision }) => [id, revision]));
+    const { faults, relists } = await this.#readers.report();
+    expect(faults).toEqual([]);
     await this.converged();
     const repeated = sum(this.#writers.map((writer) => writer.repeated));
     console.log(
       `${this.#title}: ${this.#acknowledged} acknowledged writes, ${repeated} creates repeated, ${relists} listings again; ` +
-        `first write at each server: ${summary(this.#back)}`,
+        `first write at each server: ${distribution(this.#back)}; load ${loadavg()[0]?.toFixed(1)}`,
     );
     return relists;
   }

@@ -6,6 +6,7 @@ import { RingfenceError } from '../../src/client/error.ts';
 import { Client } from '../../src/client/http.ts';
 import { createInformer } from '../../src/client/informer.ts';
 import { watch } from '../../src/client/watch.ts';
+import type { Fetch } from '../../src/client/request.ts';
 import { createNodeFetch } from '../../src/node/fetch.ts';
 
 export interface GroupReadersOptions {
@@ -28,6 +29,31 @@ export interface GroupReader {
   readonly synced: Promise<void>;
 }
 
+/** Where a reader's last stream was asked for, and when it was answered: an error that it then reports has a cause there. */
+class StreamTrace {
+  #host = '';
+  #begun = 0;
+  #answer = 'not answered';
+
+  /** The same fetch, noted here. */
+  follow(fetch: Fetch): Fetch {
+    return async (url, init) => {
+      [this.#host, this.#begun, this.#answer] = [new URL(url).host, performance.now(), 'not answered'];
+      const response = await fetch(url, init);
+      this.#answer = `${response.status} after ${this.#passed()} ms`;
+      return response;
+    };
+  }
+
+  #passed(): number {
+    return Math.round(performance.now() - this.#begun);
+  }
+
+  describe(error: unknown): string {
+    return `${String(error)} (${this.#host}, ${this.#answer}, ${this.#passed()} ms ago)`;
+  }
+}
+
 /** A program that uses the client library, with tokens. */
 class InformerReader implements GroupReader {
   relists = 0;
@@ -36,7 +62,7 @@ class InformerReader implements GroupReader {
   readonly synced: Promise<void>;
   readonly #informer;
 
-  constructor(client: Client, { org: organization, signal }: GroupReadersOptions) {
+  constructor(client: Client, trace: StreamTrace, { org: organization, signal }: GroupReadersOptions) {
     const backoff = { first: 200, longest: 2_000, longestAsked: 1_000 };
     const informer = createInformer({ client, organization, kinds: ['security-groups'], backoff });
     this.#informer = informer;
@@ -44,7 +70,7 @@ class InformerReader implements GroupReader {
     informer.onState((state) => {
       if (state.lastError === lastError) return;
       lastError = state.lastError;
-      this.errors.push(String(state.lastError?.error));
+      this.errors.push(trace.describe(state.lastError?.error));
       if (state.lastError?.error.code === 'revision_gone') this.relists += 1;
     });
     informer.onChange((changes) => {
@@ -71,16 +97,20 @@ class PlainReader implements GroupReader {
   #after = 0;
   #onSynced = (): void => {};
 
-  constructor(client: Client, { org, signal }: GroupReadersOptions) {
+  constructor(client: Client, trace: StreamTrace, { org, signal }: GroupReadersOptions) {
     this.synced = new Promise((resolve) => (this.#onSynced = resolve));
-    void this.#follow(client, org, signal).catch((error: unknown) => this.faults.push(String(error)));
+    void this.#follow(client, trace, { org, signal }).catch((error: unknown) => this.faults.push(String(error)));
   }
 
   held(): ReadonlyMap<string, number> {
     return this.#held;
   }
 
-  async #follow(client: Client, org: string, signal: AbortSignal): Promise<void> {
+  async #follow(
+    client: Client,
+    trace: StreamTrace,
+    { org, signal }: Pick<GroupReadersOptions, 'org' | 'signal'>,
+  ): Promise<void> {
     while (!signal.aborted) {
       const isAfresh = this.#after === 0;
       try {
@@ -88,7 +118,7 @@ class PlainReader implements GroupReader {
       } catch (error) {
         if (signal.aborted) return;
         if (!(error instanceof RingfenceError)) throw error;
-        this.errors.push(String(error));
+        this.errors.push(trace.describe(error));
         const isGone = error.code === 'revision_gone';
         if (isGone) this.relists += 1;
         if (isGone || isAfresh) this.#after = 0;
@@ -130,8 +160,9 @@ export function startGroupReaders(options: GroupReadersOptions): readonly GroupR
   setMaxListeners(0, signal);
   const [url = ''] = servers;
   return Array.from({ length: count }, (_, index) => {
-    const fetch = choosingFetch(createNodeFetch(), { servers, random: Math.random });
+    const trace = new StreamTrace();
+    const fetch = choosingFetch(trace.follow(createNodeFetch()), { servers, random: Math.random });
     const client = new Client({ url, token, fetch });
-    return index % 2 === 0 ? new InformerReader(client, options) : new PlainReader(client, options);
+    return index % 2 === 0 ? new InformerReader(client, trace, options) : new PlainReader(client, trace, options);
   });
 }

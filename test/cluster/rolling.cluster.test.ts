@@ -13,11 +13,11 @@ import { DatabaseNode } from '../lib/database-node.ts';
 import { eventually } from '../lib/eventually.ts';
 import { freePort } from '../lib/free-port.ts';
 import { Api } from '../lib/http.ts';
-import { olderProgram, previousRelease } from '../lib/older-program.ts';
+import { olderProgram, previousRelease, schemaVersion, unpackedProgram } from '../lib/older-program.ts';
 import { sum, writerCount } from './fleet-load.ts';
-import { startGroupReaders, type GroupReader } from './group-readers.ts';
 import { GroupWriter } from './group-writers.ts';
 import { startHaproxy, type Haproxy } from './haproxy.ts';
+import { ReaderProcesses } from './reader-processes.ts';
 
 const restartStreams = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
 const upgradeStreams = Number(process.env['RINGFENCE_FAULT_STREAMS'] ?? 500);
@@ -93,7 +93,7 @@ interface Load {
   readonly org: string;
   readonly base: string;
   readonly api: Api;
-  readonly readers: readonly GroupReader[];
+  readonly readers: ReaderProcesses;
   readonly writers: readonly GroupWriter[];
   /** Waits until so many more writes are acknowledged. */
   more(count: number): Promise<void>;
@@ -106,15 +106,12 @@ async function startLoad(servers: Servers, count: number): Promise<Load> {
   onTestFinished(() => api.close());
   const { id: org } = await api.expect(201, 'POST', '/api/organizations', { name: 'acme' });
   const base = `/api/organizations/${org}`;
-  const stop = new AbortController();
-  onTestFinished(() => stop.abort());
-  const readers = startGroupReaders({ servers: servers.urls, token: adminToken, org, count, signal: stop.signal });
-  await Promise.all(readers.map(({ synced }) => synced));
+  const readers = await ReaderProcesses.start({ servers: servers.urls, token: adminToken, org, count });
   const writing = new AbortController();
   onTestFinished(() => writing.abort());
   const writers = Array.from({ length: writerCount }, () => new GroupWriter());
-  // About as many documents a second, whatever the number of streams.
-  const pauseMs = Math.max(200, count * 1.5);
+  // About 4,000 documents a second, whatever the number of streams: two processors serve and read them.
+  const pauseMs = Math.max(200, count * 4);
   const working = Promise.all(writers.map((one) => one.work([api], base, { signal: writing.signal, pauseMs })));
   const acknowledged = (): number => sum(writers.map((writer) => writer.acknowledged));
   return {
@@ -138,12 +135,12 @@ async function startLoad(servers: Servers, count: number): Promise<Load> {
       const found = new Map(groups.map(({ id, group_description }) => [id, group_description]));
       for (const { possible } of writers)
         for (const [id, states] of possible) expect(states, id).toContain(found.get(id));
-      const expected = new Map(groups.map(({ id, revision }) => [id, revision]));
-      for (const reader of readers) await expect.poll(() => new Map(reader.held())).toEqual(expected);
-      expect(readers.flatMap(({ faults }) => faults)).toEqual([]);
-      expect(readers.flatMap(({ errors }) => errors)).toEqual([]);
+      await readers.hold(groups.map(({ id, revision }) => [id, revision]));
+      const { faults, errors, relists } = await readers.report();
+      expect(faults).toEqual([]);
+      expect(errors).toEqual([]);
       expect(writers.flatMap(({ failures }) => failures)).toEqual([]);
-      return sum(readers.map(({ relists }) => relists));
+      return relists;
     },
   };
 }
@@ -156,7 +153,7 @@ async function roll(
   steps: Partial<Record<'before' | 'after', (index: number) => Promise<void>>> = {},
 ): Promise<string> {
   const moved: number[] = [];
-  const streams = load.readers.length;
+  const streams = load.readers.count;
   const names = ['ringfence_watch_resumes_total', 'ringfence_watch_ring_hits_total'] as const;
   let [resumes, hits] = [0, 0];
   for (const index of servers.urls.keys()) {
@@ -181,6 +178,11 @@ async function roll(
   return `${streams} streams; a server replaced and all readers moved within ${times}; ${resumes} resumes at the other servers, ${hits} of them from memory`;
 }
 
+async function schemaOf(database: DatabaseNode): Promise<number | undefined> {
+  const [row] = await database.query<{ version: number }>('SELECT max(version) AS version FROM schema_versions');
+  return row?.version;
+}
+
 /** The sum of a metric over servers. */
 async function metric(name: string, urls: readonly string[]): Promise<number> {
   const texts = await Promise.all(urls.map(async (url) => (await fetch(`${url}/metrics`)).text()));
@@ -201,11 +203,14 @@ test(`a rolling restart of three servers under ${restartStreams} streams and ${w
 
 test(`a rolling upgrade from the previous release under ${upgradeStreams} streams, ${writerCount} writers and agents of both versions: nobody sees an error, and no server takes away what it does not know`, async () => {
   const commit = previousRelease();
-  const older = await olderProgram(commit);
-  onTestFinished(() => rm(older, { recursive: true, force: true }));
+  const checkout = await olderProgram(commit);
+  onTestFinished(() => rm(checkout, { recursive: true, force: true }));
+  const older = await unpackedProgram(checkout);
   const { folder, program: newer } = await installProgram();
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const servers = await Servers.start(join(older, 'dist/ringfence.mjs'), []);
+  const olderSchema = await schemaOf(servers.database);
+  expect(olderSchema).toBeLessThan(schemaVersion);
   const load = await startLoad(servers, upgradeStreams);
   const { api, base } = load;
 
@@ -260,5 +265,6 @@ test(`a rolling upgrade from the previous release under ${upgradeStreams} stream
   const figures = await roll(servers, load, join(folder, 'dist/ringfence.mjs'), { before, after });
   await enforced(443);
   expect(await load.finish()).toBe(0);
-  console.log(`rolling upgrade from ${commit}: ${figures}`);
+  expect(await schemaOf(servers.database)).toBe(schemaVersion);
+  console.log(`rolling upgrade from ${commit}, database schema ${olderSchema} to ${schemaVersion}: ${figures}`);
 }, 1_800_000);

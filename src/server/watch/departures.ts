@@ -1,8 +1,8 @@
 /** Owns the pace at which a server ends many streams: their readers do not reach the other servers all at once. */
 import type { Stream, StreamEndReason } from './stream.ts';
 
-/** A thousand streams a second, or more where the time does not suffice. */
-const streamMs = 1;
+/** 250 streams a second, which is about half of what one processor opens over TLS; or more where the time does not suffice. */
+const streamMs = 4;
 const stepMs = 50;
 
 export interface DepartureOptions {

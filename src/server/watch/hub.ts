@@ -54,7 +54,7 @@ export interface DevicePresence {
 const stalledMs = 5_000;
 /** How long a connection may take to take its end before it is closed without. */
 const endingMs = 5_000;
-/** The time over which many streams are ended. */
+/** The time over which many streams are ended, unless another is given. */
 const departureMs = 5_000;
 
 export class Hub {
@@ -330,7 +330,7 @@ export class Hub {
 
   #endAll(why: StreamEndReason, which: (stream: Stream) => boolean, longestMs = departureMs): Promise<void> {
     const streams = [...this.#channels.values()].flatMap((channel) => [...channel.streams].filter(which));
-    return endGradually(streams, why, { ...this.#o, longestMs: Math.min(longestMs, departureMs) });
+    return endGradually(streams, why, { ...this.#o, longestMs });
   }
 
   #forget(channel: Channel): void {

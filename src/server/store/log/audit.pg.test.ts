@@ -148,3 +148,35 @@ test('grouped or alone, an entry says the same of its write', async () => {
     });
   }
 });
+
+test('retention of the audit and of the log deletes any number of entries, and only so many in one statement', async () => {
+  const { url, store, org, owner } = await makeWorld(postgres, { auditRetentionMs: 0, logRetentionMs: 0 });
+  const bounded = async (table: string, most: number): Promise<void> => {
+    await query(
+      url,
+      `CREATE FUNCTION refuse_many_${table}() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+           IF (SELECT count(*) FROM gone) > ${most} THEN RAISE EXCEPTION 'too many at once'; END IF;
+           RETURN NULL;
+         END $$;
+       CREATE TRIGGER refuse_many AFTER DELETE ON ${table} REFERENCING OLD TABLE AS gone
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse_many_${table}()`,
+    );
+  };
+  await bounded('audit', 1_000);
+  await bounded('changes', 20_000);
+  await query(
+    url,
+    `INSERT INTO audit (id, at, org_id, operation, fields, user_id, credential, credential_id, address, request_id)
+     SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, now(), '${org}', 'old', '{}', '${owner.user_id}', 'user_token', '${owner.user_id}', '', '' FROM generate_series(1, 2500) AS n`,
+  );
+  await query(
+    url,
+    `INSERT INTO changes (org_id, revision, kind, type, id, body, left_at, committed_at)
+     SELECT '${org}', 1000 + n, 'device', 'change', gen_random_uuid(), '{}', 0, now() - interval '1 day' FROM generate_series(1, 45000) AS n`,
+  );
+  await store.audit.forget();
+  await store.log.compact();
+  expect(await query(url, `SELECT FROM audit WHERE operation = 'old'`)).toEqual([]);
+  expect(await query(url, `SELECT FROM changes WHERE revision > 1000`)).toEqual([]);
+});

@@ -86,8 +86,17 @@ const listOfServer = statement<AuditRow>(
   'list_server_audit',
   `${select} WHERE a.org_id IS NULL AND a.id < $1 ORDER BY a.id DESC LIMIT $2`,
 );
-/** Values: an id that was made at the border; ids ascend with time. */
-const forgetAudit = statement<never>('forget_audit', 'DELETE FROM audit WHERE id < $1');
+/**
+ * Ids ascend with time, so each batch begins where the one before it ended. Values: from this id on, an id that was made at the border, how many at once.
+ */
+const forgetAudit = statement<{ id: string }>(
+  'forget_audit',
+  `DELETE FROM audit WHERE ctid = ANY (ARRAY(
+     SELECT ctid FROM audit WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3)) RETURNING id`,
+);
+/** Entries that one statement deletes: a statement must end in time, however many entries are too old. */
+const forgottenAtOnce = 1_000;
+const oldest = '00000000-0000-0000-0000-000000000000';
 
 const newest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** Bound of one statement. */
@@ -216,7 +225,12 @@ export function auditIn(context: Context, keepMs: number): Audit {
     },
 
     async forget() {
-      await writes.run(forgetAudit, [firstIdAt(context.clock() - keepMs)]);
+      const border = firstIdAt(context.clock() - keepMs);
+      for (let from = oldest, more = true; more;) {
+        const dropped = await writes.run(forgetAudit, [from, border, forgottenAtOnce]);
+        from = dropped.reduce((latest, { id }) => (id > latest ? id : latest), from);
+        more = dropped.length === forgottenAtOnce;
+      }
     },
   };
 }

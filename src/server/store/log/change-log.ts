@@ -113,10 +113,15 @@ const tryCompact = statement<{ locked: boolean }>(
   'try_compact',
   'SELECT pg_try_advisory_xact_lock(7264651002) AS locked',
 );
-const dropChanges = statement<never>(
+/** Values: retention in milliseconds, how many at once. */
+const dropChanges = statement<{ count: number }>(
   'drop_changes',
-  `DELETE FROM changes WHERE type = 'change' AND committed_at < clock_timestamp() - $1 * interval '1 millisecond'`,
+  `WITH dropped AS (DELETE FROM changes WHERE ctid = ANY (ARRAY(
+     SELECT ctid FROM changes WHERE type = 'change' AND committed_at < clock_timestamp() - $1 * interval '1 millisecond' LIMIT $2)) RETURNING 1)
+   SELECT count(*)::integer AS count FROM dropped`,
 );
+/** Entries that one transaction drops: a statement must end in time, however many changes a burst left. */
+const batch = 20_000;
 const dropRevocations = statement<never>(
   'drop_revocations',
   `DELETE FROM revocations WHERE revoked_at < clock_timestamp() - interval '${revocationMinutes} minutes'`,
@@ -204,14 +209,18 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     },
 
     async compact() {
-      const isMine = await transactions.run(async (tx) => {
-        const [answer] = await tx.run(tryCompact, []);
-        if (answer?.locked !== true) return false;
-        await tx.run(dropChanges, [retention.logMs]);
-        await tx.run(dropRevocations, []);
-        return true;
-      });
-      if (isMine) await forgetDeletions(context, retention.deletionsMs);
+      /** How many entries were dropped; undefined when another server is at it. */
+      const dropBatch = (): Promise<number | undefined> =>
+        transactions.run(async (tx) => {
+          const [answer] = await tx.run(tryCompact, []);
+          if (answer?.locked !== true) return undefined;
+          const [dropped] = await tx.run(dropChanges, [retention.logMs, batch]);
+          await tx.run(dropRevocations, []);
+          return dropped?.count ?? 0;
+        });
+      let dropped = await dropBatch();
+      while (dropped === batch) dropped = await dropBatch();
+      if (dropped !== undefined) await forgetDeletions(context, retention.deletionsMs);
     },
   };
 }
