@@ -324,3 +324,38 @@ test('owners read all flows in pages, and a member those of its own devices and 
   expect(seen.size).toBe(4);
   expect(path).toBe('');
 });
+
+test('a time that the database does not know is refused wherever it is written, and takes no report of another device with it', async () => {
+  const place = await newPlace(server);
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const [attacker, other] = [
+    await newAgent(place, owner.api, { public_key: key() }),
+    await newAgent(place, owner.api, { public_key: key() }),
+  ];
+  for (const time of ['0000-12-31T23:59:59Z', '0001-01-01T00:00:00+14:00', '9999-12-31T23:59:59-12:00']) {
+    // Reports that come together are one write.
+    const statuses = await Promise.all([
+      attacker.api.post(attacker.path, reportOf([refusedTuple], { since: time, until: time })),
+      other.api.post(other.path, reportOf([refusedTuple])),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([422, 200]);
+    const text = encodeURIComponent(time);
+    for (const path of [
+      `flows?since=${text}`,
+      `flows?until=${text}`,
+      `flows/coverage?since=${text}`,
+      `devices?at=${text}`,
+    ])
+      await owner.api.expect(422, 'GET', `${base}/${path}`);
+    // Before, the record could not be read again, and every agent of the organization held its policy.
+    await owner.api.expect(422, 'POST', `${base}/devices/${other.id}/isolate`, { reason: 'x', until: time });
+  }
+  for (const time of ['0001-01-01T00:00:00Z', '1969-12-31T23:59:59Z'])
+    await attacker.api.expect(200, 'POST', attacker.path, reportOf([refusedTuple], { since: time, until: time }));
+  const last = '9999-12-31T23:59:59.999Z';
+  await owner.api.expect(200, 'POST', `${base}/devices/${other.id}/isolate`, { reason: 'x', until: last });
+  await owner.api.expect(200, 'GET', `${base}/flows?since=0001-01-01T00:00:00Z&until=${last}`);
+  for (const after of ['999999999999999.1.0', '1700000000000.9999999999999999999.0', '1700000000000.1'])
+    await owner.api.expect(422, 'GET', `${base}/flows?after=${after}`);
+});

@@ -54,6 +54,20 @@ const goodRules = fc.array(
   { maxLength: 4 },
 );
 
+/** Mostly a time that most fields take; else the first and the last one there is, and those just beyond. */
+const time = fc.oneof(
+  { weight: 4, arbitrary: fc.constant('2099-01-01T00:00:00Z') },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '0001-01-01T00:00:00Z',
+      '9999-12-31T23:59:59.999Z',
+      '0000-12-31T23:59:59Z',
+      '9999-12-31T23:59:59-12:00',
+    ),
+  },
+);
+
 export class Values {
   readonly #schemas: Readonly<Record<string, Schema>>;
   readonly #ids: () => readonly string[];
@@ -130,7 +144,7 @@ export class Values {
 
   #string(schema: Schema): fc.Arbitrary<string> {
     if (schema['format'] === 'uuid') return this.id();
-    if (schema['format'] === 'date-time') return fc.constant('2099-01-01T00:00:00Z');
+    if (schema['format'] === 'date-time') return time;
     return fc.string({ minLength: schema['minLength'] ?? 0, maxLength: 20 });
   }
 

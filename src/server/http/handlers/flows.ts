@@ -9,7 +9,13 @@ import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
 import { isUuid, parseDeviceId, parseGroupId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { explainFlows } from '../../explain/flows.ts';
 import { policiesWith } from '../../usage/usage.ts';
-import type { FlowBatch, FlowFilter, FlowSum, StoredFlow } from '../../store/contract/flows/flows.ts';
+import {
+  readFlowCursor,
+  type FlowBatch,
+  type FlowFilter,
+  type FlowSum,
+  type StoredFlow,
+} from '../../store/contract/flows/flows.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
 
@@ -107,8 +113,6 @@ const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused })
 /** Sums of a page unless the reader asks for another number. */
 const defaultLimit = 100;
 
-const cursorForm = /^\d{13,15}\.\d{1,19}\.\d{1,5}$/;
-
 /** Of the query, each with its place where it is wrong. */
 async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise<FlowFilter> {
   const { query, params } = call;
@@ -119,7 +123,7 @@ async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise
     const detail = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
     problems.push({ pointer: '/protocol', code: 'unknown_protocol', detail });
   }
-  if (query.after !== undefined && !cursorForm.test(query.after)) {
+  if (query.after !== undefined && readFlowCursor(query.after) === undefined) {
     const detail = 'This is not the end of a page. Take `after` from the Link header of the page before.';
     problems.push({ pointer: '/after', code: 'out_of_range', detail });
   }

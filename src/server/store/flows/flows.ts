@@ -3,7 +3,16 @@ import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../poli
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
 import { StoreError, type StoreProblem } from '../contract/errors.ts';
-import type { FlowBatch, FlowPage, FlowQuery, Flows, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
+import {
+  readFlowCursor,
+  type FlowBatch,
+  type FlowCursor,
+  type FlowPage,
+  type FlowQuery,
+  type Flows,
+  type FlowSum,
+  type StoredFlow,
+} from '../contract/flows/flows.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Value } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -83,23 +92,13 @@ const lastTime = '9999-12-31T00:00:00.000Z';
 const firstTime = '1970-01-01T00:00:00.000Z';
 const largestId = '9223372036854775807';
 
-interface Cursor {
-  readonly until: string;
-  readonly id: string;
-  /** The next sum of that block. */
-  readonly place: number;
-}
-
-const cursorForm = /^(\d{13,15})\.(\d{1,19})\.(\d{1,5})$/;
-
-function cursorOf(text: string | undefined): Cursor {
+function cursorOf(text: string | undefined): FlowCursor {
   if (text === undefined) return { until: lastTime, id: largestId, place: 0 };
-  const found = cursorForm.exec(text);
-  if (found === null) throw new RangeError('no cursor of flows');
-  const [, until = '', id = '', place = ''] = found;
-  return { until: new Date(Number(until)).toISOString(), id, place: Number(place) };
+  const cursor = readFlowCursor(text);
+  if (cursor === undefined) throw new RangeError('no cursor of flows');
+  return cursor;
 }
-const printCursor = ({ until, id, place }: Cursor): string => `${Date.parse(until)}.${id}.${place}`;
+const printCursor = ({ until, id, place }: FlowCursor): string => `${Date.parse(until)}.${id}.${place}`;
 
 /** Sums older than this are added up by the hour. */
 const addUpAfterMs = 2 * 3_600_000;
@@ -140,7 +139,7 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
   const readBlocks = (
     org: OrganizationId,
     query: FlowQuery,
-    { from, limit }: { readonly from: Cursor; readonly limit: number },
+    { from, limit }: { readonly from: FlowCursor; readonly limit: number },
   ): Promise<readonly sql.BlockRow[]> => {
     const { devices, since = firstTime, until = lastTime } = query;
     const [bits = null, otherBits = bits] = wantedBits(query) ?? [];

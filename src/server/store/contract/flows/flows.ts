@@ -54,6 +54,26 @@ export interface FlowQuery extends FlowFilter {
   readonly limit: number;
 }
 
+/** The place of a page's end: a block of sums, by its time and id, and the next sum of it. */
+export interface FlowCursor {
+  readonly until: Timestamp;
+  readonly id: string;
+  readonly place: number;
+}
+
+const cursorForm = /^(\d{13,15})\.(\d{1,19})\.(\d{1,5})$/;
+/** Of an id in the database. */
+const largestId = 9_223_372_036_854_775_807n;
+/** The last millisecond of the year 9999. */
+const latest = 253_402_300_799_999;
+
+/** Undefined where no page has ended there. */
+export function readFlowCursor(text: string): FlowCursor | undefined {
+  const [, until = '', id = '', place = ''] = cursorForm.exec(text) ?? [];
+  if (until === '' || Number(until) > latest || BigInt(id) > largestId) return undefined;
+  return { until: new Date(Number(until)).toISOString(), id, place: Number(place) };
+}
+
 export interface FlowPage {
   /** The newest first. */
   readonly flows: readonly StoredFlow[];
