@@ -54,7 +54,7 @@ export const enforcementRooms: Rooms = {
     why: 'ends in time what nobody has confirmed; it knows no route',
   },
   'server/audit-log': {
-    may: ['server/lifecycle', 'server/options', 'server/store/contract', 'policy'],
+    may: ['server/lifecycle', 'server/options', 'server/store/contract', 'node', 'policy'],
     npm: [],
     node: true,
     processes: true,

@@ -187,3 +187,14 @@ test('the program for syslog gets the lines, is started again when it ends, and 
   const line = auditLines(found, '', sink.longestLine);
   expect(JSON.parse(line)).toEqual({ type: 'audit', id: 'x', at: 'now', operation: entry.operation, truncated: true });
 });
+
+test('a line of the audit log holds no command for a terminal and no reversed text, whatever a device or a group is called', () => {
+  const name = 'db\u009b2J\u202e\n<0>{"type":"audit"}\u2028\u0007';
+  const entry = { id: 'x', at: 'now', operation: 'createDevice', subject: { name }, after: { hostname: name } };
+  const found = { entries: [entry as never], refused: [], lost: 0, places: ['1'] };
+  for (const longest of [undefined, 10]) {
+    const text = auditLines(found, '', longest);
+    expect(text).toMatch(/^[\x20-\x7e]+\n$/);
+    expect(JSON.parse(text)).toMatchObject({ subject: { name } });
+  }
+});

@@ -1,4 +1,5 @@
 /** Owns the lines of the audit log: one JSON object each, with a type and an id that stays the same when a line comes again. */
+import { printableJson } from '../../node/printable.ts';
 import { isObject } from '../../policy/json.ts';
 import { printAddress } from '../../policy/address.ts';
 import { hasPort, protocolName } from '../../policy/flow/protocol.ts';
@@ -12,15 +13,18 @@ function withoutPath(state: object | undefined): object | undefined {
   return { ...state, url: URL.canParse(url) ? `${new URL(url).origin}/…` : '…' };
 }
 
+/** People read these lines on terminals: no name of a device or a group contains a command for one, or reverses a line. */
+const jsonLine = (value: object): string => printableJson(JSON.stringify(value));
+
 function auditLine({ before, after, ...entry }: AuditRecord, longest: number): string {
   const states = {
     ...(before && { before: withoutPath(before) }),
     ...(after && { after: withoutPath(after) }),
   };
-  const line = JSON.stringify({ type: 'audit', ...entry, ...states });
+  const line = jsonLine({ type: 'audit', ...entry, ...states });
   if (Buffer.byteLength(line) <= longest) return line;
   // The API has them in full.
-  return JSON.stringify({ type: 'audit', ...entry, truncated: true });
+  return jsonLine({ type: 'audit', ...entry, truncated: true });
 }
 
 const refusedLines = ({ sums, part, ...report }: RefusedReport): readonly string[] =>
