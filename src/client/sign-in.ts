@@ -26,6 +26,13 @@ async function ask(
 export const signInMethods = async (client: Client, options: CallOptions = {}): Promise<SignInMethods> =>
   (await ask(client, signInAddresses.listSignInMethods, options)) as SignInMethods;
 
+/**
+ * Whether the text names a new member by e-mail address. At a server with an identity provider it does so also where a user has this name: people may
+ * choose their names at the provider, and an address that somebody chose as a name proves nothing.
+ */
+export const isAddress = async (client: Client, text: string, options: CallOptions = {}): Promise<boolean> =>
+  text.includes('@') && (await signInMethods(client, options)).provider !== undefined;
+
 /** Ends the session of this browser, and returns where the provider's own session can be ended. */
 export const signOut = (client: Client, options: CallOptions = {}): Promise<SignedOut> =>
   ask(client, signInAddresses.signOut, options);

@@ -1,6 +1,7 @@
 /** Proves what a person sees at a glance: tables that fit, ids that differ, names instead of ids, many devices at once, and the doctor. */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import type { Json } from '../lib/http.ts';
 import { done, json, usePeople } from './people.fixture.ts';
 
 // Named by invitations, and never asked.
@@ -160,4 +161,16 @@ it('twelve tasks take as many commands as their page says', async () => {
   expect(log).toMatch(/restored group database/);
   const { inbound_rules } = await json(owner.run(['group', 'show', 'database', '-o', 'json']));
   expect(inbound_rules).toEqual([expect.objectContaining({ from_port: 22, expires_at: expect.any(String) })]);
+});
+
+it('an e-mail address invites the person who proves it, and never adds a user who has it as a name', async () => {
+  const { owner, server, place } = people;
+  const address = `kim-${place.org.slice(-6)}@example.org`;
+  const { id } = await server.admin.expect(201, 'POST', '/api/users', { username: address });
+  expect(await done(owner.run(['member', 'add', address, '--role', 'owner']))).toContain(`Invited ${address}.`);
+  const ids = async () =>
+    (await json(owner.run(['member', 'list', '-o', 'json']))).map((member: Json) => member.user_id);
+  expect(await ids()).not.toContain(id);
+  await done(owner.run(['member', 'add', id]));
+  expect(await ids()).toContain(id);
 });

@@ -24,7 +24,7 @@ export function addMemberCommands(program: Command): void {
       dryRun: true,
       summary: 'make a user a member, now or at the first sign-in',
       about:
-        'An e-mail address that is no username invites the person: whoever signs in with this address, verified by the identity provider, becomes a member. With --at-sign-in a name at the provider works too; use it only where people cannot choose their names there. Invitations expire, and end when the owner who made them is no longer an owner.',
+        'An e-mail address invites the person: whoever signs in with this address, verified by the identity provider, becomes a member. To add a user whose name is such an address, use the id. A server without an identity provider knows only names. With --at-sign-in a name at the provider works too; use it only where people cannot choose their names there. Invitations expire, and end when the owner who made them is no longer an owner.',
       options: [
         new Option('--role <role>', 'the role of the new member').choices(['member', 'owner']).default('member'),
         new Option('--at-sign-in', 'invite by the name at the identity provider, also if there is no such user yet'),

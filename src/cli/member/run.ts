@@ -3,6 +3,7 @@ import type { Invitation, Member, RemovedMember } from '../../api/organization.t
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { isAddress } from '../../client/sign-in.ts';
 import { findMember } from '../lookup/member.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, isPartOfId } from '../../client/words/naming.ts';
@@ -47,24 +48,15 @@ export interface AddOptions {
 
 export async function add(session: Session, text: string, options: AddOptions): Promise<void> {
   const { role = 'member', atSignIn } = options;
-  if (atSignIn === true) return invite(session, text, options);
   const client = await session.client();
+  if (atSignIn === true || (await isAddress(client, text))) return invite(session, text, options);
   const organization = await session.organization();
   const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
-  let member: Member;
-  try {
-    member = await client.members.add(organization, body);
-  } catch (error) {
-    if (!text.includes('@') || !isUnknownUser(error)) throw error;
-    return invite(session, text, options);
-  }
+  let member = await client.members.add(organization, body);
   if (role === 'owner') member = await client.members.update(organization, member.user_id, { role });
   const as = role === 'owner' ? ' as an owner' : '';
   return session.printRecord(member, `Added ${member.username} to the organization${as}.`, member.user_id);
 }
-
-const isUnknownUser = (error: unknown): boolean =>
-  error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user');
 
 async function invite(session: Session, text: string, options: AddOptions): Promise<void> {
   const { role = 'member', issuer, expires } = options;

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Invitation, Member, Organization } from '../../api/organization.ts';
-import { RingfenceError } from '../../client/error.ts';
+import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../model/number.ts';
@@ -63,9 +63,6 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-const isUnknownUser = (error: unknown): boolean =>
-  error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user');
-
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
@@ -78,16 +75,14 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
       const whose = `${other.username} (${other.user_id})`;
       throw new Error(`This is also part of the id of ${whose}. Enter the full id of the user.`);
     }
-    try {
+    if (await isAddress(client, name)) {
+      const { email } = await client.invitations.create(org, { email: name });
+      await queries.invalidateQueries({ queryKey: invitationsKey(org) });
+      notify(`${email} is invited, and becomes a member at the next sign-in.`);
+    } else {
       const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
       await queries.invalidateQueries({ queryKey: ['members', org] });
       notify(`${added.username} is a member now.`);
-    } catch (error) {
-      // An address that is no username is of somebody who has not signed in yet.
-      if (!name.includes('@') || !isUnknownUser(error)) throw error;
-      const { email } = await client.invitations.create(org, { email: name });
-      await queries.invalidateQueries({ queryKey: invitationsKey(org) });
-      notify(`${email} is invited, and becomes a member by signing in.`);
     }
     setUsername('');
   });
