@@ -13,6 +13,8 @@ export interface Haproxy {
   readonly url: string;
   /** Sends new requests to a server again, or no longer. */
   use(index: number, isUsed: boolean): Promise<void>;
+  /** Asks no server any more whether it is ready: each counts as ready unless it is not used. */
+  stopChecks(): Promise<void>;
 }
 
 /** It ends with the test. */
@@ -57,12 +59,16 @@ ${lines.join('\n')}
       () => false,
     ),
   );
+  const command = async (text: string): Promise<void> => {
+    const socket = connect(join(folder, 'haproxy.socket'));
+    socket.end(`${text}\n`);
+    await once(socket.resume(), 'close');
+  };
   return {
     url,
-    async use(index, isUsed) {
-      const socket = connect(join(folder, 'haproxy.socket'));
-      socket.end(`set server servers/s${index} state ${isUsed ? 'ready' : 'maint'}\n`);
-      await once(socket.resume(), 'close');
+    use: (index, isUsed) => command(`set server servers/s${index} state ${isUsed ? 'ready' : 'maint'}`),
+    async stopChecks() {
+      for (const index of servers.keys()) await command(`disable health servers/s${index}`);
     },
   };
 }

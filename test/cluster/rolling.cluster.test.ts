@@ -247,7 +247,8 @@ test(`a rolling upgrade from the previous release under ${upgradeStreams} stream
   await database.end();
   const path = `${base}/security_groups/${record.id}`;
 
-  // As the operations page says for servers that know no `--shutdown-delay`.
+  // As the operations page says for servers that know no `--shutdown-delay` and are not ready once the database is migrated.
+  await servers.proxy.stopChecks();
   const before = (index: number): Promise<void> => servers.proxy.use(index, false);
   const after = async (index: number): Promise<void> => {
     await servers.proxy.use(index, true);

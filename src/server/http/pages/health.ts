@@ -9,6 +9,8 @@ import type { Metrics } from '../observe/metrics.ts';
 export interface ReadyCheck {
   readonly name: string;
   readonly check: () => Promise<void>;
+  /** How long it may be untrue before the server counts as not ready; not at all unless given. */
+  readonly graceMs?: number;
 }
 
 const fullStorage = 'the disk of the database is full';
@@ -18,6 +20,12 @@ interface AskedDatabase {
   ping(): Promise<void>;
   checkSchema(): Promise<void>;
 }
+
+/**
+ * Migrations only add, so a server of the previous version still works. While servers are replaced one after the other, it has to: the first new server
+ * migrates before it is ready itself.
+ */
+export const laterSchemaMs = 10 * 60_000;
 
 /** PostgreSQL needs room for a file of its log to go on. */
 const leastBytes = 16 * 1024 ** 2;
@@ -30,6 +38,7 @@ export const databaseChecks = (store: AskedDatabase, directory?: string): readon
     // This server cannot write what the later version needs. Requests belong to a server of that version.
     name: 'a later version has migrated the database; upgrade this server',
     check: () => store.checkSchema(),
+    graceMs: laterSchemaMs,
   },
 ];
 
@@ -44,16 +53,20 @@ const fullMs = 10_000;
 /** The health of the server. It reports the first check that fails. A draining server is never ready. */
 export class Health {
   readonly #checks: readonly ReadyCheck[];
+  readonly #now: () => number;
+  /** Since when a check fails. */
+  readonly #failingSince = new Map<ReadyCheck, number>();
   #draining = false;
   #fullUntil = 0;
 
-  constructor(checks: readonly ReadyCheck[]) {
+  constructor(checks: readonly ReadyCheck[], now = (): number => performance.now()) {
     this.#checks = checks;
+    this.#now = now;
   }
 
   /** A write failed because the disk is full. */
   noteFullStorage(): void {
-    this.#fullUntil = performance.now() + fullMs;
+    this.#fullUntil = this.#now() + fullMs;
   }
 
   drain(): void {
@@ -73,16 +86,27 @@ export class Health {
   /** The name of what is not ready, or undefined. */
   async lacking(timeoutMs: number): Promise<string | undefined> {
     if (this.#draining) return 'the server is shutting down';
-    if (performance.now() < this.#fullUntil) return fullStorage;
+    if (this.#now() < this.#fullUntil) return fullStorage;
     const results = await Promise.all(
-      this.#checks.map(({ name, check }) =>
-        within(check(), timeoutMs).then(
-          () => ({ name, ready: true }),
-          () => ({ name, ready: false }),
+      this.#checks.map((one) =>
+        within(one.check(), timeoutMs).then(
+          () => this.#passed(one),
+          () => this.#failed(one),
         ),
       ),
     );
-    return results.find(({ ready }) => !ready)?.name;
+    return results.find((name) => name !== undefined);
+  }
+
+  #passed(one: ReadyCheck): undefined {
+    this.#failingSince.delete(one);
+  }
+
+  /** Its name once its time is over. */
+  #failed(one: ReadyCheck): string | undefined {
+    const since = this.#failingSince.get(one) ?? this.#now();
+    this.#failingSince.set(one, since);
+    return this.#now() - since >= (one.graceMs ?? 0) ? one.name : undefined;
   }
 }
 
