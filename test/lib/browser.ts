@@ -11,8 +11,8 @@ import {
 } from 'playwright-core';
 
 /** Chromium without the windows, menus and services around its pages: half the processor time, and the same pages. */
-const program = '/usr/bin/chromium-headless-shell';
-const flags = [
+export const program = '/usr/bin/chromium-headless-shell';
+export const flags = [
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',

@@ -1,7 +1,7 @@
 /** Proves `ringfence server` as a program: what it says at start, how it refuses, how it stops. */
 import { execFileSync } from 'node:child_process';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer, connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -164,29 +164,6 @@ describe('refusing', () => {
   test('an unknown command is one clear line and exit 2', async () => {
     const ended = await program.run(['sever']).ended;
     expect([ended.code, ended.stderr]).toEqual([2, "ringfence: unknown command 'sever' (Did you mean server?)\n"]);
-  });
-
-  test('a port that is taken: one clear line and exit 1', async () => {
-    const other = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => other.once('listening', resolve));
-    const { port } = other.address() as AddressInfo;
-    const data = await folder();
-    const args = [
-      'server',
-      '--listen',
-      `127.0.0.1:${port}`,
-      '--data',
-      data,
-      '--database-url',
-      await postgres.freshUrl(),
-    ];
-    const ended = await program.run(args).ended;
-    other.close();
-    expect(ended.code).toBe(1);
-    const [, said, suggested] = /^ringfence: (.*); try --listen 127\.0\.0\.1:(\d+)\n$/.exec(ended.stderr) ?? [];
-    expect(said).toBe(`cannot listen on 127.0.0.1:${port}: another program already uses this address`);
-    expect(Number(suggested) % 10).toBe(port % 10);
-    expect(Number(suggested)).toBeGreaterThan(port);
   });
 
   test('a second server on one embedded data directory: one clear line, and the first goes on', async () => {

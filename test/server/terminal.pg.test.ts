@@ -1,5 +1,7 @@
 /** Proves what the server prints on a real terminal: its start, its log, and its end by Ctrl-C. */
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -40,4 +42,18 @@ test('the log on a terminal is short, and has requests only with --verbose', asy
   await answered;
   expect(stdout).toMatch(/\n\d\d:\d\d:\d\d GET \/api\/users\/me 401 [\d.]+ ms\n/);
   expect(stdout).not.toContain('{"level"');
+});
+
+test('a port that is taken: one line with a free port to use instead, and exit 1', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const args = ['server', '--listen', `127.0.0.1:${port}`, '--data', data, '--workers', '1'];
+  const { code, stdout } = await installed.program.inTerminal(args);
+  other.close();
+  expect(code).toBe(1);
+  const [, said, suggested] = /^ringfence: (.*); try --listen 127\.0\.0\.1:(\d+)\n$/.exec(stdout) ?? [];
+  expect(said).toBe(`cannot listen on 127.0.0.1:${port}: another program already uses this address`);
+  expect(Number(suggested) % 10).toBe(port % 10);
+  expect(Number(suggested)).toBeGreaterThan(port);
 });

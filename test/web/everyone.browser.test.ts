@@ -5,6 +5,7 @@ import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { wireTo } from '../lib/wire.ts';
+import { newFleet } from './fleet.fixture.ts';
 import { useStage } from './stage.fixture.ts';
 
 const stage = useStage();
@@ -45,15 +46,50 @@ test('on a phone the menu opens, leads to a group, and a rule is edited and save
   expect(await portOf(group)).toBe(8443);
 });
 
-/** Presses Tab until the element with this name has the focus. */
-async function tabTo(page: Page, name: string): Promise<void> {
-  const focused = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`;
-  for (let steps = 0; steps < 60; steps += 1) {
-    if (String(await page.evaluate(focused)).trim() === name) return;
-    await page.keyboard.press('Tab');
-  }
-  throw new Error(`Tab never came to ${name}`);
+/** What has the focus: its name, and whether a person can see that it has it. */
+interface Focus {
+  readonly name: string;
+  readonly fault: string;
 }
+
+/** As text, for the page. A page, and a menu that has just opened, have the focus without showing it. A hidden radio button or checkbox shows the focus at its label. */
+const focusNow = `(() => {
+  const one = document.activeElement;
+  if (one === null || one.matches('body, main, div[data-autofocus]:empty')) return { name: '', fault: '' };
+  const label = one.getAttribute('aria-label') ?? one.labels?.[0]?.textContent ?? one.textContent ?? '';
+  const name = label.trim();
+  const box = one.getBoundingClientRect();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  const hit = document.elementFromPoint(x, y);
+  const isSeen = hit !== null && (one.contains(hit) || hit.contains(one) || hit.closest('label')?.contains(one));
+  const isInput = one.matches('input, textarea, select, [role=combobox]');
+  const shown = [one, one.closest('label'), one.parentElement].filter((part) => part !== null).map((part) => getComputedStyle(part));
+  const hasMark = shown.some(({ outlineStyle, outlineWidth }) => outlineStyle !== 'none' && outlineWidth !== '0px') || isInput;
+  return { name, fault: !isSeen ? 'is hidden at ' + [x, y].map(Math.round) + ' by ' + (hit?.className || hit?.localName) : !hasMark && one.matches(':focus-visible') ? 'shows no focus' : '' };
+})()`;
+
+/** Presses a key until the element with this name has the focus. Every step on the way can be seen. */
+async function moveTo(page: Page, name: RegExp | string, key = 'Tab'): Promise<void> {
+  const faults: string[] = [];
+  for (let steps = 0; steps < 120; steps += 1) {
+    const focus: Focus = await page.evaluate(focusNow);
+    if (focus.fault !== '') faults.push(`${focus.name} ${focus.fault}`);
+    if (typeof name === 'string' ? focus.name === name : name.test(focus.name)) {
+      expect(faults).toEqual([]);
+      return;
+    }
+    await page.keyboard.press(key);
+  }
+  throw new Error(`${key} never came to ${name}`);
+}
+
+/** The same, and Enter. */
+async function pressOn(page: Page, name: RegExp | string, key = 'Tab'): Promise<void> {
+  await moveTo(page, name, key);
+  await page.keyboard.press('Enter');
+}
+
+const focused = async (page: Page): Promise<string> => ((await page.evaluate(focusNow)) as Focus).name;
 
 test('by keyboard alone one signs in, finds a group and saves a rule', async () => {
   const group = await newGroup();
@@ -62,21 +98,104 @@ test('by keyboard alone one signs in, finds a group and saves a rule', async () 
   await page.keyboard.type(place.owner.token);
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
-  await tabTo(page, 'Groups');
+  await moveTo(page, 'Groups');
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
-  await tabTo(page, group.group_name as string);
+  await moveTo(page, group.group_name as string);
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: group.group_name, level: 1 }));
-  await tabTo(page, 'Edit');
+  await moveTo(page, 'Edit');
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('group', { name: 'Group editor' }));
-  await tabTo(page, 'Ports of inbound rule 1');
+  await moveTo(page, 'Ports of inbound rule 1');
   await page.keyboard.press('Control+a');
   await page.keyboard.type('9443');
   await page.keyboard.press('Control+s');
   await expectShown(page.getByText(/^Saved\./));
   expect(await portOf(group)).toBe(9443);
+});
+
+test('the first five tasks are done by keyboard alone, the focus is always seen, and dialogs give it back', async () => {
+  const fleet = await newFleet(stage.server);
+  const page = await open({ token: fleet.owner.token, path: `/o/${fleet.org}/devices` });
+  const { keyboard } = page;
+  const dialog = page.getByRole('dialog');
+  const choose = async (name: string, text: string): Promise<void> => {
+    await moveTo(page, name);
+    await keyboard.press('Control+a');
+    await keyboard.type(text);
+    await expectShown(page.getByRole('option', { name: text }));
+    await keyboard.press('ArrowDown');
+    await keyboard.press('Enter');
+  };
+  await expectShown(page.getByRole('link', { name: 'web-1' }));
+
+  // Allow PostgreSQL from the app servers.
+  await pressOn(page, 'Groups');
+  await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
+  await pressOn(page, 'databases');
+  await expectShown(page.getByRole('heading', { name: 'databases', level: 1 }));
+  await pressOn(page, 'Add service, inbound');
+  await expectShown(page.getByRole('menuitem', { name: 'PostgreSQL' }));
+  await pressOn(page, /^PostgreSQL/, 'ArrowDown');
+  await expectShown(dialog);
+  await keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  await expect.poll(() => focused(page)).toBe('Add service, inbound');
+  await keyboard.press('Enter');
+  await expectShown(page.getByRole('menuitem', { name: 'PostgreSQL' }));
+  await pressOn(page, /^PostgreSQL/, 'ArrowDown');
+  await expectShown(dialog);
+  await pressOn(page, /^app /);
+  await expectShown(page.getByRole('group', { name: 'Group editor' }));
+  await expect.poll(() => focused(page)).toBe('Ports of inbound rule 3');
+  await pressOn(page, 'Save');
+  await expectShown(page.getByText(/^Saved\./));
+
+  // Find out why bastion cannot reach the database.
+  await pressOn(page, 'Reachability');
+  await expectShown(page.getByRole('heading', { name: 'Reachability', level: 1 }));
+  await choose('From', 'bastion');
+  await choose('To', 'db-primary');
+  await choose('Service', 'PostgreSQL');
+  await expectShown(page.getByRole('region', { name: 'Why' }).getByText(/bastion \(100\.64\.0\.2\) is not among/));
+
+  // See which devices lack the last change.
+  await pressOn(page, 'Groups');
+  await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));
+  await pressOn(page, 'databases');
+  await expectShown(page.getByRole('group', { name: 'Without the last change' }));
+  await pressOn(page, 'db-replica');
+  await expectShown(page.getByRole('heading', { name: 'db-replica', level: 1 }));
+
+  // Undo the mistake, later.
+  await pressOn(page, 'Activity');
+  await expectShown(page.getByText('in databases').first());
+  await pressOn(page, /^Details: .* allowed tcp 5432 from label:app in databases/);
+  await pressOn(page, 'Take this back');
+  await expectShown(dialog.getByRole('button', { name: 'Restore it' }));
+  await keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  await expect.poll(() => focused(page)).toBe('Take this back');
+  await keyboard.press('Enter');
+  await expectShown(dialog.getByRole('button', { name: 'Restore it' }));
+  await pressOn(page, 'Restore it');
+  await expectShown(page.getByText('databases is restored.'));
+
+  // Remove a colleague.
+  await pressOn(page, 'Organization');
+  const leaver = `Remove ${fleet.member.username}`;
+  await expectShown(page.getByRole('button', { name: leaver }));
+  await pressOn(page, leaver);
+  await expectShown(dialog);
+  await expect.poll(() => focused(page)).toBe('Cancel');
+  await keyboard.press('Enter');
+  await dialog.waitFor({ state: 'detached' });
+  await expect.poll(() => focused(page)).toBe(leaver);
+  await keyboard.press('Enter');
+  await expectShown(dialog);
+  await pressOn(page, 'Remove the member');
+  await expectShown(page.getByText(`${fleet.member.username} is no longer a member.`));
 });
 
 test('the colours that one chose are kept', async () => {

@@ -6,7 +6,10 @@ import type { Json } from '../lib/http.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useStage } from './stage.fixture.ts';
 
-const stage = useStage();
+const stage = useStage(() => ({
+  oidcIssuer: ['https://login.example.org', 'https://id.example.net'],
+  oidcAudience: ['nothing'],
+}));
 const { open } = stage;
 
 let key = 0;
@@ -55,6 +58,74 @@ test('a device shows its effective access with guardrails and counts, is renamed
   await expectShown(history.getByText('added it'));
   await page.getByRole('link', { name: 'Which devices can connect to it?' }).click();
   await expectShown(page.getByRole('heading', { level: 1, name: 'Reachability' }));
+});
+
+test('a device is handed over after a look at the groups that leave with its user, and a member is not offered that', async () => {
+  const place = await newPlace(stage.server);
+  const { id: group } = await place.member.api.expect(201, 'POST', `/api/user/${place.org}/security_groups`, {
+    group_name: 'laptop',
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 22, to_port: 22 }],
+  });
+  const { id } = await addDevice(place, 'mover', { user_id: place.member.id, security_groups: [group] });
+  const path = `/o/${place.org}/devices/${id}`;
+  const page = await open({ token: place.owner.token, path });
+  await page.getByRole('button', { name: 'Hand over' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Hand over mover?' });
+  await expectShown(dialog.getByText('mover leaves group laptop'));
+  await expectShown(dialog.getByText(/mover is left without a group of its own: the default group will admit/));
+  const hand = dialog.getByRole('button', { name: 'Hand it over' });
+  expect(await hand.isDisabled()).toBe(true);
+  await dialog.getByRole('combobox', { name: 'New user' }).click();
+  await page.getByRole('option', { name: place.owner.username }).click();
+  await hand.click();
+  await expectShown(page.getByText(`mover belongs to ${place.owner.username} now.`));
+  expect(await place.owner.api.expect(200, 'GET', `${place.base}/devices/${id}`)).toMatchObject({
+    user_id: place.owner.id,
+  });
+  await expectShown(
+    page.getByRole('region', { name: 'Groups', exact: true }).getByText('default group', { exact: true }),
+  );
+  const member = await open({ token: place.member.token, path });
+  await expectShown(member.getByRole('heading', { name: 'mover', level: 1 }));
+  expect(await member.title()).toBe('mover · Ringfence');
+  expect(await member.getByRole('button', { name: 'Hand over' }).count()).toBe(0);
+});
+
+test('the groups of a device are tried first, cannot be changed meanwhile, and are kept', async () => {
+  const place = await newPlace(stage.server);
+  const { id: group } = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
+    group_name: 'web',
+  });
+  const { id } = await addDevice(place, 'web-1');
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices/${id}` });
+  const read = (): Promise<Json> => place.owner.api.expect(200, 'GET', `${place.base}/devices/${id}`);
+  await page.getByRole('checkbox', { name: /^Try it first/ }).check();
+  await page.getByRole('combobox', { name: 'Attach a group' }).click();
+  await page.getByRole('option', { name: 'web (organization)' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Try other groups on web-1' });
+  await expectShown(dialog.getByText('10 minutes'));
+  expect(await dialog.getByText('Devices with a label').count()).toBe(0);
+  expect((await read()).security_groups ?? []).toEqual([]);
+  await dialog.getByRole('button', { name: 'Start the trial' }).click();
+  await expectShown(page.getByText('These groups are on trial.'));
+  expect(await page.getByRole('button', { name: 'Detach web' }).isDisabled()).toBe(true);
+  expect(await read()).toMatchObject({ security_groups: [group], trial: {} });
+  await page.getByRole('button', { name: 'Keep the change of the groups of web-1' }).click();
+  await page.getByText('These groups are on trial.').waitFor({ state: 'detached' });
+  expect((await read()).trial).toBeUndefined();
+});
+
+test('someone is invited at one of several identity providers', async () => {
+  const place = await newPlace(stage.server);
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
+  await page.getByRole('textbox', { name: 'Username or e-mail of the new member' }).fill('lee@example.org');
+  await page.getByRole('button', { name: 'Add member' }).click();
+  await expectShown(page.getByText(/accepts sign-ins at https:\/\/login\.example\.org, https:\/\/id\.example\.net/));
+  await page.getByRole('textbox', { name: 'Identity provider' }).fill('https://id.example.net');
+  await page.getByRole('button', { name: 'Add member' }).click();
+  await expectShown(
+    page.getByRole('list', { name: 'Invitations' }).getByText(/signing in at https:\/\/id\.example\.net/),
+  );
 });
 
 test('the activity is filtered by person, device and day in the URL, and a change of a device is taken back there', async () => {

@@ -25,7 +25,7 @@ import { TokenRefresh } from './token-refresh.ts';
 import { trialQuery, type TrialQuery, type TrialValues } from './trial-options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { programVersion } from '../../node/version.ts';
-import { withSchemeHint } from '../../node/wrong-scheme.ts';
+import { withConnectionHint } from '../../node/connection-hint.ts';
 
 /** The options that every client command takes. */
 export interface GlobalValues extends TrialValues {
@@ -316,7 +316,7 @@ export const clientOf = (
 async function fetchRenewed(url: string, init: FetchInit, renew: ClientHooks['renew']): Promise<FetchResponse> {
   const answer = await nodeFetch(url, init).catch(async (error: unknown) => {
     init.signal.throwIfAborted();
-    throw await withSchemeHint(url, error);
+    throw await withConnectionHint(url, error);
   });
   const rejected = /^Bearer (.*)$/.exec(init.headers['authorization'] ?? '')?.[1];
   if (renew === undefined || answer.status !== 401 || rejected === undefined) return answer;

@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import { RingfenceError } from '../../client/error.ts';
 import { Loading } from './loading.tsx';
 import { sentence } from './sentence.ts';
+import { PageTitle } from './page-title.tsx';
 
 /** `whole`: it is the page itself, not a part of one. */
 export function Empty({
@@ -23,7 +24,7 @@ export function Empty({
   return (
     <div className="empty">
       {icon === undefined ? null : <div className="empty-icon">{icon}</div>}
-      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
+      {whole ? <PageTitle>{title}</PageTitle> : <h2>{title}</h2>}
       {children === undefined ? null : <p>{children}</p>}
       {action === undefined ? null : <div className="row">{action}</div>}
     </div>

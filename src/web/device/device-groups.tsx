@@ -1,9 +1,10 @@
 /**
- * Owns the groups of one device: which apply, attach, detach, order. Each step takes effect at once and can be undone.
+ * Owns the groups of one device: which apply, attach, detach, order. Each step takes effect at once and can be undone,
+ * or is tried first.
  */
-import { ActionIcon, Select } from '@mantine/core';
+import { ActionIcon, Checkbox, Select } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName } from '../state/live.ts';
@@ -17,6 +18,7 @@ import { byLabelIn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
+import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
   const next = [...list];
@@ -31,18 +33,26 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   const rights = useRights();
   const list: readonly string[] = device.security_groups ?? [];
   const mayEdit = rights.editDevice(device);
+  const onTrial = device.trial !== undefined;
+  const [isTrying, setTrying] = useState(false);
+  /** The list to try, once the time is chosen. */
+  const [tried, setTried] = useState<readonly string[]>();
   const nameOf = (id: string): string => snapshot.groupById.get(id)?.group_name ?? 'a group that you may not see';
 
-  const put = (security_groups: readonly string[], ifMatch: number): Promise<Device> =>
-    writeOrAsk((agreed) => client.devices.update(org, device.id, { security_groups }, { ifMatch, ...agreed }));
-  const { start, busy } = useWrite(
+  const put = (security_groups: readonly string[], ifMatch: number, trial?: TrialQuery): Promise<Device> =>
+    writeOrAsk((agreed) =>
+      client.devices.update(org, device.id, { security_groups }, { ifMatch, ...trial, ...agreed }),
+    );
+  const { start, busy: isWriting } = useWrite(
     async ({ next, message }: { readonly next: readonly string[]; readonly message: string }) => {
       const { revision } = await put(next, device.revision);
       notify(message, () => put(list, revision));
     },
     'The groups stay as they were',
   );
-  const change = (next: readonly string[], message: string): void => start({ next, message });
+  const busy = isWriting || onTrial;
+  const change = (next: readonly string[], message: string): void =>
+    isTrying ? setTried(next) : start({ next, message });
   const choices = snapshot.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
   const name = deviceName(device);
   const further = byLabelIn(snapshot.groups).filter(
@@ -62,6 +72,12 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         )}
       </div>
       <div className="card-body stack">
+        {onTrial ? (
+          <p className="note note-warn" role="status">
+            These groups are on trial. They can be changed again once someone keeps or reverts them, or the time is
+            over.
+          </p>
+        ) : null}
         {list.length + byLabel.length === 0 ? (
           <p>
             The list is empty, so the organization's default group{' '}
@@ -158,6 +174,21 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
             onChange={(id) => {
               if (id !== null) change([...list, id], `${nameOf(id)} applies to ${name}.`);
             }}
+          />
+        )}
+        {mayEdit && !onTrial && list.length + choices.length > 0 ? (
+          <Checkbox
+            label="Try it first: a change is taken back unless someone keeps it"
+            checked={isTrying}
+            onChange={(event) => setTrying(event.currentTarget.checked)}
+          />
+        ) : null}
+        {tried === undefined ? null : (
+          <TryDialog
+            title={`Try other groups on ${name}`}
+            isOneDevice
+            close={() => setTried(undefined)}
+            start={(trial) => put(tried, device.revision, trial)}
           />
         )}
       </div>

@@ -1,6 +1,6 @@
 /** Owns the menu of known services that adds a rule: the service, then its far end. */
 import { Button, Menu } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+import { useRef, useState, type ReactNode } from 'react';
 import type { Direction } from '../../policy/rule.ts';
 import { services, type Service } from '../../policy/services.ts';
 import { DownIcon } from '../components/icons.tsx';
@@ -15,11 +15,17 @@ export function AddService({
   readonly add: (rule: DraftRule) => void;
 }): ReactNode {
   const [asked, setAsked] = useState<Service>();
+  const button = useRef<HTMLButtonElement>(null);
   return (
     <>
       <Menu position="bottom-start" width={240}>
         <Menu.Target>
-          <Button variant="subtle" rightSection={<DownIcon size={16} />} aria-label={`Add service, ${direction}`}>
+          <Button
+            ref={button}
+            variant="subtle"
+            rightSection={<DownIcon size={16} />}
+            aria-label={`Add service, ${direction}`}
+          >
             Add service
           </Button>
         </Menu.Target>
@@ -42,7 +48,11 @@ export function AddService({
       <FarEndQuestion
         service={asked}
         direction={direction}
-        close={() => setAsked(undefined)}
+        close={() => {
+          setAsked(undefined);
+          // The menu's item, which had the focus before the dialog, is gone.
+          button.current?.focus();
+        }}
         add={(service, ranges) => add({ ...serviceRule(service), ranges })}
       />
     </>

@@ -22,6 +22,7 @@ export function FarEndQuestion({
 }: {
   readonly service: Service | undefined;
   readonly direction: Direction;
+  /** Closes it, and gives the focus back. */
   readonly close: () => void;
   readonly add: (service: Service, ranges: readonly string[]) => void;
 }): ReactNode {
@@ -40,6 +41,7 @@ export function FarEndQuestion({
   return (
     <Modal
       opened={service !== undefined}
+      returnFocus={false}
       onClose={() => {
         setChips([]);
         close();

@@ -155,6 +155,18 @@ export function GroupEditor({
   const dirtyNow = useRef(dirty);
   dirtyNow.current = dirty;
 
+  const root = useRef<HTMLDivElement>(null);
+  const begun = beginning.add?.direction;
+  // The button that began the change was in the read view: the new rule takes the focus, once the page has its height.
+  useEffect(() => {
+    if (begun === undefined) return undefined;
+    const frame = requestAnimationFrame(() => {
+      const fields = root.current?.querySelectorAll<HTMLElement>(`[aria-label^="Ports of ${begun} rule"]`);
+      [...(fields ?? [])].at(-1)?.focus();
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [begun]);
+
   const start = (from: SecurityGroup): void => {
     const next = baseOf(from);
     setBase(next);
@@ -215,6 +227,7 @@ export function GroupEditor({
 
   return (
     <div
+      ref={root}
       className="stack"
       role="group"
       aria-label="Group editor"

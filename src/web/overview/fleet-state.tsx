@@ -66,7 +66,12 @@ export function FleetState({
         </p>
         <Exceptions overview={overview} org={org} />
       </div>
-      {overview.samples.length === 0 ? null : (
+      {overview.samples.length < 2 ? (
+        <p className="small dimmed">
+          The curve over time begins with the second sample, about {Math.ceil(overview.sample_seconds / 60)} minutes
+          after the first.
+        </p>
+      ) : (
         <div className="fleet-past">
           <div className="row between">
             <h2>In force over time</h2>

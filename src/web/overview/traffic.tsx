@@ -37,7 +37,7 @@ export function Packets({
       >
         <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
       </Link>
-      {sum === 0 ? null : (
+      {sum === 0 || overview.samples.length < 2 ? null : (
         <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
       )}
       <p className="small dimmed">{about}</p>

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 import { AuditFeed } from '../activity/audit-feed.tsx';
 import { LiveFeed } from '../activity/live-feed.tsx';
 import { useRights } from '../state/organization.ts';
+import { PageTitle } from '../components/page-title.tsx';
 
 export function ActivityPage(): ReactNode {
   const { isOwner } = useRights();
@@ -10,7 +11,7 @@ export function ActivityPage(): ReactNode {
     <div className="page">
       <div className="page-head">
         <div>
-          <h1>Activity</h1>
+          <PageTitle>Activity</PageTitle>
           <p className="dimmed">
             {isOwner
               ? 'Who did what, with before and after. Changes of groups and devices can be taken back.'

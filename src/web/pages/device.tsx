@@ -14,6 +14,7 @@ import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
 import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
+import { HandOverButton } from '../device/hand-over.tsx';
 import { DeviceHistory } from '../device/device-history.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { RenameButton } from '../device/rename.tsx';
@@ -22,6 +23,7 @@ import { deviceAccess } from '../model/device-access.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useFleet } from '../state/fleet.ts';
@@ -171,11 +173,12 @@ export function DevicePage(): ReactNode {
       {back}
       <div className="page-head">
         <div>
-          <h1>{name}</h1>
+          <PageTitle>{name}</PageTitle>
           <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
         </div>
         <div className="row">
           <RenameButton device={device} />
+          <HandOverButton device={device} />
           <IsolateButton device={device} />
           {rights.editDevice(device) ? (
             <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>

@@ -8,6 +8,7 @@ import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from
 import type { Device } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
 import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.tsx';
@@ -87,7 +88,7 @@ export function DevicesPage(): ReactNode {
   if (total === 0) {
     return (
       <div className="page">
-        <h1>Devices</h1>
+        <PageTitle>Devices</PageTitle>
         <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
         <div className="card">
           <Empty
@@ -105,7 +106,7 @@ export function DevicesPage(): ReactNode {
     <div className="page">
       <div className="page-head">
         <div>
-          <h1>Devices</h1>
+          <PageTitle>Devices</PageTitle>
           <p className="dimmed" role="status">
             {shown.length === total
               ? plural(total, 'device')

@@ -6,6 +6,7 @@ import { FlowIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { clockTime } from '../components/time.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { useAllowThis } from '../flows/allow-this.tsx';
 import { FlowFilters, type FlowFilter } from '../flows/flow-filters.tsx';
 import { FlowList } from '../flows/flow-list.tsx';
@@ -136,7 +137,7 @@ export function FlowsPage(): ReactNode {
     <div className="page" key={org}>
       <div className="page-head">
         <div>
-          <h1>Flows</h1>
+          <PageTitle>Flows</PageTitle>
           <p className="dimmed">
             {isOwner
               ? 'What devices refused and admitted: the first packet of each connection.'

@@ -20,6 +20,7 @@ import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk, type Agreed } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
@@ -109,7 +110,7 @@ export function GroupPage(): ReactNode {
       {back}
       <div className="page-head">
         <div>
-          <h1>{group.group_name}</h1>
+          <PageTitle>{group.group_name}</PageTitle>
           <p className="row small dimmed">
             <Tag tone="accent">
               {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}

@@ -15,6 +15,7 @@ import { summaryText } from '../model/rule-summary.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { RulesInShort } from '../group/rules-in-short.tsx';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
@@ -149,7 +150,7 @@ export function GroupsPage(): ReactNode {
     <div className="page">
       <div className="page-head">
         <div>
-          <h1>Groups</h1>
+          <PageTitle>Groups</PageTitle>
           <p className="dimmed">
             {groups.length === all.length
               ? plural(all.length, 'group')

@@ -14,6 +14,7 @@ import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
@@ -137,7 +138,7 @@ export function KeysPage(): ReactNode {
       <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
       <div className="page-head">
         <div>
-          <h1>Enrollment keys</h1>
+          <PageTitle>Enrollment keys</PageTitle>
           <p className="dimmed">
             An agent uses a key to add its own device. A key limits how many devices join and for how long.
           </p>

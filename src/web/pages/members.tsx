@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Invitation, Member, Organization } from '../../api/organization.ts';
+import { RingfenceError } from '../../client/error.ts';
 import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
@@ -16,6 +17,7 @@ import { TrafficSettings } from '../flows/observe-setting.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -63,11 +65,18 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
   );
 }
 
+/** Why the server refused the provider; undefined where it did not. */
+const providerProblem = (error: unknown): string | undefined =>
+  error instanceof RingfenceError ? error.errors.find(({ code }) => code === 'unknown_issuer')?.detail : undefined;
+
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const members = useMembers().data ?? [];
   const [username, setUsername] = useState('');
+  /** Which providers there are, once the server has asked for one of several. */
+  const [providers, setProviders] = useState<string>();
+  const [issuer, setIssuer] = useState('');
   const { submit, busy, fault } = useWrite(async () => {
     const name = username.trim();
     const other = members.find((member) => member.username !== name && couldMean(member.user_id, name));
@@ -76,7 +85,13 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
       throw new Error(`This is also part of the id of ${whose}. Enter the full id of the user.`);
     }
     if (await isAddress(client, name)) {
-      const { email } = await client.invitations.create(org, { email: name });
+      const { email } = await client.invitations
+        .create(org, { email: name, ...(issuer.trim() !== '' && { issuer: issuer.trim() }) })
+        .catch((refusal: unknown) => {
+          setProviders(providerProblem(refusal));
+          throw refusal;
+        });
+      setProviders(undefined);
       await queries.invalidateQueries({ queryKey: invitationsKey(org) });
       notify(`${email} is invited, and becomes a member at the next sign-in.`);
     } else {
@@ -94,8 +109,18 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
         placeholder="Username or e-mail"
         value={username}
         onChange={(event) => setUsername(event.currentTarget.value)}
-        error={fault}
+        error={providers === undefined ? fault : undefined}
       />
+      {providers === undefined ? null : (
+        <TextInput
+          className="grow"
+          aria-label="Identity provider"
+          placeholder="Identity provider"
+          value={issuer}
+          onChange={(event) => setIssuer(event.currentTarget.value)}
+          error={providers}
+        />
+      )}
       <Button type="submit" variant="default" loading={busy} disabled={username.trim() === ''}>
         Add member
       </Button>
@@ -213,7 +238,7 @@ export function MembersPage(): ReactNode {
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <div className="page-head">
         <div>
-          <h1>{organization?.name ?? 'Organization'}</h1>
+          <PageTitle>{organization?.name ?? 'Organization'}</PageTitle>
           <p className="dimmed">{organization?.description || 'Who is in it, and what belongs to it.'}</p>
         </div>
       </div>

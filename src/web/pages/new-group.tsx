@@ -11,6 +11,7 @@ import { DraftFields } from '../group/group-editor.tsx';
 import { Preview } from '../group/preview.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';
@@ -97,7 +98,7 @@ export function NewGroupPage(): ReactNode {
       </Link>
       <div className="page-head">
         <div>
-          <h1>New group</h1>
+          <PageTitle>New group</PageTitle>
           <p className="dimmed">It changes nothing until a device uses it.</p>
         </div>
         {governs ? (

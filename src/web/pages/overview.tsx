@@ -8,6 +8,7 @@ import type { Overview } from '../../api/enforcement/overview.ts';
 import { DeviceIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { grouped } from '../model/number.ts';
 import { windowOf } from '../model/plot.ts';
@@ -73,7 +74,7 @@ export function OverviewPage(): ReactNode {
   const { devices } = useSnapshot();
   return (
     <div className="page">
-      <h1>Overview</h1>
+      <PageTitle>Overview</PageTitle>
       {devices.length === 0 ? (
         <div className="card">
           <Empty

@@ -10,6 +10,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { reach, type Probe } from '../model/reachability.ts';
 import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
 import { ClusterBoard, DeviceBoard, shownDevices, type Pair } from '../reachability/boards.tsx';
@@ -72,7 +73,7 @@ function Unseen({
   return (
     <div className="page">
       <div className="page-head">
-        <h1>Reachability</h1>
+        <PageTitle>Reachability</PageTitle>
         <div className="row">
           <PastChoice value={at} onChange={change} />
         </div>
@@ -131,7 +132,7 @@ function Reachability(): ReactNode {
     <div className="page">
       <div className="page-head">
         <div>
-          <h1>Reachability</h1>
+          <PageTitle>Reachability</PageTitle>
           <p className="dimmed">
             Who may open a connection to whom. Both ends must agree: outbound there, inbound here.
           </p>

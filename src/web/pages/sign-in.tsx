@@ -4,6 +4,7 @@ import { useEffect, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { Logo } from '../components/icons.tsx';
 import { sentence } from '../components/sentence.ts';
+import { PageTitle } from '../components/page-title.tsx';
 import { SchemeToggle } from '../shell/color-scheme.tsx';
 import { signInLink, signInNews } from '../state/session.ts';
 
@@ -93,7 +94,7 @@ const motto = 'Security groups for your devices: who may reach what, written dow
 export function Splash(): ReactNode {
   return (
     <main className="splash">
-      <h1>Ringfence</h1>
+      <PageTitle>Ringfence</PageTitle>
       <p>{motto}</p>
       <p className="small" role="status">
         Signing in…
@@ -123,7 +124,7 @@ export function SignIn({
       <div className="card sign-in-card">
         <div className="row">
           <Logo size={40} />
-          <h1>Ringfence</h1>
+          <PageTitle>Ringfence</PageTitle>
         </div>
         <p className="dimmed">{motto}</p>
         {why === undefined ? null : (
@@ -155,7 +156,7 @@ export function SignedIn(): ReactNode {
   return (
     <main className="sign-in">
       <div className="card sign-in-card">
-        <h1>You are signed in</h1>
+        <PageTitle>You are signed in</PageTitle>
         <p>Go back to the other tab; you can close this one.</p>
         <a className="link" href="/ui/">
           Or go on here

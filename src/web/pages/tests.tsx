@@ -8,6 +8,7 @@ import { EditIcon, PlusIcon, TestIcon, TrashIcon } from '../components/icons.tsx
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { fixDraft } from '../model/allow-draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { emptyTest, testDraft, type TestDraft } from '../policy-test/test-draft.ts';
@@ -120,7 +121,7 @@ export function TestsPage(): ReactNode {
     <div className="page">
       <div className="page-head">
         <div>
-          <h1>Policy tests</h1>
+          <PageTitle>Policy tests</PageTitle>
           <p className="dimmed">
             What must be allowed or refused. A change that breaks a test is not saved, unless an owner insists.
           </p>

@@ -14,6 +14,7 @@ import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
+import { PageTitle } from '../components/page-title.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
@@ -248,7 +249,7 @@ export function TokensPage(): ReactNode {
       <Shown token={issued} close={() => setIssued(undefined)} />
       <div className="page-head">
         <div>
-          <h1>Your tokens</h1>
+          <PageTitle>Your tokens</PageTitle>
           <p className="dimmed">
             Tokens sign you in: here, on the command line and in programs. Create one for each use.
           </p>

@@ -7,6 +7,7 @@ import {
   useDeferredValue,
   useEffect,
   useMemo,
+  useRef,
   useState,
   useSyncExternalStore,
   type ReactNode,
@@ -213,6 +214,14 @@ export function OrganizationFrame(): ReactNode {
   const path = useLocation({ select: ({ pathname }) => pathname });
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [path]);
+  const content = useRef<HTMLElement>(null);
+  const lastPath = useRef(path);
+  // A link on the page that one left took the focus with it: Tab goes on at the new page.
+  useEffect(() => {
+    if (path !== lastPath.current && document.activeElement === document.body)
+      content.current?.focus({ preventScroll: true });
+    lastPath.current = path;
+  }, [path]);
   return (
     <LiveContext value={live}>
       <div className="frame">
@@ -240,7 +249,7 @@ export function OrganizationFrame(): ReactNode {
         <div id="side" className={open ? 'side side-open' : 'side'}>
           {isDrawn ? <Side org={org} /> : null}
         </div>
-        <main id="content" className="content" tabIndex={-1}>
+        <main ref={content} id="content" className="content" tabIndex={-1}>
           <div className="banners">
             <DisconnectedBanner />
             <Trials key={org} />

@@ -21,10 +21,13 @@ export interface TrialQuery {
 
 export function TryDialog({
   title,
+  isOneDevice = false,
   close,
   start,
 }: {
   readonly title: string;
+  /** The change is of one device, so there is nothing to choose about where. */
+  readonly isOneDevice?: boolean;
   readonly close: () => void;
   /** Writes the change as a trial. */
   readonly start: (trial: TrialQuery) => Promise<unknown>;
@@ -50,18 +53,20 @@ export function TryDialog({
             data={lengths.map(([value, label]) => ({ value, label }))}
           />
         </div>
-        <div className="stack tight">
-          <span>Try it on</span>
-          <Segmented
-            aria-label="Try it on"
-            value={where}
-            onChange={setWhere}
-            data={[
-              { value: 'all', label: 'All its devices' },
-              { value: 'some', label: 'Devices with a label' },
-            ]}
-          />
-        </div>
+        {isOneDevice ? null : (
+          <div className="stack tight">
+            <span>Try it on</span>
+            <Segmented
+              aria-label="Try it on"
+              value={where}
+              onChange={setWhere}
+              data={[
+                { value: 'all', label: 'All its devices' },
+                { value: 'some', label: 'Devices with a label' },
+              ]}
+            />
+          </div>
+        )}
         {where === 'all' ? null : (
           <ScopeInput
             label="Labels"

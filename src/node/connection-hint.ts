@@ -1,4 +1,4 @@
-/** Owns the hint at a URL whose scheme is not what the server speaks: HTTPS against an HTTP server, or the other way round. */
+/** Owns the hints why a server cannot be reached: its URL has the wrong scheme, nothing listens there, or its name is unknown. */
 
 const notTls = /^(EPROTO|ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|UNEXPECTED_MESSAGE))$/;
 /** How long the far end may take to show that it speaks TLS. */
@@ -22,13 +22,15 @@ async function speaksTls({ hostname, port }: URL): Promise<boolean> {
   });
 }
 
-/** The failure of a request, or a clearer one where the scheme of the URL is the reason. */
-export async function withSchemeHint(url: string, error: unknown): Promise<unknown> {
-  const parsed = new URL(url);
+/** The failure of a request, or a clearer one with the same code. */
+export async function withConnectionHint(url: string, error: unknown): Promise<unknown> {
+  const { protocol, host, hostname } = new URL(url);
   const code = codeOf(error);
-  if (parsed.protocol === 'https:' && notTls.test(code))
-    return new Error(`the server speaks HTTP, not HTTPS; use http://${parsed.host}`);
-  if (parsed.protocol === 'http:' && code === 'ECONNRESET' && (await speaksTls(parsed)))
-    return new Error(`the server speaks HTTPS, not HTTP; use https://${parsed.host}`);
+  const hint = (text: string): Error => Object.assign(new Error(text), { code });
+  if (protocol === 'https:' && notTls.test(code)) return hint(`the server speaks HTTP, not HTTPS; use http://${host}`);
+  if (protocol === 'http:' && code === 'ECONNRESET' && (await speaksTls(new URL(url))))
+    return hint(`the server speaks HTTPS, not HTTP; use https://${host}`);
+  if (code === 'ECONNREFUSED') return hint('connection refused (ECONNREFUSED); is the server running?');
+  if (code === 'ENOTFOUND') return hint(`the name ${hostname} is not known (ENOTFOUND)`);
   return error;
 }

@@ -1,0 +1,59 @@
+/** Proves what a person reads on a real terminal after a mistake: one line that names the mistake and what to type instead. */
+import { expect, it } from 'vitest';
+import { freePort } from '../lib/free-port.ts';
+import { done, usePeople } from './people.fixture.ts';
+
+const people = usePeople();
+
+interface Mistake {
+  readonly typed: readonly string[];
+  readonly code: number;
+  readonly said: string;
+}
+
+it('typos, a wrong scheme and a server that is down are each one line that helps', async () => {
+  const { owner, server } = people;
+  await done(owner.run(['group', 'create', 'web', '--in', 'https']));
+  const before = await done(owner.run(['group', 'show', 'web', '-o', 'json']));
+  const { host } = new URL(server.url);
+  const nowhere = `http://127.0.0.1:${await freePort()}`;
+  const typo = (said: string, ...typed: readonly string[]): Mistake => ({ typed, code: 2, said });
+  const mistakes: readonly Mistake[] = [
+    typo(
+      '`form` is not understood; did you mean `from`: `ssh from label:app`?',
+      ...['group', 'create', 'app', '--in', 'ssh form label:app'],
+    ),
+    typo(
+      '`form` is not understood; did you mean `from`: `ssh from label:app`?',
+      ...['group', 'allow', 'web', 'in', 'ssh', 'form', 'label:app'],
+    ),
+    typo(
+      '`lable:app` is not an address; did you mean `label:app`?',
+      ...['group', 'allow', 'web', 'in', 'ssh', 'from', 'lable:app'],
+    ),
+    typo(
+      '`postgress` is not a protocol (did you mean `postgres`?); known: tcp, udp, icmp, icmpv4, icmpv6, ipv4, ipv6, ip, or a service like ssh',
+      ...['group', 'allow', 'web', 'in', 'postgress'],
+    ),
+    typo("unknown command 'revert' (Did you mean restore?)", 'group', 'revert', '--help'),
+    typo("unknown command 'revert' (Did you mean restore?)", 'group', 'revert', 'web'),
+    {
+      typed: ['group', 'list', '--server', `https://${host}`],
+      code: 1,
+      said: `cannot reach https://${host}: the server speaks HTTP, not HTTPS; use http://${host}`,
+    },
+    {
+      typed: ['group', 'list', '--server', nowhere],
+      code: 1,
+      said: `cannot reach ${nowhere}: connection refused (ECONNREFUSED); is the server running?`,
+    },
+  ];
+  const seen = await Promise.all(
+    mistakes.map(async ({ typed }) => {
+      const { code, stdout } = await owner.inTerminal([...typed, '--no-color']);
+      return { typed, code, stdout };
+    }),
+  );
+  expect(seen).toEqual(mistakes.map(({ typed, code, said }) => ({ typed, code, stdout: `ringfence: ${said}\n` })));
+  expect(await done(owner.run(['group', 'show', 'web', '-o', 'json']))).toBe(before);
+});
