@@ -209,6 +209,33 @@ const places: readonly Place[] = [
       }),
   },
   {
+    name: 'hand-over',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[6]}`,
+    heading: 'laptop-kim',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Hand over' }).click();
+      await page.getByText(/the default group will admit everything there/).waitFor();
+    },
+  },
+  {
+    name: 'isolate',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[6]}`,
+    heading: 'laptop-kim',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Isolate' }).click();
+      await page.getByRole('button', { name: 'Isolate the device' }).waitFor();
+    },
+  },
+  {
+    name: 'shortcuts',
+    path: ({ org }) => `/o/${org}/devices`,
+    heading: 'Devices',
+    act: async (page) => {
+      await page.keyboard.press('?');
+      await page.getByRole('dialog').waitFor();
+    },
+  },
+  {
     name: 'trials',
     path: ({ org }) => `/o/${org}/overview`,
     heading: 'Overview',

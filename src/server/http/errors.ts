@@ -206,7 +206,11 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'revision_gone':
       return new HttpError(
         'revision_gone',
-        problem.oldest === undefined ? revisionGone : `The history starts at revision ${problem.oldest}.`,
+        problem.oldest === undefined
+          ? revisionGone
+          : problem.oldest === 0
+            ? 'The organization did not exist at that time.'
+            : `The history starts at revision ${problem.oldest}.`,
       );
     case 'change_refused':
       return inEntry(fromStore(problem.problem, cause), `/${problem.list}/${problem.index}`);
