@@ -17,26 +17,26 @@ it('typos, a wrong scheme and a server that is down are each one line that helps
   const before = await done(owner.run(['group', 'show', 'web', '-o', 'json']));
   const { host } = new URL(server.url);
   const nowhere = `http://127.0.0.1:${await freePort()}`;
-  const typo = (said: string, ...typed: readonly string[]): Mistake => ({ typed, code: 2, said });
+  const typo = (typed: readonly string[], said: string): Mistake => ({ typed, code: 2, said });
   const mistakes: readonly Mistake[] = [
     typo(
+      ['group', 'create', 'app', '--in', 'ssh form label:app'],
       '`form` is not understood; did you mean `from`: `ssh from label:app`?',
-      ...['group', 'create', 'app', '--in', 'ssh form label:app'],
     ),
     typo(
+      ['group', 'allow', 'web', 'in', 'ssh', 'form', 'label:app'],
       '`form` is not understood; did you mean `from`: `ssh from label:app`?',
-      ...['group', 'allow', 'web', 'in', 'ssh', 'form', 'label:app'],
     ),
     typo(
+      ['group', 'allow', 'web', 'in', 'ssh', 'from', 'lable:app'],
       '`lable:app` is not an address; did you mean `label:app`?',
-      ...['group', 'allow', 'web', 'in', 'ssh', 'from', 'lable:app'],
     ),
     typo(
+      ['group', 'allow', 'web', 'in', 'postgress'],
       '`postgress` is not a protocol (did you mean `postgres`?); known: tcp, udp, icmp, icmpv4, icmpv6, ipv4, ipv6, ip, or a service like ssh',
-      ...['group', 'allow', 'web', 'in', 'postgress'],
     ),
-    typo("unknown command 'revert' (Did you mean restore?)", 'group', 'revert', '--help'),
-    typo("unknown command 'revert' (Did you mean restore?)", 'group', 'revert', 'web'),
+    typo(['group', 'revert', '--help'], "unknown command 'revert' (Did you mean restore?)"),
+    typo(['group', 'revert', 'web'], "unknown command 'revert' (Did you mean restore?)"),
     {
       typed: ['group', 'list', '--server', `https://${host}`],
       code: 1,

@@ -89,7 +89,10 @@ async function pressOn(page: Page, name: RegExp | string, key = 'Tab'): Promise<
   await page.keyboard.press('Enter');
 }
 
-const focused = async (page: Page): Promise<string> => ((await page.evaluate(focusNow)) as Focus).name;
+const focused = async (page: Page): Promise<string> => {
+  const { name }: Focus = await page.evaluate(focusNow);
+  return name;
+};
 
 test('by keyboard alone one signs in, finds a group and saves a rule', async () => {
   const group = await newGroup();

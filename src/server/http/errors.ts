@@ -67,6 +67,8 @@ export const invalid = (problems: readonly RequestProblem[], more = 0, extras: E
 /** Why a reader cannot go on from the revision that it names. */
 export const revisionGone =
   'The revision is newer than the head, a restored backup discarded it, or the server no longer keeps the deletions after it. Start again without gt_revision.';
+const historyStart = (oldest: number): string =>
+  oldest === 0 ? 'The organization did not exist at that time.' : `The history starts at revision ${oldest}.`;
 
 export const revisionAhead = (pointer: string, head: number): HttpError =>
   invalid([{ pointer, code: 'out_of_range', detail: `The newest revision of the organization is ${head}.` }]);
@@ -204,14 +206,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'revision_ahead':
       return revisionAhead('/revision', problem.head);
     case 'revision_gone':
-      return new HttpError(
-        'revision_gone',
-        problem.oldest === undefined
-          ? revisionGone
-          : problem.oldest === 0
-            ? 'The organization did not exist at that time.'
-            : `The history starts at revision ${problem.oldest}.`,
-      );
+      return new HttpError('revision_gone', problem.oldest === undefined ? revisionGone : historyStart(problem.oldest));
     case 'change_refused':
       return inEntry(fromStore(problem.problem, cause), `/${problem.list}/${problem.index}`);
     case 'group_id_used':

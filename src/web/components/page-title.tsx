@@ -3,14 +3,10 @@ import { useEffect, type ReactNode } from 'react';
 
 const product = 'Ringfence';
 
-/** Names the tab after the page, so that several open tabs can be told apart. */
-export function useTabTitle(title: string): void {
+/** It also names the tab after the page, so that several open tabs can be told apart. */
+export function PageTitle({ children: title }: { readonly children: string }): ReactNode {
   useEffect(() => {
     document.title = title === product ? product : `${title} · ${product}`;
   }, [title]);
-}
-
-export function PageTitle({ children }: { readonly children: string }): ReactNode {
-  useTabTitle(children);
-  return <h1>{children}</h1>;
+  return <h1>{title}</h1>;
 }
