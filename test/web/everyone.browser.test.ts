@@ -98,6 +98,7 @@ test('by keyboard alone one signs in, finds a group and saves a rule', async () 
   const group = await newGroup();
   const page = await open({});
   await expectShown(page.getByRole('textbox', { name: 'Token' }));
+  expect(await page.locator('meta[name=description]').getAttribute('content')).toMatch(/^Security groups/);
   await page.keyboard.type(place.owner.token);
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: 'No devices yet' }));

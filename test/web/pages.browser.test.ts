@@ -63,7 +63,6 @@ describe('signing in', () => {
     await page.reload();
     await expectShown(page.getByText('Signing in…'));
     expect(await places()).toEqual(before);
-    expect(await page.locator('meta[name=description]').getAttribute('content')).toMatch(/^Security groups/);
   });
 
   test('a token that is revoked ends the session, and the page says so', async () => {
@@ -152,7 +151,6 @@ describe('the overview', () => {
     await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
     const state = page.getByRole('region', { name: 'In force' });
     await expectShown(state.getByText('of 3 in force'));
-    // One sample is no curve.
     await expectShown(state.getByText(/^The curve over time begins with the second sample/));
     const urgent = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
     await expect.poll(() => urgent.count()).toBe(3);
