@@ -26,8 +26,18 @@ export async function recentlyRefused(session: Session, queries: readonly Refusa
   const [client, organization] = [await session.client(), await session.organization()];
   const since = new Date(Date.now() - recentMs).toISOString();
   const read = async (query: RefusalQuery): Promise<readonly Flow[]> => {
+    const found: Flow[] = [];
     try {
-      return await client.flows.list(organization, { ...query, verdict: 'refused', since, limit: mostRecent });
+      for await (const flow of client.flows.each(organization, {
+        ...query,
+        verdict: 'refused',
+        since,
+        limit: mostRecent,
+      })) {
+        found.push(flow);
+        if (found.length === mostRecent) break;
+      }
+      return found;
     } catch (error) {
       // A server of an earlier version. The explanation does not depend on it.
       if (error instanceof RingfenceError && error.status === 404) return [];

@@ -1,7 +1,7 @@
 /** Owns the page of flows: what devices refused and admitted, with the rule that decides, filtered and in pages. */
 import { Button } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useCallback, useEffect, useMemo, type ReactNode } from 'react';
+import { useCallback, useMemo, type ReactNode } from 'react';
 import { FlowIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
@@ -19,8 +19,6 @@ import { useDeviceNames } from '../state/fleet.ts';
 import { useFlowCoverage, useFlows } from '../state/flows.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
 
-/** Pages that are looked through by themselves while nothing is found. */
-const mostPages = 20;
 const dayMs = 86_400_000;
 
 const verdicts = [
@@ -109,17 +107,13 @@ export function FlowsPage(): ReactNode {
   const { isOwner } = useRights();
   const names = useDeviceNames();
   const query = useFlows((now) => flowQuery(search, names, now), JSON.stringify(search));
-  const { data, error, isPending, isFetching, hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  const { data, error, isPending, isLooking, hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const sums = useMemo(() => data?.pages.flatMap(({ value }) => value) ?? [], [data]);
   const rows = useMemo(() => flowRows(sums), [sums]);
   // Spans of time move on; the days that they begin on hardly do.
   const since = search.since === undefined ? Date.now() - dayMs : timeOf(search.since, Date.now());
   const coverage = useFlowCoverage(since, search.device);
   const observe = useOrganization()?.observe;
-  const isLooking = rows.length === 0 && hasNextPage && (data?.pages.length ?? 0) < mostPages && error === null;
-  useEffect(() => {
-    if (isLooking && !isFetching) void fetchNextPage();
-  }, [isLooking, isFetching, fetchNextPage]);
   const filter = useCallback(
     (next: FlowFilter): void =>
       void navigate({

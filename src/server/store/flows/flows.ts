@@ -83,26 +83,44 @@ function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
   return turns;
 }
 
-/** Blocks that one request reads first and at most at a time, and looks at in all. */
+/** Blocks that one request looks at first and at most at a time. */
 const fewBlocks = 64;
 const manyBlocks = 1_024;
-const mostBlocks = 4_096;
+/** Blocks that one request looks at, and blocks whose sums it reads because they may hold what is wanted. */
+const mostLooked = 16_384;
+const mostOpened = 2_048;
+/** Blocks of so few devices are read for each of them; those of more are picked from all blocks of the organization. */
+const fewDevices = 256;
+/** No block is of a longer time, also where reports of an hour are added up. */
+const longestMs = 2 * 3_600_000;
 /** Later than any time that is stored. */
 const lastTime = '9999-12-31T00:00:00.000Z';
 const firstTime = '1970-01-01T00:00:00.000Z';
 const largestId = '9223372036854775807';
 
-function cursorOf(text: string | undefined): FlowCursor {
-  if (text === undefined) return { until: lastTime, id: largestId, place: 0 };
+/** Where to begin: after a page, or at the newest block that can begin before the time asked for. */
+function cursorOf({ after: text, until: before = lastTime }: FlowQuery): FlowCursor {
+  if (text === undefined) {
+    const newest = Math.min(Date.parse(before) + longestMs, Date.parse(lastTime));
+    return { until: new Date(newest).toISOString(), id: largestId, place: 0 };
+  }
   const cursor = readFlowCursor(text);
   if (cursor === undefined) throw new RangeError('no cursor of flows');
   return cursor;
 }
 const printCursor = ({ until, id, place }: FlowCursor): string => `${Date.parse(until)}.${id}.${place}`;
 
+/** Whether blocks are read for each of these devices. */
+const isOfFew = (devices: readonly DeviceId[] | undefined): devices is readonly DeviceId[] =>
+  devices !== undefined && devices.length <= fewDevices;
+
+const isBefore = (time: string, since: string | undefined): boolean =>
+  since !== undefined && Date.parse(time) <= Date.parse(since);
+
 /** Sums older than this are added up by the hour. */
 const addUpAfterMs = 2 * 3_600_000;
-const hoursAtOnce = 500;
+/** Hours of devices that one call adds up: 24,000 in an hour, where a server calls it every five minutes. */
+const hoursAtOnce = 2_000;
 
 export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows {
   const { reads, standbyReads, writes, transactions, clock } = context;
@@ -140,16 +158,12 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     org: OrganizationId,
     query: FlowQuery,
     { from, limit }: { readonly from: FlowCursor; readonly limit: number },
-  ): Promise<readonly sql.BlockRow[]> => {
+  ): Promise<readonly sql.LookedRow[]> => {
     const { devices, since = firstTime, until = lastTime } = query;
-    const [bits = null, otherBits = bits] = wantedBits(query) ?? [];
-    const values = [org, since, until, from.until, bits, from.id, limit, otherBits];
-    if (devices === undefined) return standbyReads.run(sql.blocksOfOrganization, values);
-    const [first, second] = devices;
-    if (first === undefined) return Promise.resolve([]);
-    return second === undefined
-      ? standbyReads.run(sql.blocksOfDevice, [...values, first])
-      : standbyReads.run(sql.blocksOfDevices, [...values, devices]);
+    const [bits = null, otherBits = null] = wantedBits(query) ?? [];
+    const read = isOfFew(devices) ? sql.blocksOfDevices : sql.blocksOfOrganization;
+    const values = [org, since, until, from.until, bits, from.id, limit, otherBits, devices ?? null];
+    return standbyReads.run(read, values);
   };
 
   return {
@@ -170,10 +184,19 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
 
     async page(org, query): Promise<FlowPage> {
       const flows: StoredFlow[] = [];
-      let from = cursorOf(query.after);
-      for (let seen = 0, limit = fewBlocks; seen < mostBlocks; limit = Math.min(2 * limit, manyBlocks)) {
+      let from = cursorOf(query);
+      const { devices } = query;
+      if (devices?.length === 0) return { flows };
+      // Lists that are read side by side.
+      const lists = isOfFew(devices) ? devices.length : 1;
+      let limit = Math.ceil(fewBlocks / lists);
+      for (let seen = 0, opened = 0; seen < mostLooked && opened < mostOpened;) {
         const rows = await readBlocks(org, query, { from, limit });
-        for (const { id, device_id, since, until, block } of rows) {
+        // The first in this order that is the last of its list: of what is older, blocks may be missing.
+        const end = rows.findIndex(({ place }) => place === limit);
+        for (const { id, device_id, since, until, block } of end < 0 ? rows : rows.slice(0, end + 1)) {
+          if (block === null) continue;
+          opened += 1;
           const first = id === from.id ? from.place : 0;
           for (const { place, sum } of readBlock(block, query)) {
             if (place < first) continue;
@@ -181,10 +204,11 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
             flows.push({ device_id: parseDeviceId(device_id), since, until, ...sum });
           }
         }
-        const last = rows.at(-1);
-        if (last === undefined || rows.length < limit) return { flows };
-        seen += rows.length;
-        // The next read begins after the last block. A place beyond its sums skips it where ids do not tell.
+        const last = rows[end];
+        if (last === undefined || isBefore(last.until, query.since)) return { flows };
+        seen += lists * limit;
+        limit = Math.ceil(Math.min(2 * limit, manyBlocks / lists));
+        // The next read begins after the last block.
         from = { until: last.until, id: (BigInt(last.id) - 1n).toString(), place: 0 };
       }
       return { flows, next: printCursor(from) };

@@ -73,18 +73,40 @@ export interface BlockRow {
   readonly block: Buffer;
 }
 
-const holdsWanted = `($5::bit varying IS NULL OR f.filter & $5 = $5 OR f.filter & $8 = $8::bit varying)`;
-/** Values: organization, since, until (of the query), until of the last block (this one included), wanted bits, its id, limit, other bits that will do, devices. */
-const blocks = (devices: string): string =>
-  `SELECT f.id::text AS id, f.device_id, f.since, f.until, f.block FROM flows f
-   WHERE f.org_id = $1 AND f.until > $2 AND f.since < $3 AND (f.until, f.id) <= ($4::timestamptz, $6::text::bigint) AND ${holdsWanted} ${devices}
-   ORDER BY f.until DESC, f.id DESC LIMIT $7`;
+/** A block that may hold what is wanted, or the last one that a read has looked at; without its bytes where it holds nothing wanted. */
+export interface LookedRow extends Omit<BlockRow, 'block'> {
+  readonly block: Buffer | null;
+  /** Its place among the blocks that this read has looked at, of its device where those of each device are read, from 1. */
+  readonly place: number;
+}
 
-export const blocksOfOrganization = statement<BlockRow>('flow_blocks_of_organization', blocks(''));
-export const blocksOfDevice = statement<BlockRow>('flow_blocks_of_device', blocks('AND f.device_id = $9::uuid'));
-export const blocksOfDevices = statement<BlockRow>(
+const newestFirst = 'ORDER BY f.until DESC, f.id DESC';
+/**
+ * The newest of the blocks that `which` names, wanted or not: a search that finds nothing looks at no more than one that does. The limit is a query, so that
+ * PostgreSQL plans for a tenth of the rows. Planned for a number, it sometimes sorts all of them, above all before it has statistics.
+ */
+const newest = (which: string): string =>
+  `SELECT f.*, row_number() OVER (${newestFirst}) AS place FROM (
+     SELECT f.id, f.org_id, f.device_id, f.since, f.until, f.filter, f.block FROM flows f
+     WHERE ${which} AND (f.until, f.id) <= ($4::timestamptz, $6::text::bigint) ${newestFirst} LIMIT (SELECT $7::bigint)) AS f`;
+const isWanted =
+  'f.org_id = $1 AND f.until > $2 AND f.since < $3 AND ($5::bit varying IS NULL OR f.filter & $5 = $5 OR f.filter & $8 = $8::bit varying)';
+const looked = (blocks: string, wanted: string): string =>
+  `SELECT f.id::text AS id, f.device_id, f.since, f.until, f.place::integer AS place, CASE WHEN f.wanted THEN f.block END AS block
+   FROM (SELECT f.*, (${wanted}) AS wanted FROM (${blocks}) AS f) AS f WHERE f.wanted OR f.place = $7::bigint ${newestFirst}`;
+
+/** Values: organization, since, until (of the query), until of the last block (this one included), wanted bits, its id, limit, other bits that will do, devices (null: all). */
+export const blocksOfOrganization = statement<LookedRow>(
+  'flow_blocks_of_organization',
+  looked(newest('f.org_id = $1'), `($9::uuid[] IS NULL OR f.device_id IN (SELECT unnest($9::uuid[]))) AND ${isWanted}`),
+);
+/** The limit is for each device. Values: as above. */
+export const blocksOfDevices = statement<LookedRow>(
   'flow_blocks_of_devices',
-  blocks('AND f.device_id = ANY ($9::uuid[])'),
+  looked(
+    `SELECT f.* FROM (SELECT DISTINCT unnest($9::uuid[])) AS d (id) CROSS JOIN LATERAL (${newest('f.device_id = d.id')}) AS f`,
+    isWanted,
+  ),
 );
 
 export interface CoverageRow {

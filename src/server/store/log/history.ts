@@ -23,12 +23,15 @@ interface StateRow {
 export const couldSee = (state: string, reader: string): string =>
   `(${state}.only_for IS NULL OR ${state}.only_for = ${reader}::uuid)`;
 
-/** Values: organization, kind, id, reader, below this revision, limit. */
+/**
+ * Values: organization, kind, id, reader, below this revision, limit. The limit is a query: for a number that differs from its guess, PostgreSQL would plan anew in
+ * every call where a record has many states, which costs more than reading them.
+ */
 const listStates = statement<StateRow>(
   'list_states',
   `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
    WHERE s.org_id = $1 AND s.kind = $2 AND s.id = $3 AND ${couldSee('s', '$4')} AND s.revision < coalesce($5::bigint, 9223372036854775807)
-   ORDER BY s.revision DESC LIMIT $6`,
+   ORDER BY s.revision DESC LIMIT (SELECT $6::bigint)`,
 );
 
 /** As the index `history_names` has it. */
@@ -92,11 +95,13 @@ const groupAt = statement<AtRow>(
   ),
 );
 
+/** As the index `history_revision` has it. In an index by `revision` itself, PostgreSQL would look for the states of one record too, through those of all others. */
+const anyRevision = '(s.revision + 0)';
 /** Values: organization, after this revision, up to this one, limit. */
 const listBetween = statement<StateRow & { readonly kind: WrittenState['kind']; readonly id: string }>(
   'list_states_between',
   `SELECT s.kind, s.id, s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
-   WHERE s.org_id = $1 AND s.revision > $2 AND s.revision <= $3 ORDER BY s.revision LIMIT $4`,
+   WHERE s.org_id = $1 AND ${anyRevision} > $2 AND ${anyRevision} <= $3 ORDER BY ${anyRevision} LIMIT $4`,
 );
 
 /**
