@@ -66,7 +66,16 @@ async function open({ name, ranges, redirected, policy, guarded }: Kind, opened:
   await namespace.run(['nft', '-f', '-'], redirected ? `${sink}${redirection}` : sink);
   const ruleset = compile(policy, { ...where, forwarding: guarded ? 'on' : undefined });
   await namespace.run(['nft', '-f', '-'], printCommands(install(ruleset)));
-  return { name, ranges, namespace, peer, hardware: await hardwareAddress(namespace, 'rf0'), quiet: [], mean: [] };
+  return {
+    name,
+    ranges,
+    traffic: 'admitted',
+    namespace,
+    peer,
+    hardware: await hardwareAddress(namespace, 'rf0'),
+    quiet: [],
+    mean: [],
+  };
 }
 
 export async function measureForwarded(): Promise<readonly Goal[]> {

@@ -3,6 +3,7 @@
  * and receiving together, because the far end of a virtual cable is served by whoever sends. A fifth as many go before, uncounted, so that
  * caches are as full as they get. Prints two figures: of slices of 250 packets the one that a tenth of them stays below, which is what a
  * packet costs while nobody else uses the processor's core, and the mean of all.
+ * With a seventh argument it sends segments of connections that exist already, one from each range, instead of openings.
  * Arguments: interface, hardware address of the far end, packets, ranges, ports, first port.
  */
 #include <arpa/inet.h>
@@ -48,6 +49,7 @@ static int ascending(const void *a, const void *b) {
 int main(int argc, char **argv) {
   if (argc < 7) return 2;
   const long packets = atol(argv[3]), ranges = atol(argv[4]), ports = atol(argv[5]), first = atol(argv[6]);
+  const int established = argc > 7;
   int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP));
   struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = if_nametoindex(argv[1]), .sll_halen = 6};
   unsigned char frame[54] = {0};
@@ -61,7 +63,8 @@ int main(int argc, char **argv) {
   *ip = (struct iphdr){.ihl = 5, .version = 4, .ttl = 64, .protocol = IPPROTO_TCP, .tot_len = htons(40)};
   ip->daddr = inet_addr("100.64.0.1");
   tcp->doff = 5;
-  tcp->syn = 1;
+  tcp->syn = !established;
+  tcp->ack = established;
   tcp->window = htons(1000);
   uint64_t state = 88172645463325252ull;
   double *slices = calloc(packets / SLICE + 1, sizeof *slices), total = 0, from = 0;
@@ -76,10 +79,10 @@ int main(int argc, char **argv) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     long range = ranges > 0 ? (long)(state % (uint64_t)ranges) : (long)(state % 10000);
     long used = ranges > 0 && ranges < ports ? ranges : ports;
-    ip->saddr = htonl((10u << 24) + range * 64 + ((state >> 40) & 31));
+    ip->saddr = htonl((10u << 24) + range * 64 + (established ? 0 : (state >> 40) & 31));
     ip->check = 0;
     ip->check = sum(ip, 20);
-    tcp->source = htons(1024 + (n + warm) % 60000);
+    tcp->source = htons(established ? 1024 : 1024 + (n + warm) % 60000);
     tcp->dest = htons(first + range % used);
     tcp->seq = htonl(n);
     tcp->check = 0;

@@ -7,12 +7,14 @@ import { parseInterfaceName } from '../../src/nft/names.ts';
 import { install } from '../../src/nft/plan/plan.ts';
 import { defaultPolicy } from '../../src/nft/policies.fixture.ts';
 import { printCommands } from '../../src/nft/print.ts';
+import type { Observe } from '../../src/nft/recording.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
+import { printAddress } from '../../src/policy/address.ts';
 import { connect, hardwareAddress, Namespace } from '../../test/lib/netns.ts';
 import { table } from '../lib/table.ts';
 import { compile as compileProgram } from '../watch/tools.ts';
 import { median, type Goal } from '../lib/goals.ts';
-import { firstPort, policyOfSize, ports } from './ranges.ts';
+import { firstPort, policyOfSize, ports, rangeStart } from './ranges.ts';
 
 const where = { interface: parseInterfaceName('rf0'), neighbourDiscovery: true, salt: '' };
 export const packets = 20_000;
@@ -27,9 +29,13 @@ const sink = `table inet sink {
 }
 `;
 
+/** What is sent: openings that the policy admits, openings that it refuses, or segments of connections that exist. */
+export type Traffic = 'admitted' | 'refused' | 'established';
+
 export interface Device {
   readonly name: string;
   readonly ranges: number;
+  readonly traffic: Traffic;
   readonly namespace: Namespace;
   readonly peer: Namespace;
   readonly hardware: string;
@@ -38,10 +44,29 @@ export interface Device {
   readonly mean: number[];
 }
 
+/** No policy of a benchmark admits this port or the next ones. */
+const refusedPort = 30_000;
+const firstPortOf = (traffic: Traffic): number => (traffic === 'refused' ? refusedPort : firstPort);
+
+/** The connections that `packets.c` sends segments of. */
+const connections = (ranges: number): string =>
+  Array.from({ length: ranges }, (_, i) => {
+    const from = printAddress(4, BigInt(rangeStart(i)));
+    const to = firstPort + (i % Math.min(ports, ranges));
+    return `-I -p tcp -s ${from} -d 100.64.0.1 --sport 1024 --dport ${to} --state ESTABLISHED -u SEEN_REPLY,ASSURED -t 3600\n`;
+  }).join('');
+
+interface DeviceOptions extends Pick<Device, 'name' | 'ranges'> {
+  readonly policy: CanonicalPolicy | undefined;
+  readonly observe?: Observe;
+  /** `admitted` unless given. */
+  readonly traffic?: Traffic;
+}
+
 /** A device under a policy, with what sends to it; `opened` keeps its namespaces, whatever fails here. */
 export async function openDevice(
   opened: Namespace[],
-  { name, ranges, policy }: Pick<Device, 'name' | 'ranges'> & { readonly policy: CanonicalPolicy | undefined },
+  { name, ranges, policy, observe, traffic = 'admitted' }: DeviceOptions,
 ): Promise<Device> {
   const [namespace, peer] = await Promise.all([Namespace.create(), Namespace.create()]);
   opened.push(namespace, peer);
@@ -52,8 +77,16 @@ export async function openDevice(
   await namespace.sysctl({ 'net/ipv4/conf/all/rp_filter': 0, 'net/ipv4/conf/rf0/rp_filter': 0 });
   await namespace.run(['ip', 'route', 'add', '10.0.0.0/8', 'via', '100.64.0.2']);
   await namespace.run(['nft', '-f', '-'], sink);
-  if (policy !== undefined) await namespace.run(['nft', '-f', '-'], printCommands(install(compile(policy, where))));
-  return { name, ranges, namespace, peer, hardware: await hardwareAddress(namespace, 'rf0'), quiet: [], mean: [] };
+  if (policy !== undefined) {
+    await namespace.run(['nft', '-f', '-'], printCommands(install(compile(policy, { ...where, observe }))));
+  }
+  if (traffic === 'established') {
+    // The kernel has not seen the sequence numbers of these connections.
+    await namespace.sysctl({ 'net/netfilter/nf_conntrack_tcp_be_liberal': 1 });
+    await namespace.run(['conntrack', '--load-file', '-'], connections(ranges));
+  }
+  const hardware = await hardwareAddress(namespace, 'rf0');
+  return { name, ranges, traffic, namespace, peer, hardware, quiet: [], mean: [] };
 }
 
 export async function measurePackets(): Promise<readonly Goal[]> {
@@ -113,14 +146,21 @@ export async function sendInTurn(devices: readonly Device[], program: string): P
     for (const [place] of devices.entries()) {
       const device = devices[(place + round) % devices.length];
       if (device === undefined) continue;
-      const { peer, hardware, ranges } = device;
-      const argv = ['taskset', '-c', '1', program, 'rf0', hardware, packets, ranges, ports, firstPort].map(String);
+      const { peer, hardware, ranges, traffic } = device;
+      const sent = [
+        packets,
+        ranges,
+        ports,
+        firstPortOf(traffic),
+        ...(traffic === 'established' ? ['established'] : []),
+      ];
+      const argv = ['taskset', '-c', '1', program, 'rf0', hardware, ...sent].map(String);
       const [quiet = Number.NaN, mean = Number.NaN] = (await peer.run(argv)).stdout.split(' ').map(Number);
       device.quiet.push(quiet);
       device.mean.push(mean);
     }
   }
-  for (const { name, namespace } of devices) await requireArrival(name, namespace);
+  for (const device of devices) await requireArrival(device);
 }
 
 /** How much dearer, round by round: the two were measured a moment apart, so what slowed one slowed the other. */
@@ -128,9 +168,9 @@ export const ratio = (device: Device, other: Device | undefined): number =>
   median(device.quiet.map((time, round) => time / (other?.quiet[round] ?? Number.NaN)));
 
 /** A firewall that drops everything would be quick. */
-async function requireArrival(name: string, namespace: Namespace): Promise<void> {
+async function requireArrival({ name, namespace, traffic }: Device): Promise<void> {
   const { stdout } = await namespace.run(['nft', '-j', 'list', 'counter', 'inet', 'sink', 'passed']);
   const passed = Number(/"packets": (\d+)/.exec(stdout)?.[1]);
-  if (!(passed > rounds * (packets + warmUp) * 0.99))
-    throw new Error(`only ${passed} packets passed the filter of: ${name}`);
+  const isRight = traffic === 'refused' ? passed === 0 : passed > rounds * (packets + warmUp) * 0.99;
+  if (!isRight) throw new Error(`${passed} packets passed the filter of: ${name}`);
 }

@@ -1,0 +1,172 @@
+/**
+ * Owns the measure of a server that takes the reports of 10,000 devices with 100 tuples a minute: a thousand devices report ten times as often, each report over a TLS connection of its own that resumes
+ * the device's session, as agents do. Processor time of the server and of PostgreSQL counts, beside stretches without reports; and what adding the reports up by the hour costs.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { openStore } from '../../src/server/store/open.ts';
+import { printAddress } from '../../src/policy/address.ts';
+import { protocolName } from '../../src/policy/flow/protocol.ts';
+import { median, type Goal } from '../lib/goals.ts';
+import { ProcessorMeter, spentBy, sumOf } from '../lib/processor-time.ts';
+import { figure, table } from '../lib/table.ts';
+import type { BenchDevice } from '../receipts/fleet.ts';
+import { openFlowPlace, sumsOf, tuplesPerReport, type FlowPlace } from './place.ts';
+
+const count = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 1_000);
+const perMinute = 10_000;
+const stretchMs = Number(process.env['RINGFENCE_BENCH_SECONDS'] ?? 30) * 1_000;
+const pairs = Number(process.env['RINGFENCE_BENCH_PAIRS'] ?? 3);
+/** Devices whose reports of an hour are added up. */
+const addedUp = 200;
+
+/** What devices send: the same traffic in every minute. */
+class Reports {
+  readonly #place: FlowPlace;
+  readonly #sessions = new Map<string, Buffer>();
+  readonly #bodies = new Map<string, string>();
+  readonly #host: string;
+  #resumed = 0;
+  sent = 0;
+
+  constructor(place: FlowPlace) {
+    this.#place = place;
+    this.#host = new URL(place.url).host;
+    for (const [seed, { id }] of place.devices.entries()) {
+      const tuples = sumsOf(seed).map(({ direction, verdict, family, far, protocol, port, packets }) => ({
+        direction,
+        verdict,
+        far: printAddress(family, far),
+        protocol: protocolName(protocol),
+        port,
+        packets,
+      }));
+      this.#bodies.set(id, JSON.stringify({ observed: 'all', not_recorded: 0, tuples }).slice(1));
+    }
+  }
+
+  /** The share of reports whose TLS session was resumed. */
+  get resumed(): number {
+    return this.#resumed / this.sent;
+  }
+
+  send({ id, token }: BenchDevice): Promise<void> {
+    const { hostname, port } = new URL(this.#place.url);
+    const now = Date.now();
+    const times = { since: new Date(now - 60_000).toISOString(), until: new Date(now).toISOString() };
+    const body = `${JSON.stringify(times).slice(0, -1)},${this.#bodies.get(id)}`;
+    const head = [
+      `POST ${this.#place.base}/devices/${id}/flows HTTP/1.1`,
+      `Host: ${this.#host}`,
+      `Authorization: Bearer ${token}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ];
+    const session = this.#sessions.get(id);
+    return new Promise((resolve, reject) => {
+      const to = { host: hostname, port: Number(port), rejectUnauthorized: false };
+      const socket = connect({ ...to, ...(session && { session }) }, () => {
+        if (socket.isSessionReused()) this.#resumed += 1;
+      });
+      socket.on('session', (fresh: Buffer) => this.#sessions.set(id, fresh));
+      socket.on('error', reject);
+      socket.on('close', () => reject(new Error('the connection of a report ended')));
+      socket.on('data', (chunk: Buffer) => {
+        const status = chunk.toString('latin1', 9, 12);
+        if (status === '200') resolve();
+        else reject(new Error(chunk.toString('latin1', 0, 500)));
+        socket.end();
+      });
+      this.sent += 1;
+      socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+    });
+  }
+}
+
+/** Percent of a core that the server and PostgreSQL use for a while. */
+async function shareOf(place: FlowPlace, work: () => Promise<unknown>): Promise<number> {
+  const meter = new ProcessorMeter(...place.pids);
+  meter.start();
+  const began = performance.now();
+  await work();
+  meter.stop();
+  return (sumOf(meter.total) / 1_000 / (performance.now() - began)) * 100;
+}
+
+/** At the pace of the whole fleet. */
+async function reportFor(reports: Reports, devices: readonly BenchDevice[], milliseconds: number): Promise<number> {
+  const began = performance.now();
+  const sent: Promise<void>[] = [];
+  for (let passed = 0; passed < milliseconds; passed = performance.now() - began) {
+    const due = Math.floor((passed * perMinute) / 60_000);
+    while (sent.length < due) {
+      const device = devices[sent.length % devices.length];
+      if (device !== undefined) sent.push(reports.send(device));
+    }
+    await sleep(2);
+  }
+  await Promise.all(sent);
+  return sent.length;
+}
+
+/** Milliseconds of processor time to add up the reports of one hour of one device. */
+async function addingUp({ query, database, org }: FlowPlace): Promise<number> {
+  await query(
+    `WITH one AS MATERIALIZED (SELECT DISTINCT ON (device_id) device_id, filter, block, sums FROM flows WHERE org_id = $1 ORDER BY device_id LIMIT ${addedUp})
+     INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+     SELECT $1, device_id, t - interval '1 minute', t, 0, true, false, sums, filter, block
+     FROM one, generate_series(0, 59) AS n, LATERAL (SELECT date_trunc('hour', now(), 'UTC') - interval '5 hours' + n * interval '1 minute' AS t) AS at`,
+    [org],
+  );
+  const store = await openStore({ url: database.url, phase: 3 });
+  try {
+    const spent = await spentBy(() => store.flows.forget());
+    const [left] = await query<{ count: string }>(
+      `SELECT count(*) FROM flows WHERE NOT is_hourly AND until < now() - interval '4 hours'`,
+    );
+    if (left?.count !== '0') throw new Error(`${left?.count} reports are not added up`);
+    return spent / 1_000 / addedUp;
+  } finally {
+    await store.close();
+  }
+}
+
+export async function measureFlowReports(): Promise<readonly Goal[]> {
+  const place = await openFlowPlace(count);
+  try {
+    const reports = new Reports(place);
+    await reportFor(reports, place.devices, stretchMs);
+    const [busy, idle]: [number[], number[]] = [[], []];
+    for (let pair = 0; pair < pairs; pair += 1) {
+      busy.push(await shareOf(place, () => reportFor(reports, place.devices, stretchMs)));
+      idle.push(await shareOf(place, () => sleep(stretchMs / 3)));
+    }
+    const each = await addingUp(place);
+    const added = (each * perMinute) / 36_000;
+    const measured = median(busy) - median(idle);
+    console.log(
+      table(
+        [
+          `${figure(perMinute)} reports of ${tuplesPerReport} tuples a minute over TLS (${figure(reports.resumed * 100)} % resumed), stretches of ${stretchMs / 1_000} s`,
+          '% of a core',
+        ],
+        [
+          ['server and PostgreSQL with reports', busy.map(figure).join(', ')],
+          ['… without', idle.map(figure).join(', ')],
+          [`adding up by the hour, ${figure(each)} ms for an hour of a device`, figure(added)],
+        ],
+      ),
+    );
+    return [
+      {
+        what: '10,000 devices × 100 tuples a minute, with TLS and PostgreSQL',
+        goal: 20,
+        measured: measured + added,
+        unit: '% of a core',
+        beside: `${figure((measured * 600_000) / perMinute)} µs a report, and ${figure((each * 1_000) / 60)} µs to add it up`,
+      },
+    ];
+  } finally {
+    await place.close();
+  }
+}
