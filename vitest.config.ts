@@ -2,13 +2,11 @@
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/lib/longest-first.ts';
 
-const needs = ['pg', 'netns', 'browser', 'faults'] as const;
-/** Those whose files share one PostgreSQL. Where things are killed, each file has its own. */
-const needsPostgres: ReadonlySet<string> = new Set(['pg', 'browser']);
+/** What files need that share one PostgreSQL and leave a process as they found it. */
+const sharing = ['pg', 'netns', 'browser'] as const;
 // Tests of the packages, of database clusters and of trials have configurations of their own, in test/packages, test/cluster and test/trials.
-const heavy = [...needs, 'systemd', 'cluster', 'lab'].map((need) => `**/*.${need}.test.ts`);
-/** Whose files leave a process as they found it, so that one process runs many of them: to start one and load the program takes longer than most of their tests. */
-const shareProcesses: ReadonlySet<string> = new Set(['pg', 'netns', 'browser']);
+const heavy = [...sharing, 'faults', 'systemd', 'cluster', 'lab'].map((need) => `**/*.${need}.test.ts`);
+const filesThatNeed = (need: string): string[] => ['src', 'test', 'bench'].map((top) => `${top}/**/*.${need}.test.ts`);
 
 // Tests reach nobody but themselves. Certificates that a workplace adds to every Node cost each of the processes that they start some 100 ms of processor.
 delete process.env['NODE_EXTRA_CA_CERTS'];
@@ -22,7 +20,7 @@ export default defineConfig({
     // Projects, and later runs, need not transform a module again that has not changed.
     experimental: { fsModuleCache: true },
     // More files side by side than twice the processors: most of the heavy ones wait for a disk, a kernel, a browser or a clock.
-    maxWorkers: 5,
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/memory-folder.ts', 'test/lib/shared-build.ts'],
@@ -36,15 +34,22 @@ export default defineConfig({
           isolate: false,
         },
       },
-      ...needs.map((need) => ({
-        extends: true as const,
+      {
+        // One project, because a process goes on only to files of its own: to start one and load the program takes longer than most of
+        // their tests. So files that wait for a kernel run beside files that keep a processor busy.
+        extends: true,
         test: {
-          name: need,
-          include: ['src', 'test', 'bench'].map((top) => `${top}/**/*.${need}.test.ts`),
-          globalSetup: needsPostgres.has(need) ? ['test/lib/shared-postgres.ts'] : [],
-          isolate: !shareProcesses.has(need),
+          name: 'system',
+          include: sharing.flatMap(filesThatNeed),
+          globalSetup: ['test/lib/shared-postgres.ts'],
+          isolate: false,
         },
-      })),
+      },
+      {
+        // Where things are killed, each file has a process and a PostgreSQL of its own.
+        extends: true,
+        test: { name: 'faults', include: filesThatNeed('faults') },
+      },
     ],
   },
 });

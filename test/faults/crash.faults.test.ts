@@ -12,7 +12,7 @@ import { NotStarted, postgresOf, startProcess, type ServerProcess } from '../lib
 import { Random } from '../lib/random.ts';
 import { rounds } from '../lib/thorough.ts';
 
-const kills = rounds(8, 20);
+const kills = rounds(4, 20);
 const writers = 12;
 const adminToken = `rf_user_${'c'.repeat(43)}`;
 

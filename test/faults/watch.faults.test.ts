@@ -29,9 +29,9 @@ const runs = Number(process.env['RINGFENCE_FAULTS_ROUNDS'] ?? 1);
 /** How often each fault comes. */
 const turns = rounds(1, 2);
 /** Several of each reader and order of kinds; the hundredth that is sent the same as another proves no more. */
-const watcherCount = 150;
+const watcherCount = rounds(100, 150);
 /** A run that proved less proves nothing. */
-const least = { deliveries: rounds(75_000, 300_000), writes: rounds(500, 2_000), resumes: rounds(150, 500) };
+const least = { deliveries: rounds(50_000, 300_000), writes: rounds(500, 2_000), resumes: rounds(100, 500) };
 
 let random = new Random(firstSeed);
 let folder: string;

@@ -75,10 +75,10 @@ const seconds: Readonly<Record<string, number>> = {
 const secondsOf = ({ moduleId }: TestSpecification): number => seconds[basename(moduleId)] ?? 0;
 
 /**
- * Files with a process of their own first, then those that share processes, project by project: a process goes on to the next file only if
- * that is of its project. The unit tests come last; they are many, short and never wait, and fill what the long ones leave of the processors.
+ * Files with a process of their own first, then those that share processes: a process goes on to the next file only if that is of its
+ * project. The unit tests come last; they are many, short and never wait, and fill what the long ones leave of the processors.
  */
-const turns = ['faults', 'browser', 'netns', 'pg', 'unit'];
+const turns = ['faults', 'system', 'unit'];
 const turnOf = ({ project }: TestSpecification): number => turns.indexOf(project.name);
 
 export class LongestFirst extends BaseSequencer {

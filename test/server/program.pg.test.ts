@@ -166,24 +166,10 @@ describe('refusing', () => {
     expect([ended.code, ended.stderr]).toEqual([2, "ringfence: unknown command 'sever' (Did you mean server?)\n"]);
   });
 
-  test('a second server on one embedded data directory: one clear line, and the first goes on', async () => {
-    const data = await folder();
-    const first = program.run(['server', ...alone, '--data', data]);
-    const url = await first.url();
-    const second = await program.run(['server', ...anywhere, '--data', data]).ended;
-    expect(second.code).toBe(1);
-    expect(second.stderr).toMatch(/^ringfence: [^\n]*(another|in use)[^\n]*\n$/);
-    expect((await fetch(`${url}/readyz`)).status).toBe(200);
-    await first.stop();
-  });
-
   test('a database of a later version: one clear line', async () => {
     const url = await postgres.freshUrl();
     const data = await folder();
     const args = ['server', ...alone, '--data', data, '--database-url', url];
-    const run = program.run(args);
-    await run.url();
-    await run.stop();
     const client = new Client({ connectionString: url });
     await client.connect();
     await client.query("INSERT INTO schema_versions (version, title) VALUES (9999, 'from the future')");

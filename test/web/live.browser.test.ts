@@ -26,8 +26,12 @@ beforeAll(async () => {
 const rename = (device: string | undefined, hostname: string): Promise<Json> =>
   fleet.owner.api.expect(200, 'PATCH', `${fleet.base}/devices/${device}`, { hostname });
 
-async function open(path: string, use: (page: Page) => Promise<void>, url = stage.server.url): Promise<void> {
-  await use(await stage.open({ token: fleet.owner.token, path: `/o/${fleet.org}${path}` }, url));
+async function open(
+  path: string,
+  use: (page: Page) => Promise<void>,
+  { url = stage.server.url, loadsAhead = false } = {},
+): Promise<void> {
+  await use(await stage.open({ token: fleet.owner.token, path: `/o/${fleet.org}${path}`, loadsAhead }, url));
 }
 
 test('what others do appears in the activity as sentences, with before and after, and is taken back there', async () => {
@@ -77,7 +81,7 @@ test('a page that loses its stream says so, and shows what it missed when the st
         await rename(fleet.devices[0], 'bastion');
         await expectShown(page.getByRole('link', { name: 'bastion', exact: true }));
       },
-      wire.url,
+      { url: wire.url },
     );
   } finally {
     await wire.close();
@@ -126,7 +130,7 @@ test('while the server is down, pages that nobody visited open too, the frame na
         await expectShown(page.getByRole('region', { name: 'Enrollment keys' }).getByText('next rack'));
         await page.getByText('Disconnected').first().waitFor({ state: 'detached' });
       },
-      wire.url,
+      { url: wire.url, loadsAhead: true },
     );
   } finally {
     await wire.close();

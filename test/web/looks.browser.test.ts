@@ -358,8 +358,6 @@ const everyRun: ReadonlySet<string> = new Set([
   'devices-selected',
   'device',
   'preview',
-  'activity',
-  'add-device',
   'flows',
 ]);
 const looked = isThorough || album !== undefined ? places : places.filter(({ name }) => everyRun.has(name));

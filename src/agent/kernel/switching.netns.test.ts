@@ -75,8 +75,8 @@ const drawSmall = (i: number): Target => {
 
 const getTables = 1;
 const longRun = process.env['RINGFENCE_SWITCHES'];
-/** A mistake that shows in one switch of a hundred is missed by one run of twenty, and by one thorough run of twenty thousand. */
-const switches = longRun === undefined ? rounds(300, 1_000) : longRun === 'long' ? 100_000 : Number(longRun);
+/** A mistake that shows in one switch of a hundred is missed by one run of eight, and by one thorough run of twenty thousand. */
+const switches = longRun === undefined ? rounds(200, 1_000) : longRun === 'long' ? 100_000 : Number(longRun);
 const fewSwitches = Math.ceil(switches / 4);
 
 describe('while packets come without a pause', () => {
@@ -155,7 +155,7 @@ describe('while packets come without a pause', () => {
     const enforcer = new Enforcer({ nft, random: Math.random });
     await enforcer.apply(draw());
     await lab.start();
-    for (let i = 0; i < rounds(100, 300); i++) {
+    for (let i = 0; i < rounds(60, 300); i++) {
       const chains = new Set(
         i % 2 === 0 ? [] : [...(await chainNames(nft))].filter((name) => !name.startsWith('service-')),
       );
