@@ -35,6 +35,8 @@ export class DatabasePair {
     await this.#primary.reload({ synchronous_standby_names: awaited ? 'standby' : '' });
     const state = `SELECT FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '${awaited ? 'sync' : 'async'}'`;
     await eventually('the standby follows', async () => (await this.#primary.query(state)).length > 0);
+    // Sessions wait for the standby only once the checkpointer has read the setting, which may be in the middle of a checkpoint. It reads it before the next one.
+    if (awaited) await this.#primary.query('CHECKPOINT');
   }
 
   /** From now on the standby receives nothing: what is written will be lost. */

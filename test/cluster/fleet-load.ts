@@ -142,6 +142,8 @@ export class FleetLoad {
     );
     this.#back.push(...times);
     await this.converged();
+    const { relists } = await this.#readers.report();
+    console.log(`${this.#title}, ${what}: ${relists} listings again so far`);
   }
 
   /** Ends the writers, and compares what everybody holds with the database. `isLossy`: acknowledged writes were lost. Gives how often readers listed again. */
@@ -154,6 +156,7 @@ export class FleetLoad {
     expect(new Set(groups.map(({ group_name }) => group_name)).size).toBe(groups.length);
     const found = new Map(groups.map(({ id, group_description }) => [id, group_description]));
     if (!isLossy) {
+      expect(sum(this.#writers.map(({ lost }) => lost))).toBe(0);
       for (const { possible } of this.#writers)
         for (const [id, states] of possible) expect(states, id).toContain(found.get(id));
     }

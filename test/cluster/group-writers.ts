@@ -12,6 +12,8 @@ export class GroupWriter {
   /** Each request that was answered with 503, or not at all. */
   readonly failures: string[] = [];
   repeated = 0;
+  /** Groups whose create was acknowledged, and that were gone later. */
+  lost = 0;
   #count = 0;
 
   /** Writes until it is stopped, with a pause after each answer. A create is repeated with its key until it is answered. */
@@ -69,6 +71,9 @@ export class GroupWriter {
       this.acknowledged += 1;
     }
     // Lost with a primary whose standby was not awaited.
-    if (answer?.status === 404) this.possible.delete(id);
+    if (answer?.status === 404) {
+      this.possible.delete(id);
+      this.lost += 1;
+    }
   }
 }
