@@ -32,7 +32,10 @@ async function costs(works: Works, calls = 20): Promise<ReadonlyMap<string, numb
   const found = new Map<string, number>();
   for (const [name, work] of Object.entries(works)) {
     const run = async (): Promise<void> => {
-      for (let n = 0; n < calls; n += 1) await work(n);
+      for (let n = 0; n < calls; n += 1)
+        await work(n).catch((cause: unknown) => {
+          throw new Error(`${name} failed`, { cause });
+        });
     };
     await run();
     const spent: number[] = [];

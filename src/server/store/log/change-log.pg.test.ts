@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
-import { brief, device, group, logOf, makeWorld, openTestStore, type World } from '../store.fixture.ts';
+import { brief, device, group, logOf, makeWorld, openTestStore, query, type World } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import { Random } from '../../../../test/lib/random.ts';
 import { isInGap, type Entry, type Hint } from '../contract/change-log.ts';
@@ -119,6 +119,20 @@ test('what is within its retention survives compacting, and several servers may 
   const others = await Promise.all([1, 2].map(() => openTestStore(world.url)));
   await Promise.all([world.store, ...others].flatMap((store) => [store.log.compact(), store.log.compact()]));
   expect(await logOf(world.store, world.org)).toHaveLength(9);
+});
+
+test('a server that finds another database first discards nothing that another server wrote in an era of which it did not hear', async () => {
+  const { store: here, url, org, owner } = await makeWorld(postgres);
+  const there = await openTestStore(url);
+  const newest = 'WHERE serial = (SELECT max(serial) FROM eras)';
+  // PostgreSQL started again, and only one of the servers had something to write since.
+  await query(url, `UPDATE eras SET started_at = 'epoch' ${newest}`);
+  const { revision } = await here.devices.create(org, owner, device(owner.user_id));
+  // A standby that has everything took over, and the other server is the first to notice.
+  await query(url, `UPDATE eras SET started_at = 'epoch', place = 'another timeline' ${newest}`);
+  const after = await there.devices.create(org, owner, device(owner.user_id));
+  const { gaps } = await there.log.resumption(org);
+  expect(gaps).toEqual([{ kind: undefined, first: revision + 1, last: after.revision - 2 }]);
 });
 
 describe('whatever is written and forgotten', () => {

@@ -164,12 +164,15 @@ export async function verifyHistory(
   const since = known.size === 0 ? [] : eras.slice(eras.findLastIndex(({ id }) => known.has(id)) + 1);
   const [answer] = await tx.run(readIsBelow, columns(heads));
   const isElsewhere = newest !== undefined && newest.place !== identity.place;
-  const leapt = isElsewhere || (isBack && !since.some((one) => one.leapt)) || answer?.below === true;
+  /** What this server has seen is missing here. */
+  const isCut = (isBack && !since.some((one) => one.leapt)) || answer?.below === true;
+  const leapt = isElsewhere || isCut;
   const ids = eras.map(({ id }) => id);
   if (!leapt && newest?.is_running === true) return { eras: ids, leapt };
 
-  // Who verified before knew of no cut. What was written since is of the same era as the first of them, and all of it is discarded.
-  const began = leapt ? await tx.run(dropStarts, [since.map(({ id }) => id)]) : [];
+  // Who verified before knew of no cut. What was written since is of the same era as the first of them, and all of it is discarded. Where nothing is missing,
+  // eras that this server does not know are those that others began while it had nothing to write: they belong to the history.
+  const began = isCut ? await tx.run(dropStarts, [since.map(({ id }) => id)]) : [];
   const forks = new Map<string, number>();
   for (const { org_id, first } of began) forks.set(org_id, Math.min(first, forks.get(org_id) ?? first));
   const [begun] = await tx.run(beginEra, [identity.place, leapt]);
