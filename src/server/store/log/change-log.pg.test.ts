@@ -53,10 +53,10 @@ test('the state after a revision is the newest of each resource and the deletion
   const world = await makeWorld(postgres);
   await history(world);
   const { store, org } = world;
-  const read = async (query: { kinds: readonly WatchKind[]; after: number; deletions: boolean }) => {
+  const read = async (wanted: { kinds: readonly WatchKind[]; after: number; deletions: boolean }) => {
     const found: string[] = [];
-    for (let { after } = query; ;) {
-      const page = await store.log.readState(org, { ...query, after, limit: 2 });
+    for (let { after } = wanted; ;) {
+      const page = await store.log.readState(org, { ...wanted, after, limit: 2 });
       found.push(...brief(page));
       after = page.at(-1)?.revision ?? after;
       if (page.length < 2) return found;
