@@ -169,12 +169,19 @@ export async function runAgent(
     // fails.
     netlink.start();
     nft.start().catch(() => {});
-    await Promise.all([
-      agent.run({ signal }),
-      reporter.run({ signal }),
-      flows.run({ signal }),
-      serverAccess?.run({ signal }),
-    ]);
+    // Where one of them fails, the others end too, and so does the process: systemd starts it again.
+    const endAll = (fault: unknown): never => {
+      refused.abort(fault);
+      throw fault;
+    };
+    await Promise.all(
+      [
+        agent.run({ signal }),
+        reporter.run({ signal }),
+        flows.run({ signal }),
+        ...(serverAccess ? [serverAccess.run({ signal })] : []),
+      ].map((part) => part.catch(endAll)),
+    );
     refused.signal.throwIfAborted();
     await flows.finish();
     log('info', 'stopping the agent; its rules stay in force');

@@ -167,6 +167,10 @@ export class World {
     const installed = await this.nft.list();
     return installed && decompile(installed).enforced;
   }
+  /** Fails where a fault ended the agent. */
+  get ended(): Promise<void> {
+    return this.#running;
+  }
   async stop(): Promise<void> {
     this.#end.abort();
     await this.#running;

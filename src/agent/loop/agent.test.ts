@@ -359,3 +359,40 @@ describe('old rules stay', () => {
     expect((await world.enforced())?.policy).toEqual(meaning(web));
   });
 });
+
+describe('a fault of the agent itself', () => {
+  test('while it works a policy out keeps the rules in force, is reported, and is over with the next policy', async () => {
+    const world = await open();
+    world.source.know(1, web);
+    await world.settle();
+    const nobodyLookedUp = { peers: [{ labels: ['app'] }], ip_protocol: 'tcp', from_port: 1, to_port: 1 } as const;
+    world.source.know(2, groupOf(3, [nobodyLookedUp]));
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status.held?.why).toMatch(/^a fault of the agent: /);
+    expect(world.logged.filter(({ level }) => level === 'error')).toHaveLength(1);
+    world.source.know(3, ssh);
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(ssh));
+    expect(world.agent.status.held).toBeUndefined();
+  });
+
+  test('elsewhere in the loop ends the agent, which never stays connected without a loop', async () => {
+    let isBroken = false;
+    const access = { addresses: { v4: [], v6: [] }, port: 443, resolvers: { v4: [], v6: [] } };
+    const serverAccess = {
+      get access() {
+        if (isBroken) throw new Error('broken');
+        return access;
+      },
+      onChange: () => () => {},
+      settled: () => {},
+    };
+    const world = new World({ serverAccess });
+    await world.settle();
+    expect(world.source.running).toBe(true);
+    isBroken = true;
+    world.source.know(1, web);
+    await expect(world.ended).rejects.toThrow('broken');
+  });
+});

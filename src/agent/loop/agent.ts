@@ -68,12 +68,15 @@ export class Agent {
     links.start();
     this.#monitor.start();
     let following: Promise<void> | undefined;
+    // A fault ends the source too. Otherwise the agent would stay connected to the server without enforcing anything.
+    const fault = new AbortController();
+    const ending = AbortSignal.any([signal, fault.signal]);
     try {
       while (!signal.aborted) {
         const isNew = this.#refresh();
         const next = chooseStep(this.#loop);
         if (!isForStart(next))
-          following ??= source.run({ signal }).catch((fault: unknown) => this.#sourceEnded(fault, signal));
+          following ??= source.run({ signal: ending }).catch((error: unknown) => this.#sourceEnded(error, ending));
         if (next.kind === 'wait') {
           if (isNew) this.#publish();
           serverAccess?.settled(state.target === undefined ? serverAccess.access : state.target.serverAccess);
@@ -86,6 +89,9 @@ export class Agent {
           this.#publish();
         }
       }
+    } catch (error) {
+      fault.abort();
+      throw error;
     } finally {
       signal.removeEventListener('abort', onAbort);
       for (const end of ends) end?.();

@@ -11,12 +11,26 @@ import type { Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
 import type { LoopState } from './state.ts';
 
-/** Takes in what the source knows. While it does not know the policy, the one in force stays. */
-export function followSource({
-  state,
-  time,
-  options: { source, log },
-}: Pick<Loop, 'state' | 'options' | 'time'>): void {
+type SourceLoop = Pick<Loop, 'state' | 'options' | 'time'>;
+
+/**
+ * Takes in what the source knows. While it does not know the policy, the one in force stays. So it does where a fault of the agent itself keeps the
+ * policy from being worked out: the device is then failed, and the next change is tried again.
+ */
+export function followSource(loop: SourceLoop): void {
+  const { state, options } = loop;
+  const { held } = state;
+  try {
+    takeIn(loop);
+  } catch (fault) {
+    const why = `a fault of the agent: ${fault instanceof Error ? fault.message : String(fault)}`;
+    const stack = fault instanceof Error ? (fault.stack ?? '') : '';
+    if (held?.why !== why) options.log('error', `the current rules stay in force: ${why}`, { stack });
+    state.held = { why };
+  }
+}
+
+function takeIn({ state, time, options: { source, log } }: SourceLoop): void {
   const knowledge = source.read();
   if (knowledge.kind === 'known') {
     state.held = undefined;

@@ -86,6 +86,17 @@ describe('an isolated device', () => {
     }
   });
 
+  it('that allows nobody has a policy without any look-up of addresses, also where no rule names a device', () => {
+    const self = devices(isolated()).get(web);
+    const isolation = self && policyIsolation(self, []);
+    if (isolation === undefined) throw new Error('it is not isolated');
+    const unresolved: EffectivePolicy = { source: 'default', groups: [open], isolation };
+    const policy = policyOf(web, devices(isolated()));
+    expect(policyDigest(canonicalize(unresolved))).toBe(policyDigest(canonicalize(policy)));
+    expect(() => canonicalizeNames(unresolved)).not.toThrow();
+    for (const direction of both) expect(ask(unresolved, direction, '10.0.0.2').verdict).toBe('drop');
+  });
+
   it('exchanges traffic with what its isolation allows, in both directions, and with no other', () => {
     const policy = policyOf(web, devices(isolated({ allow: [{ labels: ['forensics'] }] })));
     for (const direction of both) {

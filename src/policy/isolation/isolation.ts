@@ -94,13 +94,17 @@ function refusalOf(refused: readonly RefusedDevice[]): PolicyGroup {
 type Own = NonNullable<PolicyIsolation['own']>;
 const replacements = new WeakMap<Own, PolicyGroup>();
 
+/** Known without a fleet: an agent whose policy names no devices follows none. */
+const noMembers: Members = { v4: [], v6: [] };
+
 /**
  * Admits what the isolation allows, in both directions, and nothing else. It closes outbound even if it allows nothing.
  */
 function replacementFor(own: Own): PolicyGroup {
   let made = replacements.get(own);
   if (made === undefined) {
-    const rules = anyProtocol.map((protocol) => ruleAbout(protocol, own.allow, own.members));
+    const members = own.members ?? (own.allow.length === 0 ? noMembers : undefined);
+    const rules = anyProtocol.map((protocol) => ruleAbout(protocol, own.allow, members));
     replacements.set(own, (made = group(isolationGroupId, 'isolation', rules)));
   }
   return made;
