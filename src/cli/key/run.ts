@@ -23,7 +23,9 @@ const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
 ];
 
 const fieldsOf = (key: EnrollmentKey, layout: Layout): readonly (readonly [string, string])[] =>
-  columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(key)]);
+  columns({ ...layout, wide: true }).flatMap(({ head, text }) =>
+    text(key) === '' ? [] : [[head.toLowerCase(), text(key)]],
+  );
 
 async function all(session: Session): Promise<readonly EnrollmentKey[]> {
   const client = await session.client();

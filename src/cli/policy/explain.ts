@@ -99,7 +99,10 @@ export async function explain(session: Session, row: readonly string[], options:
       ...(refusals.length > 0 && { recently_refused: refusals }),
     },
     ids: [passes ? 'allowed' : 'refused'],
-    table: ({ paint }) => `${render({ from, to, asked, passes, sides, paint })}${refusalLines(refusals)}`,
+    table: ({ paint }) =>
+      `${render({ from, to, asked, passes, sides, paint })}${refusalLines(refusals)
+        .map((line) => `${line}\n`)
+        .join('')}`,
   });
   if (options.keep !== undefined) {
     const answer = { from, to, transport, passes, name: options.keep, words: askedWords(asked) };
@@ -183,8 +186,7 @@ async function explainWho(
   if (to.device === undefined || known.at !== undefined) return;
   const { protocol, port } = flowTraffic(transport);
   const into = { device_id: to.device.id, direction: 'in' as const, protocol, ...(port !== undefined && { port }) };
-  const lines = refusalLines(await recentlyRefused(session, [into]));
-  if (lines !== '') session.say(lines.trimEnd());
+  for (const line of refusalLines(await recentlyRefused(session, [into]))) session.say(line);
 }
 
 /** Traffic of one device between the two ends, on any port. */

@@ -48,5 +48,5 @@ export async function recentlyRefused(session: Session, queries: readonly Refusa
   return found.toSorted((a, b) => Date.parse(b.until) - Date.parse(a.until));
 }
 
-export const refusalLines = (flows: readonly Flow[]): string =>
-  flows.length === 0 ? '' : `Recently refused:\n${flows.map((flow) => `  ${printable(flowLine(flow))}\n`).join('')}`;
+export const refusalLines = (flows: readonly Flow[]): readonly string[] =>
+  flows.length === 0 ? [] : ['Recently refused:', ...flows.map((flow) => `  ${printable(flowLine(flow))}`)];

@@ -66,9 +66,14 @@ export function commandExitOf(error: unknown, { debug }: { readonly debug: boole
 }
 
 function describe(error: RingfenceError): readonly string[] {
-  const lines = error.errors.map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
+  // The message of a single problem is the problem itself. Where it is in a list, its place says more.
+  const isSaid = ({ pointer, detail }: (typeof error.errors)[number]): boolean =>
+    detail === error.message && pointer.lastIndexOf('/') <= 0;
+  const lines = error.errors
+    .filter((problem) => !isSaid(problem))
+    .map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
   if (error.moreErrors > 0) lines.push(`  and ${error.moreErrors} more`);
-  for (const device of error.devices) lines.push(`  device ${device}`);
+  for (const device of error.devices) if (!error.message.includes(device)) lines.push(`  device ${device}`);
   const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
   return [`${messageOf(error)}${asked}`, ...lines];
 }
