@@ -48,7 +48,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['webhook'], add: addWebhookCommands },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
-  { words: ['flows'], add: addFlowsCommands },
+  { words: ['flows', 'propose'], add: addFlowsCommands },
   { words: ['evidence'], add: addEvidenceCommands },
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
