@@ -77,6 +77,12 @@ export async function newFleet(server: TestServer): Promise<Fleet> {
       { ...tuple, far: '100.64.0.18', port: 5432, verdict: 'admitted' },
       { ...tuple, far: '192.0.2.200', port: 443, direction: 'out', packets: 1_204 },
     ],
+    bastion: [
+      { ...tuple, verdict: 'admitted', far: '100.64.0.17', port: 22, packets: 34 },
+      { ...tuple, verdict: 'admitted', far: '198.51.100.77', port: 22, packets: 1 },
+      { direction: 'in', verdict: 'admitted', far: '198.51.100.77', protocol: '47', packets: 2 },
+      { ...tuple, verdict: 'admitted', direction: 'out', far: '100.64.0.33', port: 5432 },
+    ],
     'web-1': [
       { ...tuple, far: '2001:db8:7a1f::1c:9e02', port: 22, packets: 3 },
       { direction: 'in', verdict: 'refused', far: '198.51.100.23', protocol: '47', packets: 2 },

@@ -300,3 +300,69 @@ test('a group that begins as watch only shows what it would have refused and adm
   await page.getByRole('link', { name: 'Groups', exact: true }).first().click();
   await expectShown(page.getByRole('listitem').filter({ hasText: 'strict' }).getByText('watch only', { exact: true }));
 });
+
+test('the page of an open device leads from recording to proposed rules, a watch-only group, a trial and enforcement, and downloads evidence', async () => {
+  const { owner, member, base, org } = await newPlace(stage.server);
+  const make = (hostname: string, more: Json): Promise<Json> =>
+    owner.api.expect(201, 'POST', `${base}/devices`, { public_key: hostname, hostname, ...more });
+  await make('monitor-1', { tunnel_ip: '100.64.0.5', labels: ['monitoring'] });
+  await make('monitor-2', { tunnel_ip: '100.64.0.6', labels: ['monitoring'] });
+  const web = await make('web-1', { tunnel_ip: '100.64.0.1', labels: ['web'], user_id: member.id });
+  const path = `/o/${org}/devices/${web.id}`;
+  const page = await stage.open({ token: owner.token, path });
+  const panel = page.getByRole('region', { name: 'From open to enforced' });
+  const next = panel.locator('[aria-current=step]');
+  await expectShown(next.getByText('Agents do not record admitted traffic.'));
+  await next.getByRole('button', { name: 'Record admitted packets too' }).click();
+  await expectShown(next.getByText('this device has not reported any traffic yet'));
+  await stage.server.nobody.as(web.device_token).expect(200, 'POST', `${base}/devices/${web.id}/flows`, {
+    since: new Date(Date.now() - 60_000).toISOString(),
+    until: new Date().toISOString(),
+    observed: 'all',
+    tuples: [
+      { ...flow, verdict: 'admitted', far: '100.64.0.5', port: 9100, packets: 40 },
+      { direction: 'in', verdict: 'admitted', far: '192.0.2.7', protocol: '47', packets: 2 },
+    ],
+    not_recorded: 0,
+  });
+  await page.reload();
+  await expectShown(panel.getByText(/^Admitted traffic was observed for .* A week shows most/));
+  await expectShown(next.getByText('1 rule would admit the observed traffic.'));
+  await next.getByRole('button', { name: 'Propose rules…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Propose rules for web-1' });
+  const rule = dialog.getByRole('list', { name: 'Proposed rules' }).getByRole('listitem');
+  await expectShown(rule.getByText('Inbound TCP 9100 (Node exporter), label:monitoring'));
+  await expectShown(rule.getByText(/^40 packets on 1 device, with 1 far address, last /));
+  await expectShown(rule.getByText('Its labels also admit 1 device that was not seen: monitor-2'));
+  await expectShown(dialog.getByText('The group would refuse 2 of 42 admitted packets.'));
+  await dialog.getByText('1 connection that the rules would refuse').click();
+  await expectShown(dialog.getByText('web-1 in protocol 47 from 192.0.2.7, 2 packets: no rule admits only this'));
+  await dialog.getByText('label:web').click();
+  await expect.poll(() => dialog.getByLabel('Name of the group').inputValue()).toBe('proposed: web');
+  await dialog.getByRole('button', { name: 'Create the watch-only group' }).click();
+  await expectShown(next.getByText('The group would have refused 2 of 42 admitted packets'));
+  const made = (await owner.api.expect(200, 'GET', `${base}/security_groups`)).find(({ mode }: Json) => mode);
+  expect(made).toMatchObject({
+    group_name: 'proposed: web',
+    mode: 'observe',
+    applies_to: [{ labels: ['web'] }],
+    inbound_rules: [{ from_port: 9100, peers: [{ labels: ['monitoring'] }] }],
+  });
+  await panel.getByRole('button', { name: 'Enforce', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Try it first' }).click();
+  await page.getByRole('button', { name: 'Start the trial' }).click();
+  await expectShown(panel.getByRole('heading', { name: 'Rules are on trial here' }));
+  await expectShown(next.getByText(/^It is tried on all its devices until .* Keep or revert it/));
+  await page.getByRole('button', { name: 'Keep the change of proposed: web' }).click();
+  await panel.waitFor({ state: 'detached' });
+  expect(await owner.api.expect(200, 'GET', `${base}/security_groups/${made.id}`)).not.toHaveProperty('mode');
+
+  await page.getByRole('button', { name: 'Evidence', exact: true }).click();
+  const download = page.waitForEvent('download');
+  await page.getByRole('dialog', { name: 'Evidence about web-1' }).getByRole('button', { name: 'Download' }).click();
+  expect((await download).suggestedFilename()).toMatch(/^evidence-web-1-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.html$/);
+
+  const theirs = await stage.open({ token: member.token, path });
+  await expectShown(theirs.getByRole('heading', { name: 'web-1', level: 1 }));
+  expect(await theirs.getByRole('button', { name: 'Evidence' }).count()).toBe(0);
+});

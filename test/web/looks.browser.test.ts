@@ -52,7 +52,30 @@ const places: readonly Place[] = [
   },
   { name: 'devices', path: ({ org }) => `/o/${org}/devices`, heading: 'Devices' },
   { name: 'device', path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`, heading: 'db-primary' },
-  { name: 'device-default', path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`, heading: 'bastion' },
+  {
+    name: 'device-default',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`,
+    heading: 'bastion',
+    act: (page) => page.getByText('2 rules would admit the observed traffic.').waitFor(),
+  },
+  {
+    name: 'device-proposal',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[0]}`,
+    heading: 'bastion',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Propose rules…' }).click();
+      await page.getByText('that the rules would refuse').click();
+    },
+  },
+  {
+    name: 'device-evidence',
+    path: ({ org, devices }) => `/o/${org}/devices/${devices[3]}`,
+    heading: 'db-primary',
+    act: async (page) => {
+      await page.getByRole('button', { name: 'Evidence', exact: true }).click();
+      await page.getByRole('dialog', { name: 'Evidence about db-primary' }).waitFor();
+    },
+  },
   { name: 'groups', path: ({ org }) => `/o/${org}/groups`, heading: 'Groups' },
   {
     name: 'palette',

@@ -67,9 +67,11 @@ function dayWords(days: number): string {
 }
 
 /** `Admitted traffic was observed for 3 days of 7 days (43 %).` */
-function observedWords({ devices, device_days, observed }: Proposal): string {
+export function observedWords({ devices, device_days, observed }: Proposal): string {
   if (devices === 0) return 'No device carries these labels.';
   if (observed === 0) return 'No admitted traffic was recorded yet.';
+  if (device_days === 0)
+    return `Admitted traffic was observed for some minutes so far (${shareWords(observed)} of the time).`;
   const over = devices === 1 ? '' : `, added up over ${devices} devices`;
   return `Admitted traffic was observed for ${dayWords(device_days * observed)} of ${dayWords(device_days)} (${shareWords(observed)})${over}.`;
 }

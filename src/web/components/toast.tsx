@@ -4,6 +4,7 @@ import { notifications } from '@mantine/notifications';
 import { sentence } from './sentence.ts';
 
 const undoFor = 12_000;
+const closeButtonProps = { 'aria-label': 'Close the message' };
 
 export function notify(message: string, undo?: () => Promise<unknown>): void {
   const id = crypto.randomUUID();
@@ -12,6 +13,7 @@ export function notify(message: string, undo?: () => Promise<unknown>): void {
     color: 'fence',
     autoClose: undo === undefined ? 5_000 : undoFor,
     withBorder: true,
+    closeButtonProps,
     message:
       undo === undefined ? (
         message
@@ -37,5 +39,12 @@ export function notify(message: string, undo?: () => Promise<unknown>): void {
 }
 
 export function failed(error: unknown, title = 'Something went wrong'): void {
-  notifications.show({ color: 'red', title, message: sentence(error), autoClose: 10_000, withBorder: true });
+  notifications.show({
+    color: 'red',
+    title,
+    message: sentence(error),
+    autoClose: 10_000,
+    withBorder: true,
+    closeButtonProps,
+  });
 }

@@ -1,5 +1,5 @@
 /** Owns what a watch-only group would have done with the observed traffic, on its page, and why that is not known where it is not. */
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Organization } from '../../api/organization.ts';
@@ -103,19 +103,24 @@ function Found({
 }
 
 /** For owners and the user of the group. */
-export function WatchedGroup({ group }: { readonly group: SecurityGroup }): ReactNode {
+export function useGroupObservation(group: SecurityGroup, isAsked = true): UseQueryResult<GroupObservation> {
   const { client } = useSession();
+  useAskedOnChange(question);
+  return useQuery({
+    queryKey: [question, group.org_id, group.id],
+    queryFn: ({ signal }) => client.groups.observation(group.org_id, group.id, { limit: shownSums, signal }),
+    refetchInterval: everyMs,
+    enabled: isAsked,
+  });
+}
+
+/** For owners and the user of the group. */
+export function WatchedGroup({ group }: { readonly group: SecurityGroup }): ReactNode {
   const { isOwner, me } = useRights();
   const observe = useOrganization()?.observe;
   const mayRead = isOwner || group.user_id === me.id;
   const isWatched = !isEnforced(group) && mayRead;
-  useAskedOnChange(question);
-  const query = useQuery({
-    queryKey: [question, group.org_id, group.id],
-    queryFn: ({ signal }) => client.groups.observation(group.org_id, group.id, { limit: shownSums, signal }),
-    refetchInterval: everyMs,
-    enabled: isWatched,
-  });
+  const query = useGroupObservation(group, isWatched);
   if (!isWatched) return null;
   const { data } = query;
   return (

@@ -13,10 +13,12 @@ import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { DeviceAgent } from '../device/agent-status.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
+import { EvidenceButton } from '../device/evidence-button.tsx';
 import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
 import { HandOverButton } from '../device/hand-over.tsx';
 import { DeviceHistory } from '../device/device-history.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
+import { OpenDevice } from '../device/open-device.tsx';
 import { RenameButton } from '../device/rename.tsx';
 import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
 import { deviceAccess } from '../model/device-access.ts';
@@ -177,6 +179,7 @@ export function DevicePage(): ReactNode {
           <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
         </div>
         <div className="row">
+          <EvidenceButton device={device} />
           <RenameButton device={device} />
           <HandOverButton device={device} />
           <IsolateButton device={device} />
@@ -188,6 +191,7 @@ export function DevicePage(): ReactNode {
         </div>
       </div>
       <IsolationBanner device={device} />
+      <OpenDevice key={device.id} device={device} />
       <div className="columns">
         <div className="stack">
           <DeviceGroups device={device} org={org} />

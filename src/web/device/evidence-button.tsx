@@ -1,0 +1,106 @@
+/** Owns the download of evidence about a device: a signed page about a moment or a span of the past. */
+import { Button, Modal, TextInput } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
+import { DialogFoot } from '../components/dialog-foot.tsx';
+import { notify } from '../components/toast.tsx';
+import { deviceName } from '../state/live.ts';
+import { useRights } from '../state/organization.ts';
+import { useSession } from '../state/session.ts';
+import { useWrite } from '../state/write.ts';
+
+const dayMs = 86_400_000;
+const two = (value: number): string => String(value).padStart(2, '0');
+
+/** A day of local time, as the browser's field has it. */
+function dayText(time: number): string {
+  const date = new Date(time);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+/** Letters that every file system takes. */
+const fileName = (name: string, from: string, to: string): string =>
+  `evidence-${name.replaceAll(/[^\w.-]+/g, '_').slice(0, 80)}-${from}-${to}.html`;
+
+function save(file: string, name: string): void {
+  const url = URL.createObjectURL(new Blob([file], { type: 'text/html' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+function EvidenceDialog({ device, close }: { readonly device: Device; readonly close: () => void }): ReactNode {
+  const { client } = useSession();
+  const [today] = useState(() => dayText(Date.now()));
+  const first = dayText(Date.parse(device.created_at));
+  const [from, setFrom] = useState(() => dayText(Math.max(Date.now() - 7 * dayMs, Date.parse(device.created_at))));
+  const [to, setTo] = useState(today);
+  const name = deviceName(device);
+  const isWrong = from === '' || to === '' || from < first || from > to || to > today;
+  const { submit, busy, fault } = useWrite(async () => {
+    const now = Date.now();
+    // Before the device was registered there is nothing to tell, and the history may not go back that far.
+    const at = new Date(Math.max(Date.parse(`${from}T00:00`), Date.parse(device.created_at))).toISOString();
+    // The end of the last day, unless that is today.
+    const end = new Date(Math.min(Date.parse(`${to}T00:00`) + dayMs, now)).toISOString();
+    const { file } = await client.evidence.create(device.organization_id, device.id, { at, to: end });
+    save(file, fileName(name, from, to));
+    notify('The evidence is downloaded. The activity shows that it was made.');
+    close();
+  });
+  return (
+    <Modal opened onClose={close} title={`Evidence about ${name}`}>
+      <form className="stack" onSubmit={submit}>
+        <p>
+          A signed page for an auditor: who could reach {name} and whom it could reach, by which rules, who wrote them,
+          and what was refused. <code>ringfence evidence verify</code> checks the file without a server.
+        </p>
+        <div className="halves">
+          <TextInput
+            type="date"
+            label="From"
+            value={from}
+            min={first}
+            max={to || today}
+            onChange={(event) => setFrom(event.currentTarget.value)}
+          />
+          <TextInput
+            type="date"
+            label="To"
+            value={to}
+            min={from}
+            max={today}
+            onChange={(event) => setTo(event.currentTarget.value)}
+          />
+        </div>
+        {isWrong ? (
+          <p className="fault">
+            Choose a first and a last day: not before {first}, when the device was registered, and not after today.
+          </p>
+        ) : null}
+        <DialogFoot fault={fault} cancel={close}>
+          <Button type="submit" disabled={isWrong} loading={busy}>
+            Download
+          </Button>
+        </DialogFoot>
+      </form>
+    </Modal>
+  );
+}
+
+/** For owners. The audit records who made evidence, so a read-only sign-in cannot. */
+export function EvidenceButton({ device }: { readonly device: Device }): ReactNode {
+  const { governs } = useRights();
+  const [isOpen, setOpen] = useState(false);
+  if (!governs) return null;
+  return (
+    <>
+      <Button variant="default" onClick={() => setOpen(true)}>
+        Evidence
+      </Button>
+      {isOpen ? <EvidenceDialog device={device} close={() => setOpen(false)} /> : null}
+    </>
+  );
+}
