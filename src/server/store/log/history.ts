@@ -24,8 +24,8 @@ export const couldSee = (state: string, reader: string): string =>
   `(${state}.only_for IS NULL OR ${state}.only_for = ${reader}::uuid)`;
 
 /**
- * Values: organization, kind, id, reader, below this revision, limit. The limit is a query: for a number that differs from its guess, PostgreSQL would plan anew in
- * every call where a record has many states, which costs more than reading them.
+ * Values: organization, kind, id, reader, below this revision, limit. The limit is a query, so that PostgreSQL plans the same for every limit, also before it
+ * has statistics.
  */
 const listStates = statement<StateRow>(
   'list_states',
