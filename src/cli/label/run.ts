@@ -3,6 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { limits } from '../../api/limits.ts';
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import { printable } from '../../node/printable.ts';
+import { isUuid } from '../../policy/ids.ts';
 import { parseLabel } from '../../policy/label.ts';
 import type { TestEnd } from '../../policy/policy-test/policy-test.ts';
 import type { StoredRule } from '../../policy/rule.ts';
@@ -172,6 +173,9 @@ export interface UndoOptions {
 }
 
 export async function undo(session: Session, change: string, options: UndoOptions): Promise<void> {
+  const isId: boolean = isUuid(change);
+  if (!isId)
+    throw usageError(`\`${change}\` is not the id of a change: \`ringfence log -o json\` shows it as change_id`);
   const client = await session.client();
   const organization = await session.organization();
   const set = await client.changes.get(organization, change);

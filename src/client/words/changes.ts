@@ -33,7 +33,11 @@ const labels: Readonly<Record<string, string>> = {
 const isSelector = (value: unknown): value is Selector =>
   typeof value === 'object' && value !== null && ('labels' in value || 'all_devices' in value);
 
+const isTrial = (value: unknown): value is NonNullable<SecurityGroup['trial']> =>
+  typeof value === 'object' && value !== null && 'ends_at' in value;
+
 function valueText(value: unknown): string {
+  if (isTrial(value)) return `until ${value.ends_at}`;
   if (typeof value === 'string' && value !== '') return value;
   if (Array.isArray(value) && value.length > 0) {
     const entries: readonly unknown[] = value;

@@ -48,9 +48,7 @@ export function FlowFilters({
   return (
     <FilterBar
       label="Flows"
-      search={
-        <SearchField label="Far end" placeholder="Far end: device, address or range" q={far} onChange={onSearch} />
-      }
+      search={<SearchField label="Far end" placeholder="Device, address or range" q={far} onChange={onSearch} />}
       chips={[
         ...(far === undefined ? [] : [{ of: 'Far end', value: far, clear: () => filter({ far: undefined }) }]),
         ...chip('Device', 'device', deviceChoices),
