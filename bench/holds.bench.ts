@@ -104,7 +104,7 @@ async function prepare(server: RunningServer, count: number): Promise<Scene> {
         const n = from + index;
         const fields = {
           hostname: `host-${n}`,
-          labels: [`l${n % 4}`],
+          labels: ['fleet', `l${n % 4}`],
           tunnel_ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`,
         };
         return store.devices.create(
@@ -132,6 +132,50 @@ async function prepare(server: RunningServer, count: number): Promise<Scene> {
     );
   }
   return { server, org, user, base, group, devices };
+}
+
+/** Hours that are observed, and sums of each device and hour. */
+const [hours, sumsPerHour] = [10, 10];
+const observed = new WeakMap<Scene, Promise<{ readonly watched: string }>>();
+
+/** Each device has observed traffic with addresses, and with devices by a service that half of them have; a group watches. */
+function observe(scene: Scene): Promise<{ readonly watched: string }> {
+  const known = observed.get(scene) ?? observeNow(scene);
+  observed.set(scene, known);
+  return known;
+}
+
+async function observeNow({ server, org, base, devices }: Scene): Promise<{ readonly watched: string }> {
+  const now = Date.now();
+  const time = (ago: number): string => new Date(now - ago * 3_600_000).toISOString();
+  for (let hour = hours; hour > 0; hour -= 1) {
+    for (let from = 0; from < devices.length; from += 500) {
+      await Promise.all(
+        devices.slice(from, from + 500).map((id, index) => {
+          const sums = Array.from({ length: sumsPerHour }, (_, n) => ({
+            direction: n % 3 === 0 ? ('out' as const) : ('in' as const),
+            verdict: n === 5 ? ('refused' as const) : ('admitted' as const),
+            family: 4 as const,
+            far:
+              n % 2 === 0 ? BigInt(0x0a000000 + ((from + index + n) % devices.length)) : BigInt(0xc6330000 + from + n),
+            protocol: 6,
+            port: 1_000 + n,
+            packets: 3,
+          }));
+          const batch = { since: time(hour), until: time(hour - 1), observed: 'all' as const, sums, not_recorded: 0 };
+          return server.store.flows.report(org, id, batch, asServer);
+        }),
+      );
+    }
+  }
+  const body = {
+    group_name: 'watched',
+    mode: 'observe',
+    applies_to: [{ labels: ['fleet'] }],
+    inbound_rules: [{ ip_protocol: 'tcp', from_port: 1_001, to_port: 1_001 }],
+  };
+  const { id } = await ask(server.url, 'POST', `${base}/security_groups`, { body });
+  return { watched: id };
 }
 
 const statusOf = (revision: number) => ({
@@ -234,6 +278,30 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
 
   async 'GET …/device_statuses'({ server: { url }, base }) {
     return longestHold(() => ask(url, 'GET', `${base}/device_statuses`), named);
+  },
+
+  async 'POST …/propose, of all devices'(scene) {
+    await observe(scene);
+    const asked = { body: { labels: ['fleet'] } };
+    return longestHold(() => ask(scene.server.url, 'POST', `${scene.base}/propose`, asked), named);
+  },
+
+  async 'GET …/unused_rules'(scene) {
+    await observe(scene);
+    return longestHold(() => ask(scene.server.url, 'GET', `${scene.base}/unused_rules`), named);
+  },
+
+  async 'GET …/observation of a watch-only group'(scene) {
+    const { watched } = await observe(scene);
+    const path = `${scene.base}/security_groups/${watched}/observation`;
+    return longestHold(() => ask(scene.server.url, 'GET', path), named);
+  },
+
+  async 'POST …/evidence of a device'(scene) {
+    await observe(scene);
+    const asked = { body: { at: new Date(Date.now() - 60_000).toISOString(), to: new Date().toISOString() } };
+    const path = `${scene.base}/devices/${scene.devices[0]}/evidence`;
+    return longestHold(() => ask(scene.server.url, 'POST', path, asked), named);
   },
 
   async 'group change while somebody waits'(scene, round) {
