@@ -60,7 +60,7 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
           {sentences[state]}
         </p>
         {why === '' || state === 'yes' ? null : (
-          <pre className="code" tabIndex={0} aria-label="Message of the agent">
+          <pre className="code code-wraps" tabIndex={0} aria-label="Message of the agent">
             {why}
           </pre>
         )}

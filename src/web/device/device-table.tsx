@@ -31,6 +31,8 @@ const rowHeight = { wide: 34, narrow: 62 } as const;
 const isNarrow = '(width < 1220px)';
 /** Pixels that the style sheet leaves to labels. */
 const labelRoom = { widest: 340, wide: 210, narrow: 0 } as const;
+/** The same for groups, at least. */
+const narrowGroups = 110;
 
 function useMedia(wanted: string): boolean {
   const [is, setIs] = useState(() => window.matchMedia(wanted).matches);
@@ -57,13 +59,17 @@ function Tags({ children, rest }: { readonly children: readonly ReactNode[]; rea
   );
 }
 
-function GroupTags({ groups }: { readonly groups: readonly GroupOn[] }): ReactNode {
-  const shown = groups.slice(0, 2);
+const groupNameOf = ({ group }: GroupOn): string => group?.group_name ?? 'unknown group';
+
+/** As many as can be read; the others are counted. */
+function GroupTags({ groups, room }: { readonly groups: readonly GroupOn[]; readonly room: number }): ReactNode {
+  const fitting = fittingLabels(groups.slice(0, 2).map(groupNameOf), room, 1).length;
+  const shown = groups.slice(0, fitting);
   return (
     <Tags rest={groups.length - shown.length}>
-      {shown.map(({ id, group, by }) => (
-        <Tag key={id} tone={by === 'default' ? 'plain' : 'accent'}>
-          {group?.group_name ?? 'unknown group'}
+      {shown.map((one) => (
+        <Tag key={one.id} tone={one.by === 'default' ? 'plain' : 'accent'}>
+          {groupNameOf(one)}
         </Tag>
       ))}
     </Tags>
@@ -99,6 +105,7 @@ const Row = memo(function Row({
 }: RowProps): ReactNode {
   const name = deviceName(device);
   const labels = device.labels ?? [];
+  const groups = groupsOf(device);
   const shown = fittingLabels(labels, room);
   const seen = status?.last_seen_at;
   return (
@@ -138,8 +145,8 @@ const Row = memo(function Row({
           ))}
         </Tags>
       </span>
-      <span className="tags col-groups">
-        <GroupTags groups={groupsOf(device)} />
+      <span className="tags col-groups" title={groups.length > 1 ? groups.map(groupNameOf).join(', ') : undefined}>
+        <GroupTags groups={groups} room={Math.max(room, narrowGroups)} />
       </span>
       <span className="clip small dimmed col-user">{user}</span>
       <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>

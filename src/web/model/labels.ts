@@ -28,15 +28,14 @@ export function labelFault(labels: readonly string[]): string | undefined {
 
 /** Approximate pixels of a letter, and of the space around a label. A label that does not fit ends in an ellipsis. */
 const [letter, around] = [7.6, 18];
-const leastShown = 2;
 
-/** The labels that fit into so many pixels, with room for the number of those that do not. */
-export function fittingLabels(labels: readonly string[], room: number): readonly string[] {
+/** The labels that fit into so many pixels, with room for the number of those that do not; never fewer than `least`. */
+export function fittingLabels(labels: readonly string[], room: number, least = 2): readonly string[] {
   const widthOf = (text: string): number => text.length * letter + around;
   let left = room;
   const fit = labels.findIndex((label, place) => {
     left -= widthOf(label);
     return left < (place === labels.length - 1 ? 0 : widthOf('+9'));
   });
-  return fit === -1 ? labels : labels.slice(0, Math.max(fit, leastShown));
+  return fit === -1 ? labels : labels.slice(0, Math.max(fit, least));
 }

@@ -67,10 +67,12 @@ export function FleetState({
         <Exceptions overview={overview} org={org} />
       </div>
       {overview.samples.length < 2 ? (
-        <p className="small dimmed">
-          The curve over time begins with the second sample, about {Math.ceil(overview.sample_seconds / 60)} minutes
-          after the first.
-        </p>
+        <div className="fleet-past">
+          <p className="small dimmed">
+            The curve over time begins with the second sample, about {Math.ceil(overview.sample_seconds / 60)} minutes
+            after the first.
+          </p>
+        </div>
       ) : (
         <div className="fleet-past">
           <div className="row between">
