@@ -8,8 +8,17 @@ import { cacheFolder } from '../../scripts/packaging/cache.mjs';
 /** Debian 12 and 13. */
 export type Suite = 'bookworm' | 'trixie';
 
-/** What our packages depend on. Only downloaded: a test installs them from there, as a fresh machine would. */
-const dependencies = ['postgresql', 'libnss-systemd', 'nftables', 'iproute2', 'conntrack', 'libstdc++6', 'libgcc-s1'];
+/** What our packages depend on, and a syslog daemon. Only downloaded: a test installs them from there, as a fresh machine would. */
+const dependencies = [
+  'postgresql',
+  'libnss-systemd',
+  'nftables',
+  'iproute2',
+  'conntrack',
+  'libstdc++6',
+  'libgcc-s1',
+  'rsyslog',
+];
 
 /** What any small Debian machine has. */
 const installed = ['systemd-sysv', 'dbus'];
