@@ -110,10 +110,13 @@ test.each([5, 60])(
     await sleep(Math.max(0, seconds * 1_000 - noticed));
     await server.mend();
     const mended = performance.now();
-    await eventually('a write succeeds', async () => {
-      const answer = await api.post(`${base}/security_groups`, { group_name: `again ${performance.now()}` });
-      return answer.status === 201;
-    });
+    await eventually(
+      () => `a write succeeds; the server says ${server.said}`,
+      async () => {
+        const answer = await api.post(`${base}/security_groups`, { group_name: `again ${performance.now()}` });
+        return answer.status === 201;
+      },
+    );
     const back = performance.now() - mended;
     await eventually('the server is ready', async () => (await server.readiness()) === 200);
     stop.abort();

@@ -99,6 +99,11 @@ export class ServerNamespace {
     );
   }
 
+  /** The last it said, for a run that fails. */
+  get said(): string {
+    return this.#said;
+  }
+
   /** The status of /readyz; 0 where nothing answers. */
   async readiness(): Promise<number> {
     return fetch(`${this.url}/readyz`).then(

@@ -84,7 +84,8 @@ export class Channel implements View, StreamOwner, Task {
       source,
       stats,
       now: options.now,
-      readHead: options.readHead,
+      // The eras are learned before the ring goes there: what it has not read cannot contradict them.
+      readHead: () => options.readHead().then((found) => found && this.learn(found).then(() => found)),
       onAppend: () => this.#onAppend(),
       onHole: () => this.#states.clear(),
     });
