@@ -50,7 +50,6 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
           placeholder="Choose a member"
           searchable
           required
-          data-autofocus
           data={members.map(({ user_id, username }) => ({ value: user_id, label: username }))}
           value={to}
           onChange={setTo}
