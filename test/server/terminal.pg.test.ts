@@ -37,7 +37,8 @@ test('the log on a terminal is short, and has requests only with --verbose', asy
   };
   const { stdout } = await installed.program.inTerminal(server('--workers', '1', '-v'), {
     shown,
-    typed: [[/401/, '\u0003']],
+    // Not the number alone, which a port may contain.
+    typed: [[/users\/me 401/, '\u0003']],
   });
   await answered;
   expect(stdout).toMatch(/\n\d\d:\d\d:\d\d GET \/api\/users\/me 401 [\d.]+ ms\n/);

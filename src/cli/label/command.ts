@@ -21,11 +21,10 @@ export function addLabelCommands(program: Command): void {
     label,
     {
       usage: 'rename <old> <new>',
-      summary:
-        'rename a label on devices and enrollment keys, in groups, rules and policy tests, in one change (owners only)',
+      summary: 'rename a label on devices and in groups, rules and policy tests, in one change (owners only)',
       about:
         'Every device switches at once, and no connection that is allowed before and after is reset. ' +
-        'A label that more than 1,000 records use is not renamed.',
+        'A label that more than 1,000 records use is not renamed. An enrollment key cannot be changed: the command names those that still give the old label.',
       options: [skipTestsOption()],
       destructive: true,
       dryRun: true,

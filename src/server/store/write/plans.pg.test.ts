@@ -110,7 +110,7 @@ test('pages of a long history read a few states, not all of them, and retention 
     await later.close();
     paged = await statesRead();
     // A round may read a few pages of the table. A plan that reads all states would show at once.
-    expect(paged - before, statistics).toBeLessThan(states);
+    expect(paged - before, statistics).toBeLessThan(2_000);
     await query(url, 'ANALYZE');
   }
   const last = await openStore({ url, phase: 3, historyRetentionMs: (states / 2) * hour });
