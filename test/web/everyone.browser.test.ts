@@ -68,11 +68,18 @@ const focusNow = `(() => {
   return { name, fault: !isSeen ? 'is hidden at ' + [x, y].map(Math.round) + ' by ' + (hit?.className || hit?.localName) : !hasMark && one.matches(':focus-visible') ? 'shows no focus' : '' };
 })()`;
 
+/** What has the focus. A toast may cover it; toasts go by themselves, so this waits until it is gone. */
+async function uncoveredFocus(page: Page): Promise<Focus> {
+  const look = (): Promise<Focus> => page.evaluate(focusNow);
+  await expect.poll(async () => (await look()).fault).not.toMatch(/^is hidden .*Notification/);
+  return look();
+}
+
 /** Presses a key until the element with this name has the focus. Every step on the way can be seen. */
 async function moveTo(page: Page, name: RegExp | string, key = 'Tab'): Promise<void> {
   const faults: string[] = [];
   for (let steps = 0; steps < 120; steps += 1) {
-    const focus: Focus = await page.evaluate(focusNow);
+    const focus = await uncoveredFocus(page);
     if (focus.fault !== '') faults.push(`${focus.name} ${focus.fault}`);
     if (typeof name === 'string' ? focus.name === name : name.test(focus.name)) {
       expect(faults).toEqual([]);
