@@ -289,7 +289,10 @@ describe('when PostgreSQL dies', () => {
     copyMade();
     const database = await open();
     const [here, there] = [await storeOn(database), await storeOn(database)];
-    process.kill(pidOf(database), 'SIGKILL');
+    const killed = pidOf(database);
+    process.kill(killed, 'SIGKILL');
+    // The processes it left behind may still answer for a moment: only what a new one answers lasts.
+    await vi.waitFor(() => expect([killed, undefined]).not.toContain(database.pid), { timeout: 60_000, interval: 50 });
     const owner = await vi.waitFor(() => here.users.create({ username: 'olga' }, asServer), {
       timeout: 60_000,
       interval: 50,
