@@ -90,7 +90,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings, kno
 /** An option that was given wins over the enrollment key and the saved identity. Where they differ, a person should know. */
 function overridden(
   given: { readonly servers: readonly string[] | undefined; readonly organization: OrganizationId | undefined },
-  { servers, organization, source }: Destination,
+  { servers, organization, source, unused }: Destination,
 ): readonly string[] {
   const differs = <T extends string>(one: T | undefined, other: T | undefined): boolean =>
     one !== undefined && other !== undefined && one !== other;
@@ -100,6 +100,11 @@ function overridden(
       : []),
     ...(differs(given.organization, organization)
       ? [`using --organization ${given.organization}, although ${source} names ${organization}`]
+      : []),
+    ...(given.servers === undefined && unused !== undefined
+      ? [
+          `using ${servers?.join()}, where this device is enrolled, although the enrollment key names ${unused.join()}; --server changes it`,
+        ]
       : []),
   ];
 }

@@ -79,6 +79,19 @@ describe('server and organization', () => {
     expect(await config(key)).toMatchObject({ organization: first });
   });
 
+  test('of an enrolled device stay when a key for its organization names another server, unless an option says so', async () => {
+    await enrolled(['https://c.example']);
+    const edited = `${secret}:${second}@https://thief.example`;
+    const { servers, notices } = await config(edited);
+    expect(servers).toEqual(['https://c.example']);
+    expect(notices).toEqual([
+      'using https://c.example, where this device is enrolled, although the enrollment key names https://thief.example; --server changes it',
+    ]);
+    const moved = await config(edited, { server: ['https://d.example'] });
+    expect(moved.servers).toEqual(['https://d.example']);
+    expect((await config(`${secret}:${second}@https://c.example/`)).notices).toEqual([]);
+  });
+
   test.each<[string, string | undefined, RegExp]>([
     ['an older key', secret, /^the agent needs --server and --organization: this enrollment key does not carry them/],
     [

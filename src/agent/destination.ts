@@ -16,23 +16,34 @@ export interface Destination {
   readonly source: string;
   /** Why a key or a saved identity says nothing, for a person; contains no secret. */
   readonly fault?: string;
+  /** The servers that a key names and the agent does not use. */
+  readonly unused?: readonly string[];
 }
 
-/** The key comes first, because it may be for another organization than an earlier enrollment. */
+/**
+ * The key comes first, because it may be for another organization than an earlier enrollment. For the same organization the saved identity
+ * comes first: anyone can write a key, and the token of the device goes to another server only if an option says so.
+ */
 export async function knownDestination(key: TextSource | undefined, folder: IdentityFolder): Promise<Destination> {
   const carried = key === undefined ? undefined : await carriedBy(key);
-  if (carried?.servers !== undefined) return carried;
+  const saved = await savedIn(folder);
+  if (carried?.servers === undefined)
+    return saved?.fault === undefined ? (saved ?? carried ?? noDestination) : (carried ?? saved);
+  if (saved?.servers === undefined || saved.organization !== carried.organization) return carried;
+  return saved.servers.join() === carried.servers.join() ? saved : { ...saved, unused: carried.servers };
+}
+
+const noDestination: Destination = { source: 'the options' };
+
+async function savedIn(folder: IdentityFolder): Promise<Destination | undefined> {
+  const source = folder.path('identity');
   try {
     const identity = await folder.identity();
-    if (identity === undefined) return carried ?? { source: 'the options' };
+    if (identity === undefined) return undefined;
     const { organization, servers } = identity;
-    return {
-      organization,
-      ...(servers !== undefined && { servers: readUrls(servers.join()) }),
-      source: folder.path('identity'),
-    };
+    return { organization, ...(servers !== undefined && { servers: readUrls(servers.join()) }), source };
   } catch (error) {
-    return carried ?? { source: folder.path('identity'), fault: messageOf(error) };
+    return { source, fault: messageOf(error) };
   }
 }
 

@@ -211,8 +211,52 @@ it('ringfence-enroll takes server and organization from the key, unless they are
     `${key} x`,
     `${key}"`,
     `${key}\\`,
+    `${key}\u001b[2J`,
+    `${key}\u009b`,
   ])
     expect([bad, settings(bad)]).toEqual([bad, 2]);
+});
+
+it('ringfence-enroll prints nothing of a key that could command a terminal, says where the device goes, and moves no enrolled device to another server', () => {
+  const place = folder();
+  const script = join(place, 'ringfence-enroll');
+  const text = readFileSync(join(top, 'packaging/ringfence-enroll'), 'utf8');
+  writeFileSync(script, text.replaceAll('/etc/ringfence', place).replaceAll('/run/systemd/system', `${place}/none`));
+  writeFileSync(join(place, 'id'), '#!/bin/sh\necho 0\n', { mode: 0o755 });
+  const enroll = (key: string, ...args: readonly string[]) => {
+    const { status, stdout, stderr } = spawnSync('sh', [script, '--interface', 'wg0', ...args], {
+      input: `${key}\n`,
+      env: { ...process.env, PATH: `${place}:${process.env['PATH'] ?? ''}` },
+      encoding: 'utf8',
+    });
+    return { status, output: stdout + stderr };
+  };
+  const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
+  const second = '01a1ddc0-9c97-738b-af8b-619f0abce390';
+  const at = (server: string): string => `rf_enroll_x:${organization}@${server}`;
+  for (const bad of [
+    'https://a\u001b]0;owned\u0007',
+    'https://a\\033]0;owned\\007',
+    'https://a\u009b2J',
+    'https://a owned',
+  ]) {
+    const { status, output } = enroll(at(bad));
+    expect([bad, status]).toEqual([bad, 2]);
+    expect(output).toMatch(/^[\x20-\x7e]+\n$/);
+    expect(output).not.toContain('owned');
+  }
+  expect(enroll(at('https://a.example')).output).toContain(
+    `This device joins the organization ${organization} at https://a.example\n`,
+  );
+  expect(enroll(at('https://thief.example'))).toEqual({
+    status: 2,
+    output:
+      'ringfence-enroll: this machine belongs to this organization at another server than the key names: give --server\n',
+  });
+  expect(readFileSync(join(place, 'agent.env'), 'utf8')).toContain('RINGFENCE_SERVER=https://a.example\n');
+  expect(enroll(at('https://a.example')).status).toBe(0);
+  expect(enroll(at('https://b.example'), '--server', 'https://b.example').status).toBe(0);
+  expect(enroll(`rf_enroll_x:${second}@https://c.example`).status).toBe(0);
 });
 
 it('a program without its symbols still runs, and is what it was as far as the kernel loads it', () => {
