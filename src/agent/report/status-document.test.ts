@@ -98,6 +98,22 @@ describe('the status document', () => {
     await world.stop();
   });
 
+  test('of an isolated device: until when, why, and how much is allowed', async () => {
+    const world = new World();
+    const isolation = { own: { until: 1e15, reason: 'a stolen key', allow: [] }, refused: [] };
+    world.source.give({ kind: 'known', revision: 7, policy: { source: 'list', groups: [groupOf(1, [])], isolation } });
+    await world.settle();
+    expect(documentOf(world).policy.isolated).toEqual({
+      until: new Date(1e15).toISOString(),
+      reason: 'a stolen key',
+      allowed: 0,
+    });
+    world.source.know(8, groupOf(1, []));
+    await world.settle();
+    expect(documentOf(world).policy).not.toHaveProperty('isolated');
+    await world.stop();
+  });
+
   test('has the word that the server has for the device, as far as the agent can know it', async () => {
     const world = new World();
     const live = world.source.connection;

@@ -82,6 +82,14 @@ export interface StatusDocument {
     }[];
     /** Devices that rules name: by how many names, and how many addresses these stand for now. Absent where none is named. */
     readonly peers?: { readonly named: number; readonly addresses: number };
+    /** The device is isolated: only the agent's way to the server and traffic with the devices that are allowed pass. Absent where it is not. */
+    readonly isolated?: {
+      /** Absent where a person lifts it. */
+      readonly until?: string;
+      readonly reason?: string;
+      /** How many names of devices are allowed. */
+      readonly allowed: number;
+    };
     readonly applied_at?: string;
     readonly verified_at?: string;
     /** The digest of the rules as read back from the kernel, as reported to the server. Absent until they were read. */
@@ -178,11 +186,11 @@ export function clockWords(ahead: number): string {
 
 const size = (ranges: RangeSet): number => ranges.reduce((sum, { first, last }) => sum + Number(last - first) + 1, 0);
 
-/** What the policy says by name: guardrails, and the devices that rules name. */
+/** What the policy says by name: guardrails, the devices that rules name, and isolation. */
 function namedDocument(
   policy: EffectivePolicy,
   { inbound: into, outbound: out }: PacketCounts,
-): Pick<StatusDocument['policy'], 'guardrails' | 'peers'> {
+): Pick<StatusDocument['policy'], 'guardrails' | 'peers' | 'isolated'> {
   const { forbid = [], require: required = [] } = policy.guardrails ?? {};
   const of = (groups: readonly PolicyGroup[], guardrail: GuardrailKind) =>
     groups.map(({ id, name, inbound, outbound }) => ({
@@ -202,7 +210,15 @@ function namedDocument(
   const all = rules.flatMap(({ members }) => (members === undefined ? [] : [members]));
   const addresses =
     size(mergeRanges(all.flatMap(({ v4 }) => [...v4]))) + size(mergeRanges(all.flatMap(({ v6 }) => [...v6])));
+  const { own } = policy.isolation ?? {};
   return {
+    ...(own && {
+      isolated: {
+        ...(own.until !== undefined && { until: time(own.until) }),
+        ...(own.reason !== undefined && { reason: own.reason }),
+        allowed: own.allow.length,
+      },
+    }),
     ...(guardrails.length > 0 && { guardrails }),
     ...(all.length > 0 && { peers: { named: peersOf(policy).length, addresses } }),
   };

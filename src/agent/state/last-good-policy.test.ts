@@ -74,6 +74,14 @@ test('a policy by name is read back as it was in force, nobody included', () => 
   expect(canonicalize(after.policy)).toEqual(canonicalize(before.policy));
 });
 
+test('the isolation of the device is read back with its end and its reason', () => {
+  const own = { until: 5_000, reason: 'a stolen key', allow: [{ labels: ['app'] }] };
+  const before = saved({ ...plain, isolation: { own, refused: [] } });
+  const { policy } = parseLastGoodPolicy(printLastGoodPolicy(before));
+  expect(policy.isolation?.own).toMatchObject(own);
+  expect(canonicalize(policy)).toEqual(canonicalize(before.policy));
+});
+
 test('only a policy by name has a format that an earlier agent refuses', () => {
   expect(printLastGoodPolicy(saved(plain))).toContain('"format":1');
   for (const policy of [

@@ -41,12 +41,13 @@ function readRefused(value: unknown): RefusedDevice {
 
 function readOwn(value: unknown): NonNullable<PolicyIsolation['own']> {
   if (!isObject(value)) throw new UnusablePolicy('the isolation is not an object');
-  const allow = field(value, 'allow');
+  const [allow, reason] = [field(value, 'allow'), field(value, 'reason')];
   const problems = new Problems();
   const isNobody = Array.isArray(allow) && allow.length === 0;
   const peers = isNobody ? [] : readPeers(allow, '/allow', problems, { most: Number.POSITIVE_INFINITY });
   if (problems.count > 0) throw new UnusablePolicy('the isolation allows what this version does not know');
-  return { allow: peers, members: readMembers(field(value, 'members')), ...readUntil(value) };
+  const members = readMembers(field(value, 'members'));
+  return { allow: peers, members, ...readUntil(value), ...(typeof reason === 'string' && { reason }) };
 }
 
 export function readIsolation(value: unknown): PolicyIsolation {

@@ -12,11 +12,29 @@ export type Field = readonly [name: string, value: string | readonly string[]];
 export const count = (number: number, word: string, many = `${word}s`): string =>
   `${number} ${number === 1 ? word : many}`;
 
-/** Exceptions by their words, then what is in force. */
+/** Exceptions by their words, then whether the device is isolated and what is in force. */
 export function enforcementFields(status: StatusDocument): readonly Field[] {
   const exceptions = exceptionsOf(status);
   const fields = exceptions.map((word): Field => [inForceTitles[word], reasons(word, status)]);
-  return [...fields, ['in force', `${exceptions.length === 0 ? 'yes, ' : ''}${inForceLine(status)}`]];
+  const { isolated } = status.policy;
+  return [
+    ...fields,
+    ...(isolated === undefined ? [] : [['isolated', isolationLines(isolated)] as const]),
+    ['in force', `${exceptions.length === 0 ? 'yes, ' : ''}${inForceLine(status)}`],
+  ];
+}
+
+function isolationLines({
+  until,
+  reason,
+  allowed,
+}: NonNullable<StatusDocument['policy']['isolated']>): readonly string[] {
+  const why = reason === undefined ? '' : `: ${reason}`;
+  const others = allowed === 0 ? '' : ` and traffic with ${count(allowed, 'allowed peer')}`;
+  return [
+    `${until === undefined ? 'until a person lifts it' : `until ${shortTime(until)}`}${why}`,
+    `  Only the agent's connection to the server${others} passes.`,
+  ];
 }
 
 function inForceLine({ policy: { origin, revision, applied_at } }: StatusDocument): string {

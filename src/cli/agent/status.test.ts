@@ -65,6 +65,15 @@ const failures = '4 failures, the last: cannot reach it: ECONNREFUSED (2026-11-1
 test.each<[string, Partial<StatusDocument>, readonly string[]]>([
   ['yes, where nothing is wrong', {}, ['in force yes, the rules of revision 7, since 2026-11-15T05:00:00Z']],
   [
+    'isolated, until when and why',
+    { policy: { ...document.policy, isolated: { until: late, reason: 'a stolen key', allowed: 1 } } },
+    [
+      'isolated until 2026-11-15T06:14:00Z: a stolen key',
+      "Only the agent's connection to the server and traffic with 1 allowed peer passes.",
+      'in force yes, the rules of revision 7, since 2026-11-15T05:00:00Z',
+    ],
+  ],
+  [
     'offline, since when and after how many failures',
     { stream: away },
     [`offline no contact with ${server} since 2026-11-15T06:10:00Z, ${failures}`, rules],

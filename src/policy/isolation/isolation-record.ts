@@ -20,12 +20,14 @@ export interface IsolationRecord {
   readonly allow?: readonly Peer[];
 }
 
-/** As much of it as decides about packets. */
+/** As much of it as decides about packets, and why. */
 export interface Isolation {
   /** Milliseconds since the epoch from which on the device is not isolated any more; absent where a person lifts it. */
   readonly until?: number;
   /** The devices that it still exchanges traffic with. */
   readonly allow: readonly Peer[];
+  /** In the words of the person who isolated it, to be shown on the device. */
+  readonly reason?: string;
 }
 
 const known: ReadonlySet<string> = new Set(['since', 'until', 'by', 'reason', 'allow']);
@@ -40,12 +42,12 @@ export function readIsolationRecord(device: string, value: unknown): Isolation {
   if (!isObject(value)) return fail('it is not an object');
   const strange = Object.keys(value).find((name) => !known.has(name));
   if (strange !== undefined) return fail(`the field ${strange.slice(0, 100)} is unknown`);
-  const { until: time, allow: peers } = value;
+  const { until: time, allow: peers, reason } = value;
   const until = typeof time === 'string' ? parseTimestamp(time) : undefined;
   if (time !== undefined && until === undefined) return fail('until is not a time');
   const problems = new Problems();
   const allow = peers === undefined ? nobody : readPeers(peers, '/isolated/allow', problems, { most: anyNumber });
   const [problem] = problems.problems;
   if (problem !== undefined) return fail(`${problem.pointer}: ${problem.detail}`);
-  return { allow, ...(until !== undefined && { until }) };
+  return { allow, ...(until !== undefined && { until }), ...(typeof reason === 'string' && { reason }) };
 }
