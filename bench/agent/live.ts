@@ -1,14 +1,12 @@
 /** Owns what is measured on a real agent that follows a real server over TLS, both on the packaged runtime: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Lab } from '../../src/cli/lab/lab.ts';
-import { relayAddress } from '../../src/cli/lab/topology.ts';
+import type { Lab } from '../../src/cli/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
-import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
-import { shippedRuntime } from '../lib/shipped-runtime.ts';
+import { openTlsLab, startAsUnit, type TlsLabOptions } from '../lib/agent-as-unit.ts';
 import { figure, table } from '../lib/table.ts';
-import { makeCertificate, type BenchTls } from '../lib/tls.ts';
+import type { BenchTls } from '../lib/tls.ts';
 import { compile, residentKb } from '../watch/tools.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
 import { measureFloors, warmUp } from './floors.ts';
@@ -25,22 +23,9 @@ const drifts = 25;
 const ticksPerSecond = 100;
 const idleSeconds = 8;
 
-export interface LiveOptions {
-  readonly program: string;
-  /** For programs that are built on the way. */
-  readonly folder: string;
-}
-
-export async function measureLive({ program, folder }: LiveOptions): Promise<readonly Goal[]> {
-  const tls = makeCertificate(folder);
-  const lab = await Lab.open({
-    devices: 1,
-    tunnel: 'veth',
-    program: [shippedRuntime(folder), installedDoor(program)],
-    serverArguments: tls.serverArguments,
-    agentArguments: ['--server', `https://${relayAddress.address}:${relayAddress.port}`, '--tls-ca', tls.cert],
-  });
-  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', folder));
+export async function measureLive(options: Omit<TlsLabOptions, 'devices'>): Promise<readonly Goal[]> {
+  const { lab, tls } = await openTlsLab({ ...options, devices: 1 });
+  const witness = new Witness(lab.device(1).namespace, compile('../agent/stamp.c', options.folder));
   try {
     await startAsUnit(lab);
     await sleep(1_500); // The monitor needs a moment before it sees everything.

@@ -1,9 +1,12 @@
-/** Owns the start of a lab's agent by the door and with the environment that its unit gives it: what is measured is what runs on a device. */
+/** Owns a lab over TLS on the packaged runtime, and the start of its agent by the door and with the environment that its unit gives it: what is measured is what runs on a device. */
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { root } from '../watch/tools.ts';
 import { heapEnvironment } from '../../src/agent/host/runtime.ts';
-import type { Lab } from '../../src/cli/lab/lab.ts';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import { relayAddress } from '../../src/cli/lab/topology.ts';
+import { root } from '../watch/tools.ts';
+import { shippedRuntime } from './shipped-runtime.ts';
+import { makeCertificate, type BenchTls } from './tls.ts';
 
 /** The door of a program that was built into `dist`, where an installation has it: through it the agent begins without the other commands. */
 export function installedDoor(program: string): string {
@@ -12,6 +15,29 @@ export function installedDoor(program: string): string {
   const door = join(folder, 'ringfence.mjs');
   copyFileSync(join(root, 'bin', 'ringfence'), door);
   return door;
+}
+
+export interface TlsLabOptions {
+  readonly program: string;
+  /** For programs that are built on the way. */
+  readonly folder: string;
+  readonly devices: number;
+}
+
+export async function openTlsLab({
+  program,
+  folder,
+  devices,
+}: TlsLabOptions): Promise<{ readonly lab: Lab; readonly tls: BenchTls }> {
+  const tls = makeCertificate(folder);
+  const lab = await Lab.open({
+    devices,
+    tunnel: 'veth',
+    program: [shippedRuntime(folder), installedDoor(program)],
+    serverArguments: tls.serverArguments,
+    agentArguments: ['--server', `https://${relayAddress.address}:${relayAddress.port}`, '--tls-ca', tls.cert],
+  });
+  return { lab, tls };
 }
 
 /** Starts the agent of the lab's first device anew; answers with its process. */

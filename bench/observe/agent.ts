@@ -1,13 +1,9 @@
 /** Owns the measure of what recording costs a real agent that follows a real server over TLS on the packaged runtime, while 1,000 new tuples a minute reach its device. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Lab } from '../../src/cli/lab/lab.ts';
-import { relayAddress } from '../../src/cli/lab/topology.ts';
-import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
+import { openTlsLab, startAsUnit, type TlsLabOptions } from '../lib/agent-as-unit.ts';
 import { median, type Goal } from '../lib/goals.ts';
 import { ProcessorMeter, sumOf, treeOf } from '../lib/processor-time.ts';
-import { shippedRuntime } from '../lib/shipped-runtime.ts';
 import { figure, table } from '../lib/table.ts';
-import { makeCertificate } from '../lib/tls.ts';
 import { residentKb } from '../watch/tools.ts';
 
 const tuplesPerMinute = 1_000;
@@ -31,21 +27,8 @@ interface Stretch {
   readonly memory: number;
 }
 
-export async function measureRecordingAgent({
-  program,
-  folder,
-}: {
-  readonly program: string;
-  readonly folder: string;
-}): Promise<readonly Goal[]> {
-  const tls = makeCertificate(folder);
-  const lab = await Lab.open({
-    devices: 2,
-    tunnel: 'veth',
-    program: [shippedRuntime(folder), installedDoor(program)],
-    serverArguments: tls.serverArguments,
-    agentArguments: ['--server', `https://${relayAddress.address}:${relayAddress.port}`, '--tls-ca', tls.cert],
-  });
+export async function measureRecordingAgent(options: Omit<TlsLabOptions, 'devices'>): Promise<readonly Goal[]> {
+  const { lab } = await openTlsLab({ ...options, devices: 2 });
   try {
     const [receiver, far] = [lab.device(1), lab.device(2)];
     await far.stopAgent();

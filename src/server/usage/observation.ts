@@ -18,12 +18,11 @@ import type { EnforcementStatus } from '../convergence/contract.ts';
 import { explainFlows } from '../explain/flows.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import {
-  addUp,
   byPackets,
   coverageOf,
   eachFlow,
-  mostSums,
   trafficKey,
+  TrafficSums,
   type ObservedFlowsOptions,
 } from './observed-flows.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
@@ -93,36 +92,11 @@ function isChanged(pair: PolicyPair, flow: StoredFlow, options: DecideOptions = 
   return false;
 }
 
-/** Adds up the traffic on which two policies differ. The same traffic of devices with the same policies is judged once. */
+/** Finds the traffic on which two policies differ. The same traffic of devices with the same policies is judged once. */
 class Differences {
-  readonly packets = { admitted: 0, refused: 0 };
-  readonly #pairs: ReadonlyMap<DeviceId, PolicyPair>;
   readonly #verdicts = new WeakMap<EffectivePolicy, WeakMap<EffectivePolicy, Map<string, boolean>>>();
-  readonly #sums = new Map<string, StoredFlow>();
 
-  constructor(pairs: ReadonlyMap<DeviceId, PolicyPair>) {
-    this.#pairs = pairs;
-  }
-
-  get sums(): readonly StoredFlow[] {
-    return [...this.#sums.values()];
-  }
-
-  /** False where there is no room for it. */
-  add(flow: StoredFlow): boolean {
-    const pair = this.#pairs.get(flow.device_id);
-    if (pair === undefined) return true;
-    if (this.#differs(pair, flow)) {
-      const key = `${flow.device_id} ${trafficKey(flow)}`;
-      const known = this.#sums.get(key);
-      if (known === undefined && this.#sums.size >= mostSums) return false;
-      this.#sums.set(key, known === undefined ? flow : addUp(known, flow));
-    }
-    this.packets[flow.verdict] += flow.packets;
-    return true;
-  }
-
-  #differs(pair: PolicyPair, flow: StoredFlow): boolean {
+  has(pair: PolicyPair, flow: StoredFlow): boolean {
     let inner = this.#verdicts.get(pair.without);
     if (inner === undefined) this.#verdicts.set(pair.without, (inner = new WeakMap()));
     let known = inner.get(pair.with);
@@ -147,18 +121,22 @@ export async function groupObservation(
   const enforced = enforcedSnapshot(snapshot, group);
   const pairs = await pairsOf(snapshot, enforced, group, options);
   const devices = [...pairs.keys()];
-  const differences = new Differences(pairs);
+  const differences = new Differences();
+  const traffic = new TrafficSums();
   const window = { org, devices, since: asked.since, until };
-  const since = await eachFlow(options, window, (flow) => differences.add(flow));
+  const since = await eachFlow(options, window, (flow) => {
+    const pair = pairs.get(flow.device_id);
+    return pair === undefined || traffic.add(flow, differences.has(pair, flow));
+  });
   const { not_recorded, device_days, share } = await coverageOf(options, { ...window, since });
 
   // What passes beside the policy, such as the agent's way to the server, is looked at only where it matters.
-  const statuses = await options.statuses([...new Set(differences.sums.map(({ device_id }) => device_id))]);
+  const statuses = await options.statuses([...new Set(traffic.sums.map(({ device_id }) => device_id))]);
   const surroundings = new Map<DeviceId, DeviceSurroundings>(
     statuses.map(({ device_id, status }) => [device_id, surroundingsOf(status as DeviceReport | undefined)]),
   );
   const changed: StoredFlow[] = [];
-  await options.slices.each(differences.sums, (flow) => {
+  await options.slices.each(traffic.sums, (flow) => {
     const pair = pairs.get(flow.device_id);
     if (pair !== undefined && isChanged(pair, flow, surroundings.get(flow.device_id) ?? {})) changed.push(flow);
   });
@@ -184,8 +162,8 @@ export async function groupObservation(
     observed: await share(since, observedAll),
     observed_refused: await share(since, observedRefused),
     not_recorded,
-    admitted_packets: differences.packets.admitted,
-    refused_packets: differences.packets.refused,
+    admitted_packets: traffic.packets.admitted,
+    refused_packets: traffic.packets.refused,
     would_refuse: await list('admitted'),
     would_admit: await list('refused'),
   };

@@ -18,7 +18,7 @@ export interface ObservedWindow extends Pick<FlowQuery, 'devices' | 'verdict'> {
 }
 
 /** Different sums that one request holds. Where there are more, the window begins later. */
-export const mostSums = 50_000;
+const mostSums = 50_000;
 const flowsAtOnce = 5_000;
 const devicesAtOnce = 256;
 /** Sums that one request looks at. Where there are more, the window begins later. */
@@ -38,6 +38,28 @@ export const addUp = (a: StoredFlow, b: StoredFlow): StoredFlow => ({
 
 export const byPackets = (a: StoredFlow, b: StoredFlow): number =>
   b.packets - a.packets || (a.until < b.until ? 1 : a.until > b.until ? -1 : 0) || (a.device_id < b.device_id ? -1 : 1);
+
+/** Adds up the wanted traffic of each device, and counts the packets of all traffic. */
+export class TrafficSums {
+  readonly packets = { admitted: 0, refused: 0 };
+  readonly #sums = new Map<string, StoredFlow>();
+
+  get sums(): readonly StoredFlow[] {
+    return [...this.#sums.values()];
+  }
+
+  /** False where there is no room for it. */
+  add(flow: StoredFlow, isWanted: boolean): boolean {
+    if (isWanted) {
+      const key = `${flow.device_id} ${trafficKey(flow)}`;
+      const known = this.#sums.get(key);
+      if (known === undefined && this.#sums.size >= mostSums) return false;
+      this.#sums.set(key, known === undefined ? flow : addUp(known, flow));
+    }
+    this.packets[flow.verdict] += flow.packets;
+    return true;
+  }
+}
 
 /**
  * Gives every sum of the window to `take`, which may end the walk with `false`. The answer is the time from which on everything was looked at: that of

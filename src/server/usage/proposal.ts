@@ -19,15 +19,7 @@ import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
-import {
-  addUp,
-  byPackets,
-  coverageOf,
-  eachFlow,
-  mostSums,
-  trafficKey,
-  type ObservedFlowsOptions,
-} from './observed-flows.ts';
+import { addUp, byPackets, coverageOf, eachFlow, TrafficSums, type ObservedFlowsOptions } from './observed-flows.ts';
 import { observedAll } from './observed-time.ts';
 import { byName, directionOf, FarEnds, isExpressible, rulesForTraffic, type RuleForTraffic } from './proposed-rules.ts';
 
@@ -57,28 +49,6 @@ const named = ({ id, hostname }: SnapshotDevice) => ({ device_id: id, hostname }
 const packetsOf = (flows: readonly StoredFlow[]): number => flows.reduce((sum, { packets }) => sum + packets, 0);
 const lastOf = (flows: readonly StoredFlow[]): string =>
   flows.reduce((last, { until }) => (until > last ? until : last), '');
-
-/** Adds up the admitted traffic. */
-class Admitted {
-  readonly packets = { admitted: 0, refused: 0 };
-  readonly #sums = new Map<string, StoredFlow>();
-
-  get sums(): readonly StoredFlow[] {
-    return [...this.#sums.values()];
-  }
-
-  /** False where there is no room for it. */
-  add(flow: StoredFlow): boolean {
-    if (flow.verdict === 'admitted') {
-      const key = `${flow.device_id} ${trafficKey(flow)}`;
-      const known = this.#sums.get(key);
-      if (known === undefined && this.#sums.size >= mostSums) return false;
-      this.#sums.set(key, known === undefined ? flow : addUp(known, flow));
-    }
-    this.packets[flow.verdict] += flow.packets;
-    return true;
-  }
-}
 
 /** Only what guardrails forbid on the device. */
 function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
@@ -158,9 +128,9 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
   const { org, snapshot, until } = asked;
   const { slices } = options;
   const ids = asked.devices.map(({ id }) => id);
-  const admitted = new Admitted();
+  const admitted = new TrafficSums();
   const window = { org, devices: ids, since: asked.since, until };
-  const since = await eachFlow(options, window, (flow) => admitted.add(flow));
+  const since = await eachFlow(options, window, (flow) => admitted.add(flow, flow.verdict === 'admitted'));
   const { not_recorded, device_days, share } = await coverageOf(options, { ...window, since });
 
   await slices.run(indexDevices(snapshot.devices.below));
