@@ -125,10 +125,12 @@ export class Channel implements View, StreamOwner, Task {
   learn({ version, revision }: Head): Promise<Resumption> {
     if (this.#resumption.version !== version) {
       const reading = this.#o.source.resumption(this.org).then((resumption) => {
+        // A later read has overtaken this one, and may know of a cut that this one does not.
+        if (this.#resumption !== read && this.#resumption !== nothingKnown) return this.#resumption.reading;
         if (this.ring.tokens.learn(resumption.eras, this.ring.head)) this.#startOver(revision);
         return resumption;
       });
-      const read = { version, reading };
+      const read: KnownResumption = { version, reading };
       this.#resumption = read;
       read.reading.catch(() => {
         if (this.#resumption === read) this.#resumption = nothingKnown;

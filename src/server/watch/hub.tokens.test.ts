@@ -1,6 +1,7 @@
 /** Proves that a reader with tokens never continues in another history than its own (reference 4.3 (28)). */
-import { expect, test } from 'vitest';
-import { both, device, hubMaker } from './hub.fixture.ts';
+import { expect, test, vi } from 'vitest';
+import type { Resumption } from '../store/contract/change-log.ts';
+import { both, device, hubMaker, loopTurns } from './hub.fixture.ts';
 import { tokenOf } from './log/revision-tokens.ts';
 
 const make = hubMaker();
@@ -88,6 +89,30 @@ test('a history that was cut and has grown past what a stream saw ends the strea
   expect(await t.open([{ kind: 'device', gt_revision: 8, token: one ?? '' }])).toBe('revision_gone');
   const after = await t.watch([{ kind: 'device', gt_revision: 5, token: one ?? '' }], { tokens: true });
   expect(told(after.lines())).toEqual([6, 7, 8, 9, 10, 11].map((n) => `change ${n} ${two}`).concat(`tail 11 ${two}`));
+});
+
+test('what the database said about a history before it was cut changes nothing when it arrives late', async () => {
+  const t = make();
+  t.db.restart(first);
+  for (let n = 0; n < 8; n += 1) t.db.create('device');
+  await t.watch(device);
+  // A server writes after a cut of which it does not know, and what this hub asks about that is answered late.
+  t.db.restart(second, 5);
+  for (let n = 0; n < 6; n += 1) t.db.create('device');
+  const said = await t.db.resumption();
+  let answer: (late: Resumption) => void = () => {};
+  vi.spyOn(t.db, 'resumption').mockReturnValueOnce(new Promise((resolve) => (answer = resolve)));
+  await t.pass(1);
+  // Another server finds the cut, and the hub learns of it first.
+  t.db.restart(third, 5);
+  for (let n = 0; n < 8; n += 1) t.db.create('device');
+  await t.pass(1);
+  const sink = await t.watch(device, { tokens: true });
+  answer(said);
+  await loopTurns();
+  expect(sink.ended).toBe(false);
+  expect(await t.open([{ kind: 'device', gt_revision: 6, token: two ?? '' }])).toBe('revision_gone');
+  expect(await t.open([{ kind: 'device', gt_revision: 6, token: three ?? '' }])).not.toBe('revision_gone');
 });
 
 test('a revision whose era is not known has no token, and any token is accepted for it', async () => {

@@ -135,6 +135,24 @@ test('a server that finds another database first discards nothing that another s
   expect(gaps).toEqual([{ kind: undefined, first: revision + 1, last: after.revision - 2 }]);
 });
 
+test('a part of the history is lost: a server that has followed it discards only that part, though another server began the era', async () => {
+  const { store: here, url, org, owner } = await makeWorld(postgres);
+  const there = await openTestStore(url);
+  const newest = 'WHERE serial = (SELECT max(serial) FROM eras)';
+  // PostgreSQL started again. One of the servers writes, and the other one only reads.
+  await query(url, `UPDATE eras SET started_at = 'epoch' ${newest}`);
+  const kept = await here.devices.create(org, owner, device(owner.user_id));
+  const lost = await here.devices.create(org, owner, device(owner.user_id));
+  expect((await there.log.heads([org])).organizations.get(org)?.revision).toBe(lost.revision);
+  // A snapshot of that era is put back.
+  await query(url, `UPDATE heads SET revision = ${kept.revision} WHERE org_id = '${org}'`);
+  await query(url, `UPDATE eras SET started_at = 'epoch' ${newest}`);
+  const after = await there.devices.create(org, owner, device(owner.user_id));
+  const { gaps } = await there.log.resumption(org);
+  // A gap holds no revision that a record has.
+  expect(gaps).toEqual([{ kind: undefined, first: lost.revision, last: after.revision - 2 }]);
+});
+
 describe('whatever is written and forgotten', () => {
   const kinds = both;
   const keyOf = ({ kind, id }: Pick<Entry, 'kind' | 'id'>): string => `${kind} ${id}`;

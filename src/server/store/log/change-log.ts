@@ -16,10 +16,17 @@ import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
 const revocationMinutes = 10;
 
 /** `purged` is the mark that servers of earlier versions set: they forget deletions of every kind below it. */
-const readHeads = statement<{ org_id: string; revision: number; version: string; has_standbys: boolean }>(
+const readHeads = statement<{
+  org_id: string;
+  revision: number;
+  gaps: number;
+  purged: number;
+  era: string;
+  has_standbys: boolean;
+}>(
   'read_heads',
-  `SELECT org_id, revision, current_setting('synchronous_standby_names') <> '' AS has_standbys,
-     concat_ws(' ', gaps, purged, (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) AS version
+  `SELECT org_id, revision, current_setting('synchronous_standby_names') <> '' AS has_standbys, gaps, purged,
+     (SELECT id FROM eras ORDER BY serial DESC LIMIT 1) AS era
    FROM heads WHERE org_id = ANY ($1::uuid[])`,
 );
 interface EndedRow {
@@ -161,9 +168,9 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
       }
       const { heads, ended } = read;
       const organizations = new Map(
-        heads.map(({ org_id, revision, version }): [OrganizationId, Head] => [
+        heads.map(({ org_id, revision, gaps, purged, era }): [OrganizationId, Head] => [
           parseOrganizationId(org_id),
-          { revision, version },
+          { revision, version: `${gaps} ${purged} ${era}` },
         ]),
       );
       hasStandbys = heads[0]?.has_standbys ?? hasStandbys;

@@ -33,14 +33,19 @@ export class HistoryGuard {
     };
   }
 
-  /** Whether an answer is of the history that was known when its read began. What it shows is known from then on. */
+  /**
+   * Whether an answer is of the history that was known when its read began. What it shows is known from then on. An era that another server
+   * began is verified before it counts: a cut that only this server can find is then found at once, and an era that it has verified is never
+   * discarded because of a later cut.
+   */
   follows(
     mark: HistoryMark,
-    heads: readonly { readonly org_id: string; readonly revision: number }[],
+    heads: readonly { readonly org_id: string; readonly revision: number; readonly era: string }[],
     transaction: bigint,
   ): boolean {
     const isBelow = heads.some(({ org_id, revision }) => revision < (mark.heads.get(org_id) ?? 0));
-    if (transaction < mark.transaction || isBelow) return false;
+    const isOfNewEra = heads.some(({ era }) => !this.#eras.has(era));
+    if (transaction < mark.transaction || isBelow || isOfNewEra) return false;
     if (transaction > this.#transaction) this.#transaction = transaction;
     for (const { org_id, revision } of heads) this.saw(org_id, revision);
     return true;
