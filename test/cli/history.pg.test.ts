@@ -89,13 +89,17 @@ it('the log is searched by time, person, device, group and label', async () => {
 
 it('a wrong revision or a wrong number is told in a sentence', async () => {
   const { owner, member } = people;
-  await done(owner.run(['group', 'create', 'web']));
+  const made = await json(owner.run(['group', 'create', 'web', '-o', 'json']));
   const wrong = async (args: readonly string[], who = owner) => {
     const { code, stderr } = await who.run(args);
     return `${code} ${stderr}`;
   };
   expect(await wrong(['group', 'restore', 'web', 'x', '--yes'])).toMatch(/^2 .*`x` is not a revision/);
   expect(await wrong(['group', 'restore', 'web', '999999', '--yes'])).toMatch(/newest revision of the organization is/);
+  for (const more of ['--dry-run', '--yes'])
+    expect(await wrong(['group', 'restore', 'web', String(made.revision - 1), more])).toContain(
+      `3 ringfence: group web did not exist at revision ${made.revision - 1}`,
+    );
   expect(await wrong(['group', 'history', 'web', '--limit', '0'])).toMatch(/^2 .*not a number of entries/);
   expect(await wrong(['group', 'history', '00000000-0000-4000-8000-000000000000'])).toMatch(/^3 /);
   expect(await wrong(['log'], member)).toMatch(/^4 /);

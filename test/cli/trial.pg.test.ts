@@ -61,7 +61,7 @@ it('a person sees how devices and tests are and what happens at the end, waits o
     /If you do nothing or close this terminal, the server takes the change back at \S+Z \(in /,
   );
   expect(kept.stdout).toContain('and so does each device that cannot reach the server');
-  expect(kept.stdout).toContain('in force on 0 of 1 device (1 failed) that try it (scope: label:canary)');
+  expect(kept.stdout).toContain('in force on 0 of 1 device (1 failed) in its scope: label:canary.');
   expect(kept.stdout).toMatch(new RegExp(`failed +host-${name} +.*nft is missing`));
   expect(kept.stdout).toContain('No policy test fails.');
   expect(kept.stdout).toContain('The change stays.');

@@ -6,7 +6,7 @@ import { allGroups, pickGroup } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { allDevices, findDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
-import { usageError } from '../terminal/exit.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { printable } from '../../node/printable.ts';
@@ -162,9 +162,14 @@ export async function restore(
   const id = await groupId(session, text);
   const [now] = await client.history.group(organization, id, { limit: 1 });
   const [then] = await client.history.group(organization, id, { limit: 1, after: String(revision + 1) });
-  const lines = groupChanges(standing(now), standing(then), peerNames(await allDevices(session)));
-  if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: standing(then) });
   const name = now?.record.group_name ?? text;
+  if (then === undefined || then.type === 'delete')
+    throw new CliError(
+      'notFound',
+      `group ${printable(name)} did not exist at revision ${revision}, or its history is not kept that long`,
+    );
+  const lines = groupChanges(standing(now), then.record, peerNames(await allDevices(session)));
+  if (session.values.dryRun === true) return printDryRun(session, { before: standing(now), after: then.record });
   for (const [sign, line] of lines) session.say(`  ${sign} ${line}`);
   const question = `Restore group ${printable(name)} to revision ${revision}?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');

@@ -40,8 +40,8 @@ export function trialLines(trial: Trial, now: number): readonly string[] {
   const tests = failing_tests.length + more_failing_tests;
   return [
     enforcement.devices === 0
-      ? `No device tries the change (scope: ${scopeWords(trial)}).`
-      : `The change is ${countsLine(enforcement)} that try it (scope: ${scopeWords(trial)}).`,
+      ? `No device is in the scope of the change: ${scopeWords(trial)}.`
+      : `The change is ${countsLine(enforcement)} in its scope: ${scopeWords(trial)}.`,
     ...(trouble.length === 0 ? [] : renderExceptions(trouble.slice(0, shownDevices), now, plain).trimEnd().split('\n')),
     ...(more > 0 ? [`and ${more} more: ringfence trial show ${trial.id} -o json`] : []),
     ...(tests === 0

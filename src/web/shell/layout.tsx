@@ -18,7 +18,7 @@ import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
 import { loadAhead, onDemand } from '../state/load-ahead.ts';
-import { LiveContext, useSnapshot } from '../state/organization.ts';
+import { LiveContext, useAreRightsKnown, useSnapshot } from '../state/organization.ts';
 import { refusalQuestion } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
@@ -112,11 +112,12 @@ function Account({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-/** Waits for the first whole snapshot, so that no page shows a half one. */
+/** Waits for the first whole snapshot and for the rights, so that no page shows a half one and then moves. */
 function Content(): ReactNode {
   const { synced, loaded, failure } = useSnapshot();
+  const isKnown = useAreRightsKnown() || failure !== undefined;
   // The page comes in slices after the listing, not in one go with it.
-  const isReady = useDeferredValue(synced) && synced;
+  const isReady = useDeferredValue(synced && isKnown) && synced;
   useEffect(() => {
     if (isReady) loadAhead();
   }, [isReady]);

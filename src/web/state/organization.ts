@@ -101,16 +101,22 @@ const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
   };
 };
 
-/** What is not allowed is not offered; the server decides all the same. */
-export function useRights(): Rights {
+function useMyself(): UseQueryResult<Member> {
   const { me, client } = useSession();
   const { id } = useLive();
-  const { data } = useQuery({
+  return useQuery({
     queryKey: ['members', id, me.id],
     queryFn: ({ signal }) => client.members.get(id, me.id, { signal }),
   });
-  return rightsOf(me, data?.role);
 }
+
+/** What is not allowed is not offered; the server decides all the same. */
+export function useRights(): Rights {
+  return rightsOf(useSession().me, useMyself().data?.role);
+}
+
+/** False until the server has said what the user may do, or could not say it: then nothing is offered. */
+export const useAreRightsKnown = (): boolean => !useMyself().isPending;
 
 export function useNames(): (userId: string) => string {
   const { data } = useMembers();
