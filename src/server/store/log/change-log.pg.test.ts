@@ -4,6 +4,7 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
 import { brief, device, group, logOf, makeWorld, openTestStore, query, type World } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
+import type { Store } from '../contract/store.ts';
 import { Random } from '../../../../test/lib/random.ts';
 import { isInGap, type Entry, type Hint } from '../contract/change-log.ts';
 
@@ -151,6 +152,41 @@ test('a part of the history is lost: a server that has followed it discards only
   const { gaps } = await there.log.resumption(org);
   // A gap holds no revision that a record has.
   expect(gaps).toEqual([{ kind: undefined, first: lost.revision, last: after.revision - 2 }]);
+});
+
+test('what a new server wrote before another one found that history was lost takes revisions from which readers can resume', async () => {
+  const { store: here, url, org, owner } = await makeWorld(postgres);
+  const create = (store: Store) => store.devices.create(org, owner, device(owner.user_id));
+  const gone = await create(here);
+  const { revision: kept } = await create(here);
+  for (let n = 0; n < 4; n += 1) await create(here);
+  // A snapshot is put back, and the first server to notice is one that knows nothing of what is lost.
+  await query(url, `DELETE FROM changes WHERE revision > ${kept}`);
+  await query(url, `DELETE FROM devices WHERE revision > ${kept}`);
+  await query(url, `UPDATE heads SET revision = ${kept} WHERE org_id = '${org}'`);
+  await query(url, `UPDATE eras SET started_at = 'epoch'`);
+  const there = await openTestStore(url);
+  const written = await create(there);
+  await there.devices.delete(org, owner, parseDeviceId(gone.id));
+  expect(written.revision).toBe(kept + 1);
+  await here.log.heads([org]);
+
+  const { gaps, eras } = await there.log.resumption(org);
+  const state = await there.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true });
+  const names = state.map(({ type, id }) => `${type} ${id}`);
+  expect(names.slice(-2)).toEqual([`change ${written.id}`, `delete ${gone.id}`]);
+  for (const { revision, kind } of state)
+    if (kind !== 'organization') expect(isInGap(gaps, kind, revision)).toBe(false);
+  expect(gaps).toEqual([{ kind: undefined, first: kept + 1, last: expect.any(Number) }]);
+  // The log goes on from there, in the era that everything from the cut on belongs to.
+  const { revision: next } = await create(there);
+  const log = (await there.log.readChanges(org, next - 3, 10)) ?? [];
+  expect(log.map(({ id, era }) => [id, era])).toEqual([
+    [written.id, eras.at(-1)?.era],
+    [gone.id, eras.at(-1)?.era],
+    [expect.any(String), eras.at(-1)?.era],
+  ]);
+  expect(eras.at(-1)?.first).toBe(kept + 1);
 });
 
 describe('whatever is written and forgotten', () => {

@@ -123,7 +123,29 @@ const leap = statement<never>(
      FROM heads h LEFT JOIN seen ON seen.org_id = h.org_id LEFT JOIN unnest($3::uuid[], $4::bigint[]) AS f (org_id, first) ON f.org_id = h.org_id),
    discarded AS (INSERT INTO revision_gaps (org_id, kind, first, last) SELECT org_id, NULL, first, new - 1 FROM moved),
    forgotten AS (DELETE FROM device_status)
-   UPDATE heads h SET revision = moved.new, version = h.version + ${margin}, gaps = h.gaps + 1 FROM moved WHERE h.org_id = moved.org_id`,
+   UPDATE heads h SET revision = moved.new + h.revision + 1 - moved.first, version = h.version + ${margin}, gaps = h.gaps + 1
+   FROM moved WHERE h.org_id = moved.org_id`,
+);
+
+/** Moves a column past the leap if its revision is discarded. */
+const pastLeap = (column: string): string =>
+  `${column} = CASE WHEN r.${column} >= f.first THEN r.${column} + f.by ELSE r.${column} END`;
+const moveDiscarded = (table: string, ...columns: readonly string[]): string =>
+  `UPDATE ${table} r SET ${columns.join(', ')} FROM forks f WHERE r.org_id = f.org_id AND r.revision BETWEEN f.first AND f.last`;
+/**
+ * Values: organizations, from where the history of each is discarded, era. What a server wrote there before the cut was found takes new revisions behind the
+ * leap, in the same order. So no record has a revision from which nobody can resume. The history and the audit keep the revisions of the time.
+ */
+const moveForks = statement<never>(
+  'move_forks',
+  `WITH forks AS (
+     SELECT f.org_id, f.first, g.last, g.last - f.first + 2 AS by
+     FROM unnest($1::uuid[], $2::bigint[]) AS f (org_id, first)
+     CROSS JOIN LATERAL (SELECT max(g.last) AS last FROM revision_gaps g WHERE g.org_id = f.org_id AND g.kind IS NULL) AS g),
+   moved_devices AS (${moveDiscarded('devices', pastLeap('revision'), pastLeap('born'))}),
+   moved_identities AS (${moveDiscarded('device_identities', pastLeap('revision'))}),
+   moved_groups AS (${moveDiscarded('security_groups', pastLeap('revision'), pastLeap('born'), pastLeap('left_at'))})
+   ${moveDiscarded('changes', pastLeap('revision'), pastLeap('born'), pastLeap('left_at'), 'era = $3::uuid')}`,
 );
 
 const columns = (map: ReadonlyMap<string, number>): [readonly string[], readonly string[]] => [
@@ -179,5 +201,6 @@ export async function verifyHistory(
   if (begun === undefined) throw new StoreError({ code: 'unexpected' });
   await tx.run(startEra, [begun.id, ...columns(forks)]);
   if (leapt) await tx.run(leap, [...columns(heads), ...columns(forks)]);
+  if (forks.size > 0) await tx.run(moveForks, [...columns(forks), begun.id]);
   return { eras: [...ids, begun.id], leapt };
 }
