@@ -114,9 +114,9 @@ export async function runAgent(
   const flows = new FlowReports({
     take: () => agent.takeRecorded(),
     send: async (report, within) => {
-      const { device, client } = source.who ?? {};
-      if (device === undefined || client === undefined) return;
-      await answers.of(() => client.statuses.reportFlows(config.organization, device, report, { signal: within }));
+      const { device, reports } = source.who ?? {};
+      if (device === undefined || reports === undefined) return;
+      await answers.of(() => reports.statuses.reportFlows(config.organization, device, report, { signal: within }));
     },
     isLive: () => source.connection.phase === 'live',
     clock,

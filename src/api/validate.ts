@@ -41,40 +41,43 @@ export interface TextLengths {
 }
 
 interface Report {
-  (pointer: string, code: RequestProblemCode, detail: () => string): void;
+  (place: Place, code: RequestProblemCode, detail: () => string): void;
   readonly lengths?: TextLengths | undefined;
 }
 
-const nameOf = (pointer: string): string => (pointer === '' ? 'The body' : (pointer.split('/').at(-1) ?? ''));
+/** Where a value is in the document; undefined for the whole. Only that of a problem is printed, because most values have none. */
+type Place = { readonly within: Place; readonly step: string | number } | undefined;
+
+const pointerTo = (place: Place): string => (place === undefined ? '' : at(pointerTo(place.within), place.step));
+const nameOf = (place: Place): string => (place === undefined ? 'The body' : at('', place.step).slice(1));
 
 /** Characters of a text, where their number decides: a pair of surrogates is one. */
 const lengthOf = (text: string, { least, most }: { readonly least: number; readonly most: number }): number =>
   text.length > most * 2 || (text.length <= most && text.length >= least * 2) ? text.length : [...text].length;
 
-function checkString(schema: Schema, value: unknown, pointer: string, report: Report): void {
+function checkString(schema: Schema, value: unknown, place: Place, report: Report): void {
   if (typeof value !== 'string')
-    return report(pointer, 'not_a_string', () => `${nameOf(pointer)} must be a string, got ${show(value)}.`);
+    return report(place, 'not_a_string', () => `${nameOf(place)} must be a string, got ${show(value)}.`);
   if (schema.format === 'uuid') {
-    if (!isUuid(value)) report(pointer, 'not_an_id', () => `${nameOf(pointer)} must be a UUID, got ${show(value)}.`);
+    if (!isUuid(value)) report(place, 'not_an_id', () => `${nameOf(place)} must be a UUID, got ${show(value)}.`);
     return;
   }
   if (schema.format === 'date-time') {
     if (!isTimestamp(value)) {
       const form = 'a time like 2030-01-31T12:00:00Z';
-      report(pointer, 'not_a_timestamp', () => `${nameOf(pointer)} must be ${form}, got ${show(value)}.`);
+      report(place, 'not_a_timestamp', () => `${nameOf(place)} must be ${form}, got ${show(value)}.`);
     }
     return;
   }
   if (schema.pattern === digestPattern) {
     const form = 'a SHA-256 in 64 hexadecimal digits';
-    if (!isDigest(value))
-      report(pointer, 'not_a_digest', () => `${nameOf(pointer)} must be ${form}, got ${show(value)}.`);
+    if (!isDigest(value)) report(place, 'not_a_digest', () => `${nameOf(place)} must be ${form}, got ${show(value)}.`);
     return;
   }
   // The one other pattern in our requests is that of a label, and the policy core says better what is wrong.
   if (schema.pattern !== undefined) {
     const label = parseLabel(value);
-    if (typeof label === 'object') report(pointer, label.fault, () => `${show(value)} ${label.reason}.`);
+    if (typeof label === 'object') report(place, label.fault, () => `${show(value)} ${label.reason}.`);
     return;
   }
   const { minLength = 0 } = schema;
@@ -82,61 +85,54 @@ function checkString(schema: Schema, value: unknown, pointer: string, report: Re
   const maxLength = set ?? schema.maxLength ?? Number.POSITIVE_INFINITY;
   const length = lengthOf(value, { least: minLength, most: maxLength });
   const fault = textFault(value, { lines: schema.multiline === true });
-  if (length < minLength) report(pointer, 'text_too_short', () => `${nameOf(pointer)} must not be empty.`);
+  if (length < minLength) report(place, 'text_too_short', () => `${nameOf(place)} must not be empty.`);
   else if (length > maxLength) {
-    report(
-      pointer,
-      'text_too_long',
-      () => `${nameOf(pointer)} may have at most ${maxLength} characters, got ${length}.`,
-    );
-  } else if (fault !== undefined) report(pointer, 'text_invalid', () => `${nameOf(pointer)} ${fault}.`);
+    report(place, 'text_too_long', () => `${nameOf(place)} may have at most ${maxLength} characters, got ${length}.`);
+  } else if (fault !== undefined) report(place, 'text_invalid', () => `${nameOf(place)} ${fault}.`);
 }
 
-function checkInteger(schema: Schema, value: unknown, pointer: string, report: Report): void {
+function checkInteger(schema: Schema, value: unknown, place: Place, report: Report): void {
   const { minimum = -Infinity, maximum = Infinity } = schema;
   if (typeof value !== 'number' || !Number.isInteger(value)) {
-    report(pointer, 'not_an_integer', () => `${nameOf(pointer)} must be a whole number, got ${show(value)}.`);
+    report(place, 'not_an_integer', () => `${nameOf(place)} must be a whole number, got ${show(value)}.`);
   } else if (value < minimum || value > maximum) {
     const bounds = `between ${minimum} and ${maximum}`;
-    report(pointer, 'out_of_range', () => `${nameOf(pointer)} must be ${bounds}, got ${show(value)}.`);
+    report(place, 'out_of_range', () => `${nameOf(place)} must be ${bounds}, got ${show(value)}.`);
   }
 }
 
-function checkArray(schema: Schema, value: unknown, pointer: string, report: Report): void {
-  const name = nameOf(pointer);
+function checkArray(schema: Schema, value: unknown, place: Place, report: Report): void {
+  const name = nameOf(place);
   if (!Array.isArray(value))
-    return report(pointer, 'not_an_array', () => `${name} must be an array, got ${show(value)}.`);
+    return report(place, 'not_an_array', () => `${name} must be an array, got ${show(value)}.`);
   const items = value as readonly unknown[];
   const { minItems = 0, maxItems = Infinity } = schema;
   if (items.length < minItems) {
     report(
-      pointer,
+      place,
       'too_few_items',
       () => `${name} must have at least ${minItems} ${minItems === 1 ? 'entry' : 'entries'}.`,
     );
   }
   if (items.length > maxItems) {
     // Not looked at one by one: a list of millions would be answered with millions of problems.
-    return report(
-      pointer,
-      'too_many_items',
-      () => `${name} may have at most ${maxItems} entries, got ${items.length}.`,
-    );
+    return report(place, 'too_many_items', () => `${name} may have at most ${maxItems} entries, got ${items.length}.`);
   }
   const seen = new Set<unknown>();
   for (const [index, item] of items.entries()) {
-    if (schema.items !== undefined) walk(schema.items, item, at(pointer, index), report);
+    if (schema.items !== undefined) walk(schema.items, item, { within: place, step: index }, report);
     if (schema.uniqueItems !== true) continue;
     const key = typeof item === 'string' ? item.toLowerCase() : item;
-    if (seen.has(key)) report(at(pointer, index), 'duplicate', () => `${show(item)} is already in ${name}.`);
+    if (seen.has(key))
+      report({ within: place, step: index }, 'duplicate', () => `${show(item)} is already in ${name}.`);
     seen.add(key);
   }
   return undefined;
 }
 
-function checkObject(schema: Schema, value: unknown, pointer: string, report: Report): void {
+function checkObject(schema: Schema, value: unknown, place: Place, report: Report): void {
   if (!isObject(value)) {
-    return report(pointer, 'not_an_object', () => `${nameOf(pointer)} must be an object, got ${show(value)}.`);
+    return report(place, 'not_an_object', () => `${nameOf(place)} must be an object, got ${show(value)}.`);
   }
   const { properties = {}, required = [] } = schema;
   const known = Object.keys(properties);
@@ -145,57 +141,53 @@ function checkObject(schema: Schema, value: unknown, pointer: string, report: Re
     if (Object.hasOwn(properties, name)) continue;
     const choices = known.length > 0 ? known.join(', ') : 'none';
     report(
-      at(pointer, name.slice(0, 100)),
+      { within: place, step: name.slice(0, 100) },
       'unknown_field',
       () => `Unknown field ${show(name)}; known fields: ${choices}.`,
     );
   }
   const count = given.length;
   if (count < (schema.minProperties ?? 0) || count > (schema.maxProperties ?? Infinity)) {
-    report(pointer, 'one_key_only', () => `${nameOf(pointer)} must have exactly one of ${known.join(', ')}.`);
+    report(place, 'one_key_only', () => `${nameOf(place)} must have exactly one of ${known.join(', ')}.`);
   }
   for (const name of known) {
     const inner = properties[name];
     const part = field(value, name);
     if (part === undefined) {
-      if (required.includes(name)) report(at(pointer, name), 'missing_field', () => `${name} is required.`);
-    } else if (inner !== undefined) walk(inner, part, at(pointer, name), report);
+      if (required.includes(name)) report({ within: place, step: name }, 'missing_field', () => `${name} is required.`);
+    } else if (inner !== undefined) walk(inner, part, { within: place, step: name }, report);
   }
   return undefined;
 }
 
-function walk(schema: Schema, value: unknown, pointer: string, report: Report): void {
+function walk(schema: Schema, value: unknown, place: Place, report: Report): void {
   if (schema.anyOf !== undefined) {
     // The alternatives in our requests are null and other forms, each of another type.
     const forms = schema.anyOf.filter((option) => option.type !== 'null');
     const form = forms.find(({ type }) => type === (Array.isArray(value) ? 'array' : typeof value)) ?? forms[0];
-    if (value !== null && form !== undefined) walk(form, value, pointer, report);
+    if (value !== null && form !== undefined) walk(form, value, place, report);
     return undefined;
   }
-  if (value === null) return report(pointer, 'null_not_allowed', () => `${nameOf(pointer)} must not be null.`);
+  if (value === null) return report(place, 'null_not_allowed', () => `${nameOf(place)} must not be null.`);
   const { enum: choices } = schema;
   if (choices !== undefined) {
     if (!choices.includes(value)) {
-      report(
-        pointer,
-        'not_one_of',
-        () => `${nameOf(pointer)} must be one of ${choices.join(', ')}, got ${show(value)}.`,
-      );
+      report(place, 'not_one_of', () => `${nameOf(place)} must be one of ${choices.join(', ')}, got ${show(value)}.`);
     }
     return undefined;
   }
   switch (schema.type) {
     case 'object':
-      return checkObject(schema, value, pointer, report);
+      return checkObject(schema, value, place, report);
     case 'array':
-      return checkArray(schema, value, pointer, report);
+      return checkArray(schema, value, place, report);
     case 'string':
-      return checkString(schema, value, pointer, report);
+      return checkString(schema, value, place, report);
     case 'integer':
-      return checkInteger(schema, value, pointer, report);
+      return checkInteger(schema, value, place, report);
     case 'boolean':
       if (typeof value !== 'boolean') {
-        report(pointer, 'not_a_boolean', () => `${nameOf(pointer)} must be true or false, got ${show(value)}.`);
+        report(place, 'not_a_boolean', () => `${nameOf(place)} must be true or false, got ${show(value)}.`);
       }
       return undefined;
     case 'null':
@@ -212,8 +204,8 @@ function walk(schema: Schema, value: unknown, pointer: string, report: Report): 
  */
 export function check(schema: object, value: unknown, lengths?: TextLengths): Found<RequestProblem> {
   const problems = new Problems<RequestProblemCode>();
-  const add = (pointer: string, code: RequestProblemCode, detail: () => string): void =>
-    problems.add(pointer, code, detail);
-  walk(schema, value, '', Object.assign(add, { lengths }));
+  const add = (place: Place, code: RequestProblemCode, detail: () => string): void =>
+    problems.add(pointerTo(place), code, detail);
+  walk(schema, value, undefined, Object.assign(add, { lengths }));
   return problems;
 }

@@ -94,6 +94,41 @@ describe('a TLS session', () => {
   });
 });
 
+test('an idle connection is kept for the next request for as long as asked, and no longer', async () => {
+  const open = new Set<string>();
+  const served: string[] = [];
+  const plain = createPlainServer((request, answer) => {
+    served.push(String(request.socket.remotePort));
+    answer.end('{}');
+  });
+  plain.on('connection', (socket) => {
+    const name = String(socket.remotePort);
+    open.add(name);
+    socket.on('close', () => open.delete(name));
+  });
+  plain.listen(0, '127.0.0.1');
+  await once(plain, 'listening');
+  const { signal } = new AbortController();
+  const asking = (keepAliveMs: number) => {
+    const fetch = createNodeFetch({ keepAliveMs });
+    const init = { method: 'GET', headers: {}, cache: 'no-store', redirect: 'manual', signal } as const;
+    return async () => (await fetch(`http://127.0.0.1:${(plain.address() as AddressInfo).port}/`, init)).json();
+  };
+  const [patient, hasty] = [asking(60_000), asking(50)];
+  try {
+    plain.keepAliveTimeout = 60_000;
+    await patient();
+    await hasty();
+    const [kept = '', ended = ''] = served;
+    await expect.poll(() => open.has(ended), { timeout: 60_000 }).toBe(false);
+    await patient();
+    expect(served.at(-1)).toBe(kept);
+  } finally {
+    plain.closeAllConnections();
+    plain.close();
+  }
+});
+
 describe('a body that comes piece by piece', () => {
   let serve: (answer: ServerResponse) => void = () => {};
   const plain = createPlainServer((_, answer) => serve(answer));

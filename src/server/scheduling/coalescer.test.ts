@@ -133,6 +133,20 @@ test('batched questions wait for each other: a lone one goes at once, the next a
   expect(keys().at(-1)).toEqual(['d']);
 });
 
+test('batched questions that can wait longer go together less often', async () => {
+  const { batched, keys, settle, answer, advance } = stage({ delayMs: 10 * batchDelayMs });
+  void batched.get('a');
+  await settle();
+  await answer(0);
+  void batched.get('b');
+  await advance(9 * batchDelayMs);
+  void batched.get('c');
+  await settle();
+  expect(keys()).toEqual([['a']]);
+  await advance(batchDelayMs);
+  expect(keys()).toEqual([['a'], ['b', 'c']]);
+});
+
 test('batched questions never wait longer than the batch delay, though the clock is set back', async () => {
   const { batched, keys, settle, answer, advance } = stage();
   void batched.get('a');

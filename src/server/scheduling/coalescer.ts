@@ -14,6 +14,8 @@ export interface CoalescerOptions<Key, Value> {
   readonly nameOf?: (key: Key) => string;
   /** Whether reads run concurrently. By default a read waits for the one before it, so that under load more questions share it. */
   readonly concurrent?: boolean;
+  /** A batched read begins this long after the last one began; 10 ms unless given. */
+  readonly delayMs?: number;
   /** Time, and the two ways to run something later; those of Node if absent. */
   readonly timers?: Timers;
 }
@@ -28,7 +30,7 @@ export interface Timers {
 /** More keys than this in one read gain nothing. */
 const mostKeys = 1_000;
 
-/** A batched read begins this long after the last one began. */
+/** Of batched reads, unless given. */
 export const batchDelayMs = 10;
 
 const nodeTimers: Timers = {
@@ -139,7 +141,8 @@ export class Coalescer<Key, Value> {
     if (first === undefined || this.#mustWait) return;
     const now = this.#timers.now();
     // Never longer than the batch delay, should the clock have been set back.
-    const wait = first.immediate ? 0 : Math.min(batchDelayMs, this.#began + batchDelayMs - now);
+    const { delayMs = batchDelayMs } = this.#o;
+    const wait = first.immediate ? 0 : Math.min(delayMs, this.#began + delayMs - now);
     if (wait <= 0) void this.#begin(first, now);
     else if (!this.#timed) {
       this.#timed = true;

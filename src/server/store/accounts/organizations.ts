@@ -170,7 +170,7 @@ export function organizationsIn(context: Context): Organizations {
       return get(reads, org);
     },
 
-    settings: (org) => settings.immediate.get(org),
+    settings: (org) => settings.batched.get(org),
 
     async update(org, by, patch, options = {}) {
       const { after: updated } = await inOrganization(

@@ -80,5 +80,14 @@ test('a filter rules out most blocks that lack what is wanted', () => {
 
 test('the same traffic is one sum, and nothing else is', () => {
   const others = [sum({ port: 80 }), sum({ verdict: 'admitted' }), sum({ direction: 'out' }), sum({ far: 7n })];
-  expect(addUp([sum({ packets: 2 }), ...others, sum({ packets: 3 })])).toEqual([sum({ packets: 5 }), ...others]);
+  const blocks = [writeBlock([sum({ packets: 2 }), ...others]), writeBlock([sum({ packets: 3 })])];
+  expect(addUp(blocks)).toEqual([sum({ packets: 5 }), ...others]);
+  expect(addUp([writeBlock(many)])).toEqual(many);
+});
+
+test('a device that lies about its packets for an hour does not keep the hour from being stored', () => {
+  const reports = Array.from({ length: 400 }, () => writeBlock([sum({ packets: 1_000_000_000_000 })]));
+  const [added] = addUp(reports);
+  expect(added?.packets).toBe(2 ** 48 - 1);
+  expect([...readBlock(writeBlock(addUp(reports)))].map(({ sum: read }) => read)).toEqual([added]);
 });
