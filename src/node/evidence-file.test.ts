@@ -1,6 +1,7 @@
 /** Proves that an evidence file is believed only as it was signed, and only by a key that its reader names. */
 import { generateKeyPairSync } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { finished } from '../../test/lib/finished.ts';
 import {
   checkEvidence,
   digestOfEvidence,
@@ -26,8 +27,12 @@ const document = {
   format: 'ringfence-evidence-1',
   at: '2026-11-09T00:00:00.000Z',
   device: { hostname: 'db-1 </script><b>' },
+  states: [
+    { devices: [{ hostname: 'a & b \u202e' }, { hostname: '🦊', none: undefined }], ranges: ['10.0.0.0/8'] },
+    { groups: [], to: null },
+  ],
 };
-const body = evidenceBody({ head: '<head></head>\n', body: '<p>db-1 was reached by app-1</p>\n' }, document);
+const body = finished(evidenceBody({ head: '<head></head>\n', body: '<p>db-1 was reached by app-1</p>\n' }, document));
 const seal = (text: string, signer = ours): string => signEvidence(text, digestOfEvidence(text), signer);
 const file = seal(body);
 const lines = (text: string): readonly string[] => text.split(/(?<=\n)/);

@@ -37,13 +37,45 @@ export function parseEvidenceKey(text: string): Uint8Array | undefined {
   return text.startsWith(keyPrefix) ? readBase64url(text.slice(keyPrefix.length), keyBytes) : undefined;
 }
 
-/** The page with its data, as JSON that no name or description can end early. */
-export function evidenceBody(page: { readonly head: string; readonly body: string }, document: object): string {
-  const json = printableJson(JSON.stringify(document)).replaceAll(
-    /[<>&]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+const isFlat = (value: object): boolean =>
+  Object.values(value).every(
+    (one) => typeof one !== 'object' || one === null || (Array.isArray(one) && one.length === 0),
   );
-  return `${evidenceOpening}<html lang="en">\n${page.head}<body>\n${page.body}${dataOpening}${json}${dataClosing}\n</body>\n</html>\n`;
+
+/** The JSON of a value, each small object in a part of its own. */
+function* jsonParts(value: unknown): Generator<string, void, undefined> {
+  if (typeof value !== 'object' || value === null || isFlat(value)) {
+    yield JSON.stringify(value);
+  } else if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      yield index === 0 ? '[' : ',';
+      yield* jsonParts(item ?? null);
+    }
+    yield ']';
+  } else {
+    let before = '{';
+    // At least one field is an object.
+    for (const [name, field] of Object.entries(value)) {
+      if (field === undefined) continue;
+      yield `${before}${JSON.stringify(name)}:`;
+      yield* jsonParts(field);
+      before = ',';
+    }
+    yield '}';
+  }
+}
+
+/** The page with its data, as JSON that no name or description can end early. The caller can do other work between two steps. */
+export function* evidenceBody(
+  page: { readonly head: string; readonly body: string },
+  document: object,
+): Generator<void, string, undefined> {
+  const parts = [`${evidenceOpening}<html lang="en">\n${page.head}<body>\n${page.body}${dataOpening}`];
+  for (const part of jsonParts(document)) {
+    parts.push(printableJson(part).replaceAll(/[<>&]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+    yield;
+  }
+  return `${parts.join('')}${dataClosing}\n</body>\n</html>\n`;
 }
 
 export interface EvidenceSigner {

@@ -1,6 +1,7 @@
 /** Owns a small evidence file for tests, signed by a key of its own. */
 import { generateKeyPairSync } from 'node:crypto';
 import { digestOfEvidence, evidenceBody, evidenceKeyText, signEvidence } from '../../src/node/evidence-file.ts';
+import { finished } from './finished.ts';
 
 const document = {
   format: 'ringfence-evidence-1',
@@ -21,7 +22,7 @@ export function newEvidenceFile(): TestEvidence {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const public_key = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
   const private_key = privateKey.export({ format: 'der', type: 'pkcs8' });
-  const body = evidenceBody({ head: '<head></head>\n', body: '<p>db-1</p>\n' }, document);
+  const body = finished(evidenceBody({ head: '<head></head>\n', body: '<p>db-1</p>\n' }, document));
   return {
     file: signEvidence(body, digestOfEvidence(body), { public_key, private_key }),
     key: evidenceKeyText(public_key),

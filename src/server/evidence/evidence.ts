@@ -70,7 +70,8 @@ export async function collectEvidence(
   for await (const state of new DeviceStates(device, snapshot, slices).walk(audit.steps(writes), to)) {
     names += state.pairs.size;
     if (states.length === mostStates || names > mostNames) return 'too_much';
-    states.push({ ...stateParts(device, state, rules), writes: state.writes, snapshot: state.snapshot });
+    const parts = await slices.run(stateParts(device, state, rules));
+    states.push({ ...parts, writes: state.writes, snapshot: state.snapshot });
   }
   const latest = states.findLast(({ own }) => own !== undefined);
   const end = states.at(-1);

@@ -27,6 +27,9 @@ class Html {
   }
 }
 
+/** A large document is written in steps, between which the caller can do other work. */
+type Steps<T> = Generator<void, T, undefined>;
+
 type Part = Html | string | number | readonly (Html | string)[];
 
 const textOf = (part: Part): string => {
@@ -47,7 +50,12 @@ th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bott
 th{font-weight:600}details{margin:.5rem 0}.warn{border-left:4px solid #d97706;padding:.1rem .8rem;background:var(--soft)}
 @media print{details{display:block}}`;
 
-const table = (head: readonly string[], rows: readonly (readonly Part[])[]): Html =>
+const row = (cells: readonly Part[]): Html =>
+  html`<tr>
+    ${cells.map((cell) => html`<td>${cell}</td>`)}
+  </tr> `;
+
+const table = (head: readonly string[], rows: readonly (Html | readonly Part[])[]): Html =>
   html`<table>
     <thead>
       <tr>
@@ -55,12 +63,7 @@ const table = (head: readonly string[], rows: readonly (readonly Part[])[]): Htm
       </tr>
     </thead>
     <tbody>
-      ${rows.map(
-        (cells) =>
-          html`<tr>
-            ${cells.map((cell) => html`<td>${cell}</td>`)}
-          </tr> `,
-      )}
+      ${rows.map((one) => (one instanceof Html ? one : row(one)))}
     </tbody>
   </table> `;
 
@@ -100,17 +103,31 @@ const ruleLink = (key: string): Html | string =>
 const ruleLinks = (keys: readonly string[]): Html =>
   html`${keys.flatMap((key, index) => [...(index > 0 ? [', '] : []), ruleLink(key)])}`;
 
-function reachTable(rows: readonly EvidenceReach[], words: { readonly head: string; readonly none: string }): Html {
-  if (rows.length === 0) return html`<p>${words.none}</p> `;
-  return table(
-    [words.head, 'Traffic', 'Let out by', 'Let in by'],
-    rows.map(({ devices, traffic, source, target }) => [
-      devices.map(nameOf).join(', '),
-      traffic.map(trafficWords).join('; '),
-      ruleLinks(source),
-      ruleLinks(target),
-    ]),
-  );
+/** Names that are escaped in one step. */
+const namesAtOnce = 50;
+
+function* namesOf(devices: EvidenceReach['devices']): Steps<Html> {
+  const parts: string[] = [];
+  for (let from = 0; from < devices.length; from += namesAtOnce) {
+    const some = devices.slice(from, from + namesAtOnce);
+    parts.push(escape(some.map(nameOf).join(', ')));
+    yield;
+  }
+  return new Html(parts.join(', '));
+}
+
+function* reachTable(
+  entries: readonly EvidenceReach[],
+  words: { readonly head: string; readonly none: string },
+): Steps<Html> {
+  if (entries.length === 0) return html`<p>${words.none}</p> `;
+  const rows: Html[] = [];
+  for (const { devices, traffic, source, target } of entries) {
+    const names = yield* namesOf(devices);
+    rows.push(row([names, traffic.map(trafficWords).join('; '), ruleLinks(source), ruleLinks(target)]));
+    yield;
+  }
+  return table([words.head, 'Traffic', 'Let out by', 'Let in by'], rows);
 }
 
 function causeRow(cause: EvidenceCause): readonly Part[] {
@@ -138,7 +155,7 @@ const groupWords = {
   guardrail: 'guardrail',
 } as const;
 
-function stateSection(state: EvidenceState, index: number, end: string | undefined): Html {
+function* stateSection(state: EvidenceState, index: number, end: string | undefined): Steps<Html> {
   const { from, until = end, revision, causes, device, groups, admits } = state;
   const time = until === undefined ? from : `${from} to ${until}`;
   const head = html`<h3>State ${index + 1}: ${time}</h3>
@@ -166,6 +183,14 @@ function stateSection(state: EvidenceState, index: number, end: string | undefin
             guardrail === undefined ? groupWords[by] : `guardrail: ${guardrail}`,
           ]),
         );
+  const reachedBy = yield* reachTable(state.reached_by, {
+    head: 'Device',
+    none: 'No device of the organization could connect to it.',
+  });
+  const reaches = yield* reachTable(state.reaches, {
+    head: 'Device',
+    none: 'It could connect to no device of the organization.',
+  });
   return html`${head}${changed}${isolation}
     <p>
       Name ${device.hostname}, addresses ${addresses || 'none'}, labels ${device.labels.join(', ') || 'none'}. Written
@@ -174,9 +199,9 @@ function stateSection(state: EvidenceState, index: number, end: string | undefin
     ${inEffect}
     <p>Rules to it: ${ruleLinks(state.inbound_rules)}. Rules from it: ${ruleLinks(state.outbound_rules)}.</p>
     <h4>Devices that could connect to it</h4>
-    ${reachTable(state.reached_by, { head: 'Device', none: 'No device of the organization could connect to it.' })}
+    ${reachedBy}
     <h4>Devices that it could connect to</h4>
-    ${reachTable(state.reaches, { head: 'Device', none: 'It could connect to no device of the organization.' })}
+    ${reaches}
     <details>
       <summary>Everything that the device itself admitted, by address</summary>
       ${table(
@@ -216,16 +241,17 @@ function inForceSection({ in_force: { now, samples } }: EvidenceDocument): Html 
     <p>In force on the device when this file was made: ${now.in_force.replaceAll('_', ' ')}. ${report} ${same}</p> `;
 }
 
-function trafficSection({ traffic: { since, until, recorded, refused } }: EvidenceDocument): Html {
+function* trafficSection({ traffic: { since, until, recorded, refused } }: EvidenceDocument): Steps<Html> {
   const days = recorded.map(({ day, refused_seconds, not_recorded }) => [day, refused_seconds, not_recorded]);
-  const rows = refused.map(({ since: start, direction, far, far_devices, protocol, port, packets, decision }) => [
-    start,
-    direction,
-    far_devices.length === 0 ? far : `${far} (${far_devices.map(({ hostname }) => hostname).join(', ')})`,
-    port === undefined ? protocol : `${protocol} ${port}`,
-    packets,
-    decision === undefined ? '' : `${decision.verdict}: ${decision.reason}`,
-  ]);
+  const rows: Html[] = [];
+  for (const { since: start, direction, far, far_devices, protocol, port, packets, decision } of refused) {
+    const farEnd =
+      far_devices.length === 0 ? far : `${far} (${far_devices.map(({ hostname }) => hostname).join(', ')})`;
+    const traffic = port === undefined ? protocol : `${protocol} ${port}`;
+    const verdict = decision === undefined ? '' : `${decision.verdict}: ${decision.reason}`;
+    rows.push(row([start, direction, farEnd, traffic, packets, verdict]));
+    yield;
+  }
   const list =
     rows.length === 0
       ? html`<p>No refusal is recorded.</p> `
@@ -248,8 +274,8 @@ function testSection({ policy_tests: { known, tests } }: EvidenceDocument): Html
   );
 }
 
-/** The page and the JSON in it, without the signature. A large document is written in steps. */
-export function* evidencePage(document: EvidenceDocument): Generator<void, string> {
+/** The page and the JSON in it, without the signature. */
+export function* evidencePage(document: EvidenceDocument): Steps<string> {
   const { organization, device, at, to, created_at, created_by, server_version, states, rules, not_known } = document;
   const hostnames = new Map<string, string>();
   for (const { reached_by, reaches } of states) {
@@ -261,9 +287,10 @@ export function* evidencePage(document: EvidenceDocument): Generator<void, strin
   const title = `Evidence about ${nameOf(device)}`;
   const sections: string[] = [];
   for (const [index, state] of states.entries()) {
-    sections.push(stateSection(state, index, index === states.length - 1 ? to : undefined).text);
-    yield;
+    const section = yield* stateSection(state, index, index === states.length - 1 ? to : undefined);
+    sections.push(section.text);
   }
+  const traffic = yield* trafficSection(document);
   const head = html`<head>
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -300,9 +327,9 @@ export function* evidencePage(document: EvidenceDocument): Generator<void, strin
     <h2>In force</h2>
     ${inForceSection(document)}
     <h2>Refused traffic</h2>
-    ${trafficSection(document)}
+    ${traffic}
     <h2>Policy tests</h2>
     ${testSection(document)}`;
   yield;
-  return evidenceBody({ head: head.text, body: body.text }, document);
+  return yield* evidenceBody({ head: head.text, body: body.text }, document);
 }

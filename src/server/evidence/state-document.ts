@@ -50,12 +50,12 @@ const setsOf = (direction: Direction, set: TrafficSet): readonly EvidenceTraffic
   }));
 
 /** Devices with the same traffic by the same rules share an entry. */
-function reachOf(
+function* reachOf(
   pairs: ReadonlyMap<DeviceId, Pair>,
   direction: Direction,
   { snapshot, keysOf }: { readonly snapshot: PolicySnapshot; readonly keysOf: KeysOf },
   own: DeviceId,
-): readonly EvidenceReach[] {
+): Generator<void, readonly EvidenceReach[], undefined> {
   const entries = new Map<
     string,
     { readonly reach: Omit<EvidenceReach, 'devices'>; readonly devices: NamedDevice[] }
@@ -70,6 +70,7 @@ function reachOf(
     const entry = entries.get(key) ?? { reach, devices: [] };
     entry.devices.push(named(device));
     entries.set(key, entry);
+    yield;
   }
   return [...entries.values()]
     .map(({ reach, devices }) => ({ ...reach, devices: devices.toSorted(byName) }))
@@ -100,8 +101,12 @@ export type StateParts = Omit<EvidenceState, 'causes' | 'device' | 'until'> & {
   readonly own: SnapshotDevice | undefined;
 };
 
-/** The state without what only the history knows. */
-export function stateParts(id: DeviceId, state: DeviceState, rules: NamedRules): StateParts {
+/** The state without what only the history knows. The caller can do other work between two steps. */
+export function* stateParts(
+  id: DeviceId,
+  state: DeviceState,
+  rules: NamedRules,
+): Generator<void, StateParts, undefined> {
   const { from, snapshot, pairs, unknown } = state;
   const own = snapshot.devices.get(id);
   const admission = own && admissionOf(snapshot, id);
@@ -123,8 +128,8 @@ export function stateParts(id: DeviceId, state: DeviceState, rules: NamedRules):
     inbound_rules: rulesTo('inbound'),
     outbound_rules: rulesTo('outbound'),
     admits: admission ? [...setsOf('inbound', admission.inbound), ...setsOf('outbound', admission.outbound)] : [],
-    reached_by: reachOf(pairs, 'inbound', { snapshot, keysOf }, id),
-    reaches: reachOf(pairs, 'outbound', { snapshot, keysOf }, id),
+    reached_by: yield* reachOf(pairs, 'inbound', { snapshot, keysOf }, id),
+    reaches: yield* reachOf(pairs, 'outbound', { snapshot, keysOf }, id),
     unknown_devices: [...unknown].flatMap((other) => {
       const device = other === id ? undefined : snapshot.devices.get(other);
       return device === undefined ? [] : [named(device)];

@@ -54,15 +54,15 @@ function boundProblems({ since, until }: FlowReport, sums: readonly FlowSum[]): 
     return [{ pointer: '/until', code: 'out_of_range', detail }];
   }
   const most = flowLimits.tuplesPerMinute * Math.max(1, Math.ceil(length / minute));
-  const counts = new Map<string, number>();
-  for (const { direction, family } of sums) {
-    const name = `${direction} IPv${family}`;
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  return [...counts].flatMap(([name, count]): RequestProblem[] => {
-    const detail = `There are ${count} tuples (${name}) and may be ${most}: ${flowLimits.tuplesPerMinute} per direction, family and minute.`;
-    return count > most ? [{ pointer: '/tuples', code: 'too_many_items', detail }] : [];
-  });
+  const counts = { in: { 4: 0, 6: 0 }, out: { 4: 0, 6: 0 } };
+  for (const { direction, family } of sums) counts[direction][family] += 1;
+  return (['in', 'out'] as const).flatMap((direction) =>
+    ([4, 6] as const).flatMap((family): RequestProblem[] => {
+      const count = counts[direction][family];
+      const detail = `There are ${count} tuples (${direction} IPv${family}) and may be ${most}: ${flowLimits.tuplesPerMinute} per direction, family and minute.`;
+      return count > most ? [{ pointer: '/tuples', code: 'too_many_items', detail }] : [];
+    }),
+  );
 }
 
 /** What the organization observes, and nothing else, whatever an agent sends. */

@@ -104,10 +104,12 @@ class BlockFilter {
   readonly #bits = Buffer.alloc(filterBits / 8);
 
   add(key: string): void {
-    for (const seed of [0, 0x9e37_79b9]) {
-      const bit = hash(key, seed);
-      this.#bits[bit >> 3] = (this.#bits[bit >> 3] ?? 0) | (0x80 >> (bit & 7));
-    }
+    this.#set(hash(key, 0));
+    this.#set(hash(key, 0x9e37_79b9));
+  }
+
+  #set(bit: number): void {
+    this.#bits[bit >> 3] = (this.#bits[bit >> 3] ?? 0) | (0x80 >> (bit & 7));
   }
 
   /** As PostgreSQL reads a `bit` in hexadecimal. */
