@@ -35,6 +35,20 @@ function unstyled(modules) {
 }
 
 /**
+ * Our own modules that a file imports, also through others. Dynamic imports do not count.
+ * @param {string} from
+ * @param {(id: string) => { importedIds: readonly string[] } | null} infoOf
+ */
+function importsOf(from, infoOf) {
+  const found = new Set([from]);
+  for (const id of found) {
+    for (const imported of infoOf(id)?.importedIds ?? [])
+      if (imported.startsWith(join(top, 'src'))) found.add(imported);
+  }
+  return found;
+}
+
+/**
  * @param {{ outdir: string }} options
  * @returns {Promise<readonly string[]>} every module that went into it, as paths
  */
@@ -42,6 +56,12 @@ export async function buildWeb({ outdir }) {
   const outDir = join(outdir, 'ui');
   /** @type {Set<string>} */
   const modules = new Set();
+  /** @type {Set<string>} */
+  let ofSignIn = new Set();
+  /** @type {Set<string>} */
+  let ofFrame = new Set();
+  /** Modules that are loaded by a dynamic import: each begins a file of its own. */
+  const onDemand = new Set();
   await build({
     configFile: false,
     root: join(top, 'src/web'),
@@ -63,6 +83,11 @@ export async function buildWeb({ outdir }) {
         name: 'modules',
         // Styles are taken out of the chunks: those that were loaded went into a file of their own.
         moduleParsed: ({ id }) => void (/\.css(\?|$)/.test(id) && modules.add(pathOf(id))),
+        buildEnd() {
+          ofSignIn = importsOf(join(top, 'src/web/main.tsx'), (id) => this.getModuleInfo(id));
+          ofFrame = importsOf(join(top, 'src/web/signed-in-app.tsx'), (id) => this.getModuleInfo(id));
+          for (const id of this.getModuleIds()) if (this.getModuleInfo(id)?.dynamicImporters.length) onDemand.add(id);
+        },
         generateBundle(_, bundle) {
           for (const file of Object.values(bundle)) {
             if (file.type !== 'chunk') continue;
@@ -82,6 +107,21 @@ export async function buildWeb({ outdir }) {
       modulePreload: { polyfill: false },
       chunkSizeWarningLimit: 800,
       rolldownOptions: {
+        output: {
+          // What several pages share is one file: as many small ones, it costs a phone more time to ask for them than to read
+          // them. Libraries stay apart, because they import nothing of ours: so no two files import each other.
+          codeSplitting: {
+            includeDependenciesRecursively: false,
+            groups: [
+              {
+                name: 'parts',
+                test: (id) =>
+                  id.startsWith(join(top, 'src')) && !ofFrame.has(id) && !ofSignIn.has(id) && !onDemand.has(id),
+                minShareCount: 3,
+              },
+            ],
+          },
+        },
         onLog(level, log, next) {
           // Libraries mark their files for servers that render; there is none here.
           if (log.code !== 'MODULE_LEVEL_DIRECTIVE') next(level, log);

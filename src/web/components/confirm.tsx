@@ -1,6 +1,7 @@
 /** Owns the confirmation before an action that cannot be undone. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
+import { Dialog } from './dialog.tsx';
 import { DialogFoot } from './dialog-foot.tsx';
 import { useWrite } from '../state/write.ts';
 
@@ -30,7 +31,7 @@ export function Confirm({
     close();
   };
   return (
-    <Modal
+    <Dialog
       opened={confirmation !== undefined}
       onClose={leave}
       title={confirmation?.title}
@@ -44,6 +45,6 @@ export function Confirm({
           </Button>
         </DialogFoot>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

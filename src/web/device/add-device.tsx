@@ -1,7 +1,8 @@
 /** Owns adding a device to the organization: an enrollment key, and the command to run with it. */
-import { Button, Modal, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
+import { Button, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
+import { Dialog } from '../components/dialog.tsx';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { labelFault } from '../model/labels.ts';
@@ -58,7 +59,7 @@ export function AddDevice({
       is_default !== true && guardrail === undefined && (user_id === undefined || user_id === me.id),
   );
   return (
-    <Modal opened={opened} onClose={leave} title="Add devices" size="lg" closeOnClickOutside={made === undefined}>
+    <Dialog opened={opened} onClose={leave} title="Add devices" size="lg" closeOnClickOutside={made === undefined}>
       {made === undefined ? (
         <form className="stack" onSubmit={submit}>
           <p>
@@ -123,6 +124,6 @@ export function AddDevice({
       ) : (
         <JoinInstructions org={org} made={made} leave={leave} />
       )}
-    </Modal>
+    </Dialog>
   );
 }

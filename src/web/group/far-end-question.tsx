@@ -2,8 +2,9 @@
  * Owns the question that comes with a service: from where, or to where. Any address is allowed only as an explicit
  * answer.
  */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
+import { Dialog } from '../components/dialog.tsx';
 import type { Direction } from '../../policy/rule.ts';
 import type { Service } from '../../policy/services.ts';
 import { allDevicesChip, labelChip } from '../model/far-end.ts';
@@ -39,7 +40,7 @@ export function FarEndQuestion({
     close();
   };
   return (
-    <Modal
+    <Dialog
       opened={service !== undefined}
       returnFocus={false}
       onClose={() => {
@@ -79,6 +80,6 @@ export function FarEndQuestion({
           </Button>
         </div>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

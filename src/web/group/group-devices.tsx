@@ -1,7 +1,8 @@
 /** Owns the devices of one group: which it applies to, and attaching or detaching it from this side. */
-import { ActionIcon, Button, Checkbox, Modal, TextInput } from '@mantine/core';
+import { ActionIcon, Button, Checkbox, TextInput } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
+import { Dialog } from '../components/dialog.tsx';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
@@ -67,7 +68,7 @@ function Attach({
     setChosen(next);
   };
   return (
-    <Modal opened={opened} onClose={close} title={`Attach ${group.group_name}`}>
+    <Dialog opened={opened} onClose={close} title={`Attach ${group.group_name}`}>
       <div className="stack">
         <p className="small dimmed">
           {isEnforced(group)
@@ -111,9 +112,11 @@ function Attach({
           </Button>
         </DialogFoot>
       </div>
-    </Modal>
+    </Dialog>
   );
 }
+
+type Statuses = ReturnType<typeof useStatuses>;
 
 const shownLacking = 8;
 
@@ -121,11 +124,12 @@ const shownLacking = 8;
 function Lacking({
   group,
   devices,
+  statuses,
 }: {
   readonly group: SecurityGroup;
   readonly devices: readonly Device[];
+  readonly statuses: Statuses;
 }): ReactNode {
-  const statuses = useStatuses();
   const lacking = statuses.size === 0 ? [] : lackingChange(group, devices, statuses);
   if (lacking.length === 0) return null;
   return (
@@ -160,11 +164,12 @@ function Lacking({
 function Matched({
   group,
   devices,
+  statuses,
 }: {
   readonly group: SecurityGroup;
   readonly devices: readonly Device[];
+  readonly statuses: Statuses;
 }): ReactNode {
-  const statuses = useStatuses();
   const counted = devices.flatMap(({ id }) => packetsFor(group.id, statuses.get(id)?.status) ?? []);
   const sum = addPackets(counted);
   if (sum === undefined) return null;
@@ -179,8 +184,13 @@ function Matched({
 }
 
 /** Shows on how many devices the group is in force, and the other states that occur, the most urgent first. */
-function RolloutProgress({ devices }: { readonly devices: readonly Device[] }): ReactNode {
-  const statuses = useStatuses();
+function RolloutProgress({
+  devices,
+  statuses,
+}: {
+  readonly devices: readonly Device[];
+  readonly statuses: Statuses;
+}): ReactNode {
   if (statuses.size === 0) return <p className="small dimmed">Loading their state…</p>;
   const counts = countDeviceStates(devices, statuses);
   const rest = mostUrgentFirst.filter((word) => word !== 'yes' && counts[word] > 0);
@@ -210,6 +220,7 @@ export function GroupDevices({
 }): ReactNode {
   const { client } = useSession();
   const rights = useRights();
+  const statuses = useStatuses();
   const [attaching, setAttaching] = useState(false);
   const org = group.org_id;
   const isDefault = group.is_default === true;
@@ -244,9 +255,9 @@ export function GroupDevices({
         </p>
         {isEnforced(group) ? (
           <>
-            {devices.length === 0 ? null : <RolloutProgress devices={devices} />}
-            <Matched group={group} devices={devices} />
-            <Lacking group={group} devices={devices} />
+            {devices.length === 0 ? null : <RolloutProgress devices={devices} statuses={statuses} />}
+            <Matched group={group} devices={devices} statuses={statuses} />
+            <Lacking group={group} devices={devices} statuses={statuses} />
           </>
         ) : null}
         {devices.length === 0 ? null : (

@@ -1,6 +1,7 @@
 /** Owns the read view of a group: its rules as sentences, their usage, and where an edit begins. */
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
+import { Later } from '../components/later.tsx';
 import { groupAccess } from '../model/device-access.ts';
 import { useRights } from '../state/organization.ts';
 import { AddService } from './add-service.tsx';
@@ -45,7 +46,9 @@ export function ReadGroup({
           }
         />
       ))}
-      <GroupRuleUsage group={group} canDraft={canBegin} draftWithout={(unused) => edit({ without: unused })} />
+      <Later>
+        <GroupRuleUsage group={group} canDraft={canBegin} draftWithout={(unused) => edit({ without: unused })} />
+      </Later>
     </div>
   );
 }

@@ -1,10 +1,11 @@
 /** Owns the way back to an older state of a group: who gains and loses access by it, what to look at twice, then the step itself. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
+import { Dialog } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -109,7 +110,7 @@ export function Restore({
     close();
   };
   return (
-    <Modal
+    <Dialog
       opened={target !== undefined}
       onClose={leave}
       title={target === undefined ? '' : `Restore ${target.record.group_name}?`}
@@ -135,6 +136,6 @@ export function Restore({
           ) : null}
         </div>
       )}
-    </Modal>
+    </Dialog>
   );
 }

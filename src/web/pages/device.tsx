@@ -22,6 +22,7 @@ import { OpenDevice } from '../device/open-device.tsx';
 import { RenameButton } from '../device/rename.tsx';
 import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
 import { deviceAccess } from '../model/device-access.ts';
+import { Later } from '../components/later.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
@@ -212,8 +213,10 @@ export function DevicePage(): ReactNode {
           <About device={device} />
         </div>
       </div>
-      <RecentlyRefused device={device.id} />
-      <DeviceHistory device={device} />
+      <Later>
+        <RecentlyRefused device={device.id} />
+        <DeviceHistory device={device} />
+      </Later>
     </div>
   );
 }

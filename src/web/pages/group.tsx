@@ -1,7 +1,7 @@
 /** Owns the page of one group: its rules, to read or to edit, the devices that it applies to, and its deletion. */
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useMemo, useState, type ReactNode } from 'react';
+import { lazy, Suspense, useMemo, useState, type ReactNode } from 'react';
 import { isEnforced } from '../../policy/effective.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
@@ -12,18 +12,24 @@ import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { WatchedGroup } from '../flows/group-observation.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
-import { GroupEditor, type Beginning } from '../group/group-editor.tsx';
+import type { Beginning } from '../group/group-editor.tsx';
 import { ModeButton } from '../group/group-mode.tsx';
 import { ReadGroup } from '../group/read-group.tsx';
 import { Timeline } from '../group/timeline.tsx';
+import { Later } from '../components/later.tsx';
+import { Loading } from '../components/loading.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { PageTitle } from '../components/page-title.tsx';
+import { onDemand } from '../state/load-ahead.ts';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk, type Agreed } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
+
+/** People read first, and the editor is large. */
+const GroupEditor = lazy(onDemand(async () => ({ default: (await import('../group/group-editor.tsx')).GroupEditor })));
 
 export function GroupPage(): ReactNode {
   const { org, group: id } = useParams({ from: '/o/$org/groups/$group' });
@@ -155,15 +161,19 @@ export function GroupPage(): ReactNode {
       </div>
       <div className="columns">
         {isEditing ? (
-          <GroupEditor key={group.id} group={group} devices={under} allow={allow} beginning={beginning} />
+          <Suspense fallback={<Loading what="Loading the editor…" />}>
+            <GroupEditor key={group.id} group={group} devices={under} allow={allow} beginning={beginning} />
+          </Suspense>
         ) : (
           <ReadGroup group={group} edit={begin} />
         )}
         <GroupDevices group={group} devices={under} />
       </div>
-      <WatchedGroup group={group} />
-      <RecentlyRefused group={group.id} />
-      <Timeline group={group} />
+      <Later>
+        <WatchedGroup group={group} />
+        <RecentlyRefused group={group.id} />
+        <Timeline group={group} />
+      </Later>
     </div>
   );
 }

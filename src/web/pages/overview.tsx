@@ -6,6 +6,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { memo, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { DeviceIcon } from '../components/icons.tsx';
+import { Later } from '../components/later.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { PageTitle } from '../components/page-title.tsx';
@@ -50,12 +51,14 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
         <Packets of="refused" overview={overview} window={window} org={org} />
         <Packets of="admitted" overview={overview} window={window} org={org} />
       </div>
-      <RecentlyRefused />
-      <UnusedRules org={org} />
-      <div className="overview-columns">
-        <LastChanges org={org} />
-        <EndingSoon org={org} />
-      </div>
+      <Later>
+        <RecentlyRefused />
+        <UnusedRules org={org} />
+        <div className="overview-columns">
+          <LastChanges org={org} />
+          <EndingSoon org={org} />
+        </div>
+      </Later>
     </>
   );
 });

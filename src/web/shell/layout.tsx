@@ -4,6 +4,7 @@ import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/rea
 import {
   lazy,
   Suspense,
+  use,
   useDeferredValue,
   useEffect,
   useMemo,
@@ -18,7 +19,7 @@ import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../model/number.ts';
 import { LiveOrganization } from '../state/live.ts';
 import { loadAhead, onDemand } from '../state/load-ahead.ts';
-import { LiveContext, useAreRightsKnown, useSnapshot } from '../state/organization.ts';
+import { LiveContext, RoleContext, useOwnRole, useSnapshot } from '../state/organization.ts';
 import { refusalQuestion } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
@@ -112,10 +113,18 @@ function Account({ org }: { readonly org: string }): ReactNode {
   );
 }
 
+function Waiting({ loaded = 0 }: { readonly loaded?: number }): ReactNode {
+  return (
+    <div className="page">
+      <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${grouped(loaded)} records so far`} />
+    </div>
+  );
+}
+
 /** Waits for the first whole snapshot and for the rights, so that no page shows a half one and then moves. */
 function Content(): ReactNode {
   const { synced, loaded, failure } = useSnapshot();
-  const isKnown = useAreRightsKnown() || failure !== undefined;
+  const { isKnown } = use(RoleContext);
   // The page comes in slices after the listing, not in one go with it.
   const isReady = useDeferredValue(synced && isKnown) && synced;
   useEffect(() => {
@@ -152,14 +161,7 @@ function Content(): ReactNode {
       </div>
     );
   }
-  if (!isReady) {
-    return (
-      <div className="page">
-        <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${grouped(loaded)} records so far`} />
-      </div>
-    );
-  }
-  return <Outlet />;
+  return isReady ? <Outlet /> : <Waiting loaded={loaded} />;
 }
 
 /** Opens under Ctrl+K, wherever one is; loaded when it is first wanted. */
@@ -208,6 +210,7 @@ export function OrganizationFrame(): ReactNode {
   const { client, round } = useSession();
   const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
   useEffect(() => live.start(), [live]);
+  const role = useOwnRole(org);
   useEffect(() => {
     if (round > 0) live.retryNow();
   }, [live, round]);
@@ -225,41 +228,49 @@ export function OrganizationFrame(): ReactNode {
   }, [path]);
   return (
     <LiveContext value={live}>
-      <div className="frame">
-        <a className="skip" href="#content">
-          Skip to the content
-        </a>
-        {/* No header: a dialog has one of its own, and a page has one banner at most. */}
-        <div className="topbar" role="region" aria-label="Connection">
-          <Link to="/o/$org/overview" params={{ org }} className="brand" aria-label="Ringfence, overview">
-            <Logo size={26} />
-            <span>Ringfence</span>
-          </Link>
-          <ConnectionDot />
-          <ActionIcon
-            size="lg"
-            className="only-narrow"
-            aria-label="Menu"
-            aria-expanded={open}
-            aria-controls="side"
-            onClick={() => setOpen(!open)}
-          >
-            <MenuIcon />
-          </ActionIcon>
-        </div>
-        <div id="side" className={open ? 'side side-open' : 'side'}>
-          {isDrawn ? <Side org={org} /> : null}
-        </div>
-        <main ref={content} id="content" className="content" tabIndex={-1}>
-          <div className="banners">
-            <DisconnectedBanner />
-            <Trials key={org} />
+      <RoleContext value={role}>
+        <div className="frame">
+          <a className="skip" href="#content">
+            Skip to the content
+          </a>
+          {/* No header: a dialog has one of its own, and a page has one banner at most. */}
+          <div className="topbar" role="region" aria-label="Connection">
+            <Link to="/o/$org/overview" params={{ org }} className="brand" aria-label="Ringfence, overview">
+              <Logo size={26} />
+              <span>Ringfence</span>
+            </Link>
+            <ConnectionDot />
+            <ActionIcon
+              size="lg"
+              className="only-narrow"
+              aria-label="Menu"
+              aria-expanded={open}
+              aria-controls="side"
+              onClick={() => setOpen(!open)}
+            >
+              <MenuIcon />
+            </ActionIcon>
           </div>
-          <Content />
-          <Shortcuts />
-          <Refusal />
-        </main>
-      </div>
+          <div id="side" className={open ? 'side side-open' : 'side'}>
+            {isDrawn ? <Side org={org} /> : null}
+          </div>
+          <main ref={content} id="content" className="content" tabIndex={-1}>
+            {isDrawn ? (
+              <>
+                <div className="banners">
+                  <DisconnectedBanner />
+                  <Trials key={org} />
+                </div>
+                <Content />
+                <Shortcuts />
+                <Refusal />
+              </>
+            ) : (
+              <Waiting />
+            )}
+          </main>
+        </div>
+      </RoleContext>
     </LiveContext>
   );
 }

@@ -1,6 +1,6 @@
 /** Owns the list of keyboard shortcuts, which opens with the question mark. */
-import { Modal } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
+import { Dialog } from '../components/dialog.tsx';
 
 const shortcuts: readonly (readonly [keys: string, effect: string])[] = [
   ['Ctrl K', 'Find a page, a device or a group; explain it, show its flows, isolate it, copy a command'],
@@ -34,7 +34,7 @@ export function Shortcuts(): ReactNode {
     return () => stop.abort();
   }, []);
   return (
-    <Modal opened={opened} onClose={() => setOpened(false)} title="Keyboard shortcuts">
+    <Dialog opened={opened} onClose={() => setOpened(false)} title="Keyboard shortcuts">
       <dl className="facts shortcuts">
         {shortcuts.map(([keys, effect]) => (
           <div key={keys} className="fact">
@@ -45,6 +45,6 @@ export function Shortcuts(): ReactNode {
           </div>
         ))}
       </dl>
-    </Modal>
+    </Dialog>
   );
 }

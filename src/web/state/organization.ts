@@ -1,6 +1,6 @@
 /** Owns what a page knows of its organization: the live snapshot, the record, the members, and the user's rights. */
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
-import { createContext, use, useSyncExternalStore } from 'react';
+import { createContext, use, useMemo, useSyncExternalStore } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Member, MemberRole, Organization } from '../../api/organization.ts';
@@ -101,22 +101,31 @@ const rightsOf = (me: WhoAmI, role: MemberRole | undefined): Rights => {
   };
 };
 
-function useMyself(): UseQueryResult<Member> {
-  const { me, client } = useSession();
-  const { id } = useLive();
-  return useQuery({
-    queryKey: ['members', id, me.id],
-    queryFn: ({ signal }) => client.members.get(id, me.id, { signal }),
-  });
+/** The role of the user in the organization. `isKnown`: the server has said it, or could not say it; then nothing is offered. */
+export interface OwnRole {
+  readonly role: MemberRole | undefined;
+  readonly isKnown: boolean;
 }
+
+/** One question for all parts of a page. */
+export function useOwnRole(organization: string): OwnRole {
+  const { me, client } = useSession();
+  const { data, isPending } = useQuery({
+    queryKey: ['members', organization, me.id],
+    queryFn: ({ signal }) => client.members.get(organization, me.id, { signal }),
+  });
+  const role = data?.role;
+  return useMemo(() => ({ role, isKnown: !isPending }), [role, isPending]);
+}
+
+export const RoleContext = createContext<OwnRole>({ role: undefined, isKnown: false });
 
 /** What is not allowed is not offered; the server decides all the same. */
 export function useRights(): Rights {
-  return rightsOf(useSession().me, useMyself().data?.role);
+  const { me } = useSession();
+  const { role } = use(RoleContext);
+  return useMemo(() => rightsOf(me, role), [me, role]);
 }
-
-/** False until the server has said what the user may do, or could not say it: then nothing is offered. */
-export const useAreRightsKnown = (): boolean => !useMyself().isPending;
 
 export function useNames(): (userId: string) => string {
   const { data } = useMembers();
