@@ -1,6 +1,7 @@
 /** Proves the limits on open streams: they are exact, released, shared by processes, and independent of a frozen process. */
 import { expect, test, vi } from 'vitest';
 import {
+  counterTimeoutMs,
   LocalStreamQuota,
   SharedStreamQuota,
   StreamCounts,
@@ -109,7 +110,7 @@ test('while the counting process is frozen, a process goes by its own counts; la
     counter.frozen = true;
     const claims = [streamQuota.take(device('d')), streamQuota.take(device('d'))];
     await new Promise((resolve) => setImmediate(resolve));
-    await vi.advanceTimersByTimeAsync(1_000);
+    await vi.advanceTimersByTimeAsync(counterTimeoutMs);
     const taken = await Promise.all(claims);
     expect(taken.map((reservation) => typeof reservation)).toEqual(['object', 'object']);
     counter.thaw();

@@ -108,8 +108,8 @@ export interface StreamCounter {
   remove(claim: StreamClaim): void;
 }
 
-/** How long the counting process may take: a stream must not wait for one that is frozen. */
-const timeoutMs = 1_000;
+/** How long the counting process may take: a stream must not wait for one that is frozen, and one that is only busy answers by then. */
+export const counterTimeoutMs = 5_000;
 
 /**
  * The stream quota of one process among several: first its own counts, then those of all. When the counting process
@@ -159,7 +159,8 @@ export class SharedStreamQuota implements StreamQuota {
 /** The answer, or undefined when it does not come in time. */
 function inTime<T>(asked: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), timeoutMs);
+    // A process that was busy itself meets its timer before the answers that have come meanwhile: it reads those first.
+    const timer = setTimeout(() => setImmediate(() => resolve(undefined)), counterTimeoutMs);
     void asked.then((answer) => {
       clearTimeout(timer);
       resolve(answer);
