@@ -21,6 +21,8 @@ export default defineConfig({
     experimental: { fsModuleCache: true },
     // More files side by side than twice the processors: most of the heavy ones wait for a disk, a kernel, a browser or a clock.
     maxWorkers: 6,
+    // Most objects of a test live for a moment. With more room for young ones, fewer are copied: that is a fifteenth of the processor time.
+    execArgv: ['--max-semi-space-size=32'],
     sequence: { sequencer: LongestFirst },
     setupFiles: ['test/lib/end-with-vitest.ts'],
     globalSetup: ['test/lib/memory-folder.ts', 'test/lib/shared-build.ts'],

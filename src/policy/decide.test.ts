@@ -150,7 +150,7 @@ describe('the canonical form', () => {
           expect(differing).toEqual([]);
         },
       ),
-      { numRuns: rounds(400, 2_000) },
+      { numRuns: rounds(250, 2_000) },
     );
   });
 

@@ -388,15 +388,15 @@ describe('the table of rights', () => {
 
   // How a person signs in is settled before an operation is chosen: `npm test` tries each operation in some role, and each role in many operations.
   test.each(['access_token', 'session'] as const)('is the same for people who ask by %s', async (by) => {
-    const { count, wrong } = await tryAll(persons, by, 3);
+    const { count, wrong } = await tryAll(persons, by, 5);
     expect(wrong).toEqual([]);
-    expect(count).toBeGreaterThan(rounds(50, 150));
+    expect(count).toBeGreaterThan(rounds(35, 150));
   });
 
   test('has nothing but reading for a read-only token, whoever holds it', async () => {
-    const { count, wrong } = await tryAll(persons, 'read_only', 2, (id, cellSays) => (reads(id) ? cellSays : 'no'));
+    const { count, wrong } = await tryAll(persons, 'read_only', 3, (id, cellSays) => (reads(id) ? cellSays : 'no'));
     expect(wrong).toEqual([]);
-    expect(count).toBeGreaterThan(rounds(75, 150));
+    expect(count).toBeGreaterThan(rounds(50, 150));
   });
 
   test('lets the owner remove a member, a member leave, and the owner delete the organization', async () => {

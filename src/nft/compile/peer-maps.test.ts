@@ -61,7 +61,7 @@ describe('a policy by names', () => {
           expect(updateOf(ruleset, ruleset)).toEqual({ kind: 'update', stage: [], flip: [], collect: [] });
         },
       ),
-      { numRuns: rounds(80, 400) },
+      { numRuns: rounds(40, 400) },
     );
   }, 120_000);
 });

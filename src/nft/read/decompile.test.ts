@@ -77,7 +77,7 @@ describe('a listing', () => {
           expect(enforced?.neighbourDiscovery).toBe(saysDiscovery(policy) ? neighbourDiscovery : undefined);
         },
       ),
-      { numRuns: rounds(100, 500) },
+      { numRuns: rounds(60, 500) },
     );
   }, 120_000);
 
@@ -148,7 +148,7 @@ describe('a listing', () => {
         plan(installed, compile(sample, options));
         expect({}).not.toHaveProperty('family');
       }),
-      { numRuns: rounds(150, 500) },
+      { numRuns: rounds(75, 500) },
     );
   });
 });

@@ -1,6 +1,7 @@
 /** Proves that a listing read piece by piece is the listing, and that what is none is refused. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { compile } from '../compile/compile.ts';
 import { ListingEntries, ListingReader } from './listing-text.ts';
 import { listingOf } from './listing.fixture.ts';
@@ -59,7 +60,7 @@ describe('a listing’s text', () => {
         const listing = listingOf(compile(policy, options));
         expect(read(JSON.stringify(listing), { lengths: parts })).toEqual(parseListing(listing));
       }),
-      { numRuns: 50 },
+      { numRuns: rounds(20, 50) },
     );
   });
 
@@ -76,7 +77,7 @@ describe('a listing’s text', () => {
         const other = { ...ruleset, helpers: ruleset.helpers.map((helper) => ({ ...helper, rules: [] })) };
         expect(read(listing, { expected: other })).toEqual(installed);
       }),
-      { numRuns: 50 },
+      { numRuns: rounds(20, 50) },
     );
   });
 

@@ -1,6 +1,7 @@
 /** Proves the difference of two policies: exact against the oracle, packet by packet, and empty where the digests are equal. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { rounds } from '../../../test/lib/thorough.ts';
 import { canonicalize } from '../canonicalize.ts';
 import { decide } from '../decide.ts';
 import { policyDigest } from '../digest/digest.ts';
@@ -156,7 +157,7 @@ describe('the difference of two policies', () => {
         const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
         if (isSame) expect(entries).toEqual([]);
       }),
-      { numRuns: 100 },
+      { numRuns: rounds(40, 100) },
     );
   });
 
@@ -173,7 +174,7 @@ describe('the difference of two policies', () => {
         const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
         expect(entries.length === 0).toBe(policyDigest(old) === policyDigest(now));
       }),
-      { numRuns: 100 },
+      { numRuns: rounds(40, 100) },
     );
   });
 
