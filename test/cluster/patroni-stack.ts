@@ -227,8 +227,19 @@ export class PatroniStack {
     await eventually(() => `the cluster is whole: ${JSON.stringify(members)} ${this.#output.slice(-2_000)}`, isSo);
   }
 
-  /** From now on this primary sends nothing to its standbys. Returns how many it had. */
-  async holdReplication(name: NodeName): Promise<number> {
+  /** From now on this primary sends nothing to its standbys. A standby that is about to connect again is waited for: it would get everything later. */
+  async holdReplication(name: NodeName): Promise<void> {
+    const standbys = nodeNames.length - 1;
+    let senders: readonly number[] = [];
+    await eventually(
+      () => `${standbys} standbys follow the primary, not ${senders.length}`,
+      async () => (senders = await this.#senders(name)).length === standbys,
+    );
+    for (const pid of senders) process.kill(pid, 'SIGSTOP');
+  }
+
+  /** The processes of this node that send to a standby what is written. */
+  async #senders(name: NodeName): Promise<readonly number[]> {
     const own = join(this.#parts.folder, name);
     const pids = (await readdir('/proc')).filter((entry) => /^\d+$/.test(entry));
     const senders = await Promise.all(
@@ -237,11 +248,10 @@ export class PatroniStack {
           readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''),
           readlink(`/proc/${pid}/cwd`).catch(() => ''),
         ]);
-        return title.includes('walsender') && folder.startsWith(own) ? [Number(pid)] : [];
+        return /walsender .* streaming/.test(title) && folder.startsWith(own) ? [Number(pid)] : [];
       }),
     );
-    for (const pid of senders.flat()) process.kill(pid, 'SIGSTOP');
-    return senders.flat().length;
+    return senders.flat();
   }
 
   /** As `patronictl switchover` does. */
