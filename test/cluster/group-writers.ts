@@ -9,6 +9,9 @@ export class GroupWriter {
   /** The descriptions that each group may have now: one, or several where an outcome is unknown. */
   readonly possible = new Map<string, readonly string[]>();
   acknowledged = 0;
+  /** Requests that were sent, and those of them that have an answer or failed. */
+  sent = 0;
+  settled = 0;
   /** Each request that was answered with 503, or not at all. */
   readonly failures: string[] = [];
   repeated = 0;
@@ -29,7 +32,9 @@ export class GroupWriter {
 
   /** The answer; undefined for 503 and for none. */
   async #asked(ask: () => Promise<Answered>): Promise<Answered | undefined> {
+    this.sent += 1;
     const answer = await ask().catch((error: unknown) => String(error));
+    this.settled += 1;
     if (typeof answer !== 'string' && answer.status !== 503) {
       if (answer.status >= 300 && answer.status !== 404) throw new Error(`unexpected: ${answer.status} ${answer.text}`);
       return answer;

@@ -97,6 +97,8 @@ interface Load {
   readonly writers: readonly GroupWriter[];
   /** Waits until so many more writes are acknowledged. */
   more(count: number): Promise<void>;
+  /** Waits until every request that a writer has sent by now is answered. */
+  settled(): Promise<void>;
   /** Ends the writers, and looks at what everybody saw. Gives how often readers listed again. */
   finish(): Promise<number>;
 }
@@ -123,6 +125,12 @@ async function startLoad(servers: Servers, count: number): Promise<Load> {
     async more(wanted) {
       const enough = acknowledged() + wanted;
       await Promise.race([eventually('writers write', () => acknowledged() >= enough), working]);
+    },
+    async settled() {
+      const sent = writers.map((writer) => writer.sent);
+      await eventually('requests are answered', () =>
+        writers.every(({ settled }, index) => settled >= (sent[index] ?? 0)),
+      );
     },
     async finish() {
       writing.abort();
@@ -249,7 +257,10 @@ test(`a rolling upgrade from the previous release under ${upgradeStreams} stream
 
   // As the operations page says for servers that know no `--shutdown-delay` and are not ready once the database is migrated.
   await servers.proxy.stopChecks();
-  const before = (index: number): Promise<void> => servers.proxy.use(index, false);
+  const before = async (index: number): Promise<void> => {
+    await servers.proxy.use(index, false);
+    await load.settled();
+  };
   const after = async (index: number): Promise<void> => {
     await servers.proxy.use(index, true);
     await enforced(index % 2 === 0 ? 80 : 22);
