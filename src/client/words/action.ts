@@ -32,7 +32,7 @@ const phrases: Readonly<Record<string, string>> = {
   createUserSecurityGroup: 'created own group',
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',
-  replacePolicyTests: 'replaced the policy tests',
+  replacePolicyTests: 'replaced the policy tests of',
   widenTrial: 'widened trial',
   confirmTrial: 'confirmed trial',
   revertTrial: 'reverted trial',

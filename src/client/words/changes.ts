@@ -1,6 +1,7 @@
 /**
  * Owns the wording of the difference between two states: one line for each thing that was added, removed or changed.
  */
+import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { Direction, Selector } from '../../policy/rule.ts';
@@ -36,7 +37,15 @@ const isSelector = (value: unknown): value is Selector =>
 const isTrial = (value: unknown): value is NonNullable<SecurityGroup['trial']> =>
   typeof value === 'object' && value !== null && 'ends_at' in value;
 
+const isIsolation = (value: unknown): value is NonNullable<Device['isolated']> =>
+  typeof value === 'object' && value !== null && 'since' in value && 'reason' in value;
+
 function valueText(value: unknown): string {
+  if (isIsolation(value)) {
+    const { reason, until, allow = [] } = value;
+    const allowed = allow.length === 0 ? '' : `, allowing ${allow.map((peer) => peerWord(peer)).join(', ')}`;
+    return `(${reason})${until === undefined ? '' : ` until ${until}`}${allowed}`;
+  }
   if (isTrial(value)) return `until ${value.ends_at}`;
   if (typeof value === 'string' && value !== '') return value;
   if (Array.isArray(value) && value.length > 0) {

@@ -23,6 +23,8 @@ type Coverage = Pick<GroupObservation, 'devices' | 'device_days' | 'observed' | 
 /** How much of the traffic was seen: days of devices, and shares of them. */
 export function coverageWords({ devices, device_days, observed, observed_refused, not_recorded }: Coverage): string {
   if (devices === 0) return 'No device would have the group.';
+  if (observed === 0 && observed_refused === 0 && not_recorded === 0)
+    return `Nothing was observed yet on ${devices === 1 ? 'the device' : `the ${devices} devices`} that would have the group.`;
   const days = `${device_days} device-days of ${devices} ${devices === 1 ? 'device' : 'devices'}`;
   const seen = `admitted traffic was observed in ${shareWords(observed)} of ${days}, refused traffic in ${shareWords(observed_refused)}`;
   const lost = not_recorded === 0 ? '' : `; ${packetWords(not_recorded)} were not recorded`;

@@ -52,7 +52,7 @@ test('the summary counts devices that admit more and less, and says where nothin
   expect(trafficSummary({ affected: 2, gained: [traffic(1, {}), traffic(2, {})], lost: [traffic(1, {})] })).toBe(
     '2 devices admit more, 1 device admits less.',
   );
-  expect(trafficSummary({ affected: 0, gained: [], lost: [] })).toBe('No device admits anything else than now.');
+  expect(trafficSummary({ affected: 0, gained: [], lost: [] })).toBe('No device admits more or less than now.');
   expect(trafficSummary({ affected: 1, gained: [], lost: [] })).toBe(
     'The rules of 1 device change, and they admit the same as now.',
   );

@@ -102,7 +102,7 @@ const countText = (count: number): string => (count === 1 ? '1 device' : `${coun
 
 /** `2 devices gain access, 1 loses access.`, or that nothing changes. */
 export function trafficSummary({ affected, gained, lost }: Pick<Simulation, 'affected' | 'gained' | 'lost'>): string {
-  if (affected === 0) return 'No device admits anything else than now.';
+  if (affected === 0) return 'No device admits more or less than now.';
   const count = (entries: readonly SimulatedTraffic[]): number => new Set(entries.map(({ device }) => device.id)).size;
   const [more, less] = [count(gained), count(lost)];
   if (more + less === 0) return `The rules of ${countText(affected)} change, and they admit the same as now.`;

@@ -95,7 +95,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                 ? 'These groups are watch only and decide nothing, so the default group of the organization applies.'
                 : 'These groups admit traffic together: one matching rule is enough. The default group does not apply.'}
             </p>
-            <ol className="pick-list">
+            <ol className="pick-list" hidden={list.length === 0}>
               {list.map((id, index) => (
                 <li key={id}>
                   <GroupIcon />

@@ -45,9 +45,9 @@ export function DeviceHistory({ device }: { readonly device: Device }): ReactNod
       : before === undefined
         ? [['+', `user ${userOf(after.user_id)}`] as const]
         : [['~', `user ${userOf(before.user_id)} → ${userOf(after.user_id)}`] as const]),
-    // What a new device does not have yet says nothing.
+    // What a new device does not have yet says nothing: its labels may give it groups though its own list is empty.
     ...deviceChanges(before, after, nameOf, ['user_id']).filter(
-      ([sign, text]) => sign !== '+' || !text.endsWith(' ""'),
+      ([sign, text]) => sign !== '+' || (!text.endsWith(' ""') && text !== 'groups default'),
     ),
   ];
   return (

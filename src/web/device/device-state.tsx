@@ -31,12 +31,15 @@ const Presence = ({ isOnline }: { readonly isOnline: boolean }): ReactNode => (
 export function DeviceStateTag({
   status,
   isTold = true,
+  isIsolated = false,
 }: {
   readonly status: DeviceStatus | undefined;
   /** Whether the server has said yet how devices stand. */
   readonly isTold?: boolean;
+  /** Isolation comes first. A device that does not enforce it yet says so in the same tag, because a row of a list has no room for two. */
+  readonly isIsolated?: boolean;
 }): ReactNode {
-  if (!isTold) return <span className="dimmed">…</span>;
+  if (!isTold) return isIsolated ? <Tag tone="bad">Isolated</Tag> : <span className="dimmed">…</span>;
   const state = stateOf(status);
   const seen =
     status?.last_seen_at === undefined ? 'never seen' : `last seen ${ago(Date.parse(status.last_seen_at), Date.now())}`;
@@ -45,7 +48,11 @@ export function DeviceStateTag({
       className="tags tags-state"
       title={`The device ${status?.detail ?? inForceMeanings[state]} (${status?.online === true ? 'online' : seen})`}
     >
-      <Tag tone={stateTones[state]}>{stateTitle(state)}</Tag>
+      {isIsolated ? (
+        <Tag tone="bad">{state === 'yes' ? 'Isolated' : `Isolated, ${inForceTitles[state]}`}</Tag>
+      ) : (
+        <Tag tone={stateTones[state]}>{stateTitle(state)}</Tag>
+      )}
       {status === undefined || state === 'never_seen' ? null : <Presence isOnline={status.online} />}
     </span>
   );

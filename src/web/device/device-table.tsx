@@ -134,8 +134,7 @@ const Row = memo(function Row({
         <strong>{name}</strong>
       </Link>
       <span className="col-state">
-        {device.isolated === undefined ? null : <Tag tone="bad">isolated</Tag>}
-        <DeviceStateTag status={status} isTold={isTold} />
+        <DeviceStateTag status={status} isTold={isTold} isIsolated={device.isolated !== undefined} />
       </span>
       <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
       <span className="tags col-labels" title={shown.length < labels.length ? labels.join(', ') : undefined}>

@@ -83,7 +83,7 @@ function FarEnd({ rule }: { readonly rule: SecurityRule }): ReactNode {
 }
 
 function Sentence({
-  row: { verdict, rule, group },
+  row: { verdict, rule, group, byIsolation },
   direction,
 }: {
   readonly row: AccessRow;
@@ -105,6 +105,7 @@ function Sentence({
         </div>
         {rule.description === undefined ? null : <p className="small rule-description">{rule.description}</p>}
       </div>
+      {byIsolation === true ? <span className="small dimmed sentence-group">isolation</span> : null}
       {group === undefined ? null : groupById.has(group.id) ? (
         <Link
           className="link small clip sentence-group"

@@ -47,7 +47,7 @@ test('an isolated device keeps its refusals and admits only what its isolation a
 test('isolated devices are refused before everything else', () => {
   const isolation = { refused: [{ id: 'other', addresses: [] }] };
   const { rows } = deviceAccess({ ...policy, isolation }, 'inbound');
-  expect(rows[0]).toMatchObject({ verdict: 'refuse', rule: { peers: [{ device_id: 'other' }] } });
+  expect(rows[0]).toMatchObject({ verdict: 'refuse', byIsolation: true, rule: { peers: [{ device_id: 'other' }] } });
 });
 
 test('a group without outbound rules leaves outbound open, and a guardrail says nothing about the rest', () => {

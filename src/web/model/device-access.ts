@@ -13,6 +13,7 @@ export interface AccessRow {
   readonly rule: SecurityRule;
   /** Where it comes from; absent for isolation. */
   readonly group?: { readonly id: string; readonly name: string };
+  readonly byIsolation?: true;
 }
 
 export interface DeviceAccess {
@@ -32,17 +33,20 @@ const rowsOf = (groups: readonly PolicyGroup[], direction: Direction, verdict: R
       .map((rule) => ({ verdict, rule, group: { id, name } })),
   );
 
+const byIsolation = true as const;
+
 /** For a policy of this moment (`policyAt`). */
 export function deviceAccess(policy: EffectivePolicy, direction: Direction): DeviceAccess {
   const { groups, guardrails, isolation } = policy;
   const isolated = (isolation?.refused ?? []).map(({ id }): Peer => ({ device_id: id }));
   const refused: readonly AccessRow[] = [
-    ...(isolated.length === 0 ? [] : [{ verdict: 'refuse' as const, rule: everythingOf(isolated) }]),
+    ...(isolated.length === 0 ? [] : [{ verdict: 'refuse' as const, rule: everythingOf(isolated), byIsolation }]),
     ...rowsOf(guardrails?.forbid ?? [], direction, 'refuse'),
   ];
   const own = isolation?.own;
   if (own !== undefined) {
-    const allowed = own.allow.length === 0 ? [] : [{ verdict: 'allow' as const, rule: everythingOf(own.allow) }];
+    const allowed =
+      own.allow.length === 0 ? [] : [{ verdict: 'allow' as const, rule: everythingOf(own.allow), byIsolation }];
     return { rows: [...refused, ...allowed], rest: 'refuse' };
   }
   return {

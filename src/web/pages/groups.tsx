@@ -170,7 +170,7 @@ export function GroupsPage(): ReactNode {
       {all.length > 1 ? (
         <TextInput
           aria-label="Search groups"
-          placeholder="Search by name, description, port or address"
+          placeholder="Name, description, port or address"
           leftSection={<SearchIcon size={16} />}
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}

@@ -164,7 +164,7 @@ function Reachability(): ReactNode {
           className="grow"
           miw={200}
           aria-label="Search devices"
-          placeholder="Only devices with this in their name, address or labels"
+          placeholder="Only devices with this name or label"
           leftSection={<SearchIcon size={16} />}
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}

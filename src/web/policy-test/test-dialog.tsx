@@ -80,7 +80,7 @@ export function TestDialog({
   const end = (field: 'from' | 'to', label: string): ReactNode => (
     <FarEndInput
       label={label}
-      placeholder="label:app, device:web-1, all-devices or an address"
+      placeholder="label:app, device:web-1 or an address"
       suggest="all"
       chips={draft[field] === '' ? [] : [draft[field]]}
       onChange={(chips) => change({ [field]: chips.at(-1) ?? '' })}
