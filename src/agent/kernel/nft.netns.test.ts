@@ -86,6 +86,21 @@ test('an nft that took a large batch ends, because it would keep the memory, and
   }
 });
 
+test('an nft that has listed many recorded tuples ends too, and the next listing asks another', async () => {
+  const { nft, namespace, close } = await openInNamespace();
+  try {
+    const elements = Array.from({ length: 2_000 }, (_, i) => `10.0.${i >> 8}.${i & 255} . tcp . ${i}`).join(', ');
+    const set = `set seen { type ipv4_addr . inet_proto . inet_service; elements = { ${elements} }; };`;
+    await namespace.run(['nft', '-f', '-'], `table inet service { ${set} }\n`);
+    for (const _ of [1, 2]) {
+      expect(await nft.listSet('service', parseObjectName('seen'))).toHaveLength(2_000);
+      expect(await nftProcesses(namespace)).toEqual([]);
+    }
+  } finally {
+    await close();
+  }
+});
+
 describe('the real packet filter', () => {
   let opened: Awaited<ReturnType<typeof openInNamespace>>;
   beforeEach(async () => {
