@@ -1,4 +1,5 @@
 /** Proves observed traffic in the database: kept once, paged without a gap, added up by the hour, and removed by age and by number. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
@@ -78,6 +79,9 @@ test('every sum is on one page, newest first, of the devices and times that are 
   expect(await all({ devices: [one, other], since: new Date(start).toISOString() })).toHaveLength(3);
   expect(await all({ until: new Date(start).toISOString() })).toHaveLength(300);
   expect(await all({ devices: [] })).toEqual([]);
+  const strangers = Array.from({ length: 300 }, () => randomUUID() as DeviceId);
+  expect(await all({ devices: [...strangers, one] })).toHaveLength(301);
+  expect(await all({ devices: strangers })).toEqual([]);
   const far = { family: 4, first: 0x0a00_0001n, last: 0x0a00_0001n } as const;
   expect(await all({ far: [far] })).toHaveLength(3);
   expect(await all({ verdict: 'admitted' })).toMatchObject([{ device_id: other, packets: 2 }]);

@@ -116,6 +116,15 @@ const printCursor = ({ until, id, place }: FlowCursor): string => `${Date.parse(
 const isOfFew = (devices: readonly DeviceId[] | undefined): devices is readonly DeviceId[] =>
   devices !== undefined && devices.length <= fewDevices;
 
+/** A walk asks for the blocks of the same thousands of devices again and again: their array is written once. */
+const arrays = new WeakMap<readonly DeviceId[], string>();
+
+function arrayOf(devices: readonly DeviceId[]): string {
+  let text = arrays.get(devices);
+  if (text === undefined) arrays.set(devices, (text = `{${devices.join(',')}}`));
+  return text;
+}
+
 const isBefore = (time: string, since: string | undefined): boolean =>
   since !== undefined && Date.parse(time) <= Date.parse(since);
 
@@ -165,7 +174,17 @@ export function flowsIn(context: Context, { keepMs, most }: FlowOptions): Flows 
     const { devices, since = firstTime, until = lastTime } = query;
     const [bits = null, otherBits = null] = wantedBits(query) ?? [];
     const read = isOfFew(devices) ? sql.blocksOfDevices : sql.blocksOfOrganization;
-    const values = [org, since, until, from.until, bits, from.id, limit, otherBits, devices ?? null];
+    const values = [
+      org,
+      since,
+      until,
+      from.until,
+      bits,
+      from.id,
+      limit,
+      otherBits,
+      devices === undefined ? null : arrayOf(devices),
+    ];
     return standbyReads.run(read, values);
   };
 
