@@ -201,16 +201,18 @@ export function DevicePage(): ReactNode {
               The rules in force cannot be shown: a group on this device is not visible to you.
             </p>
           ) : (
-            <>
+            <Later>
               <Access policy={policy} device={device} org={org} />
               <Loaded policy={policy} device={device} />
-            </>
+            </Later>
           )}
         </div>
         <div className="stack">
-          <DeviceAgent device={device} />
-          <DeviceLabels key={device.id} device={device} />
-          <About device={device} />
+          <Later>
+            <DeviceAgent device={device} />
+            <DeviceLabels key={device.id} device={device} />
+            <About device={device} />
+          </Later>
         </div>
       </div>
       <Later>

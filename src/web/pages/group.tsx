@@ -167,7 +167,9 @@ export function GroupPage(): ReactNode {
         ) : (
           <ReadGroup group={group} edit={begin} />
         )}
-        <GroupDevices group={group} devices={under} />
+        <Later>
+          <GroupDevices group={group} devices={under} />
+        </Later>
       </div>
       <Later>
         <WatchedGroup group={group} />

@@ -113,7 +113,7 @@ function Account({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-function Waiting({ loaded = 0 }: { readonly loaded?: number }): ReactNode {
+function Waiting({ loaded }: { readonly loaded: number }): ReactNode {
   return (
     <div className="page">
       <Loading what={loaded === 0 ? 'Loading…' : `Loading… ${grouped(loaded)} records so far`} />
@@ -205,12 +205,12 @@ function Side({ org }: { readonly org: string }): ReactNode {
 
 export function OrganizationFrame(): ReactNode {
   const { org } = useParams({ from: '/o/$org' });
-  // The router draws in one go; what is dear in the frame follows in slices.
+  // The router draws in one go; what is dear in the frame follows in slices, and so do the first requests.
   const isDrawn = useDeferredValue(true, false);
   const { client, round } = useSession();
   const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
-  useEffect(() => live.start(), [live]);
-  const role = useOwnRole(org);
+  useEffect(() => (isDrawn ? live.start() : undefined), [live, isDrawn]);
+  const role = useOwnRole(org, isDrawn);
   useEffect(() => {
     if (round > 0) live.retryNow();
   }, [live, round]);
@@ -265,9 +265,7 @@ export function OrganizationFrame(): ReactNode {
                 <Shortcuts />
                 <Refusal />
               </>
-            ) : (
-              <Waiting />
-            )}
+            ) : null}
           </main>
         </div>
       </RoleContext>

@@ -107,12 +107,13 @@ export interface OwnRole {
   readonly isKnown: boolean;
 }
 
-/** One question for all parts of a page. */
-export function useOwnRole(organization: string): OwnRole {
+/** One question for all parts of a page, from when `isAsked` on. */
+export function useOwnRole(organization: string, isAsked: boolean): OwnRole {
   const { me, client } = useSession();
   const { data, isPending } = useQuery({
     queryKey: ['members', organization, me.id],
     queryFn: ({ signal }) => client.members.get(organization, me.id, { signal }),
+    enabled: isAsked,
   });
   const role = data?.role;
   return useMemo(() => ({ role, isKnown: !isPending }), [role, isPending]);
