@@ -171,7 +171,13 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
   await device('cache-1', '--label', 'cache');
   const rule = 'tcp 11211 from label:cache';
   await done(people.owner.run(['group', 'create', 'caches', '--applies-to', 'label:cache', '--in', rule, '-q']));
-  await done(people.owner.run(['key', 'create', 'cache-key', '--label', 'cache', '-q']));
+  const key = ['key', 'create', 'cache key', '--label', 'cache,prod', '--uses', '3', '-o', 'json'];
+  const { id: keyId, expires_at } = await json(people.owner.run(key));
+  await done(people.member.run(['group', 'create', 'laptop', '--mine', '--in', 'ssh from label:cache', '-q']));
+  // A group that a device has is seen by others too.
+  await done(
+    people.member.run(['device', 'create', 'laptop-1', '--public-key', 'laptop-1', '--group', 'laptop', '-q']),
+  );
   await done(
     people.owner.run([
       'test',
@@ -188,17 +194,28 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
       '--skip-tests',
     ]),
   );
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1 +1\n/);
+  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +2 +1 +1\n/);
   const dry = await done(people.owner.run(['label', 'rename', 'cache', 'memcached', '--dry-run']));
   expect(dry).toContain('Would rename label cache to memcached on 1 device and 1 group, and in policy tests.');
   const renamed = await people.owner.run(['label', 'rename', 'cache', 'memcached', '--yes']);
   expect(renamed).toMatchObject({ code: 0 });
-  expect(renamed.stderr).toContain('cache-key still gives the label cache');
+  expect(renamed.stderr).toMatch(/^Group laptop of \S+ still names the label cache\.\n/m);
+  expect(renamed.stderr).toContain(
+    'Enrollment key cache key still gives the label cache. To replace it:\n' +
+      `  ringfence key create 'cache key' --label memcached,prod --uses 3 --expires ${expires_at}\n` +
+      `  ringfence key delete ${keyId}\n`,
+  );
   expect(renamed.stdout).toContain('Renamed label cache to memcached on 1 device and 1 group, and in policy tests.');
   expect(await done(people.owner.run(['label', 'list']))).toMatch(/memcached +1 +1 +1 +0 +1\n/);
+  // The two commands, as printed.
+  const expires = ['--expires', expires_at];
+  expect(
+    await people.owner.run(['key', 'create', 'cache key', '--label', 'memcached,prod', '--uses', '3', ...expires]),
+  ).toMatchObject({ code: 0 });
+  await done(people.owner.run(['key', 'delete', keyId, '--yes']));
   const [, change = ''] = /ringfence undo (\S+)/.exec(renamed.stdout) ?? [];
   await done(people.owner.run(['undo', change, '--yes']));
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +1 +1 +1\n/);
+  expect(await done(people.owner.run(['label', 'list']))).toMatch(/^cache +1 +1 +2 +0 +1\n/m);
   expect(await people.owner.run(['undo', change, '--yes'])).toMatchObject({ code: 5 });
   expect(await people.owner.run(['label', 'rename', 'nobody', 'x', '--yes'])).toMatchObject({ code: 3 });
   expect(await people.owner.run(['label', 'rename', 'Cache', 'x', '--yes'])).toMatchObject({ code: 2 });

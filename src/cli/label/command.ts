@@ -24,7 +24,8 @@ export function addLabelCommands(program: Command): void {
       summary: 'rename a label on devices and in groups, rules and policy tests, in one change (owners only)',
       about:
         'Every device switches at once, and no connection that is allowed before and after is reset. ' +
-        'A label that more than 1,000 records use is not renamed. An enrollment key cannot be changed: the command names those that still give the old label.',
+        'A label that more than 1,000 records use is not renamed. Groups of other members keep the old label, because only these members may change them, and an enrollment key cannot be changed: ' +
+        'the command names the groups, and prints the commands that replace the keys.',
       options: [skipTestsOption()],
       destructive: true,
       dryRun: true,

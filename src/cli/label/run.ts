@@ -1,5 +1,6 @@
 /** Owns the implementation of the label commands, and the undo of a change to several records. */
 import type { SecurityGroup } from '../../api/group.ts';
+import type { EnrollmentKey } from '../../api/user.ts';
 import { limits } from '../../api/limits.ts';
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import { printable } from '../../node/printable.ts';
@@ -10,11 +11,13 @@ import type { StoredRule } from '../../policy/rule.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
+import { userNames } from '../lookup/member.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
 import { changeOptions, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
+import { shellWord } from '../terminal/text.ts';
 
 type Labelled = object & { readonly labels?: readonly string[] };
 
@@ -90,21 +93,31 @@ async function tell(session: Session, written: WrittenChangeSet, sentence: strin
 
 const counted = (count: number, word: string): string => `${count} ${count === 1 ? word : `${word}s`}`;
 
-/** Everything that names the label, as it is with the new one. */
-async function renamedRecords(session: Session, from: string, to: string): Promise<ChangeSetBody> {
+interface Renamed {
+  readonly change: ChangeSetBody;
+  /** Groups of other members that name the label: only their owners may write them. */
+  readonly foreign: readonly SecurityGroup[];
+}
+
+/** Everything that names the label and that the caller may write, as it is with the new one. */
+async function renamedRecords(session: Session, from: string, to: string): Promise<Renamed> {
   const renamed = renamer(from, to);
-  const [allOfDevices, allOfGroups, stored] = await Promise.all([
+  const client = await session.client();
+  const [allOfDevices, allOfGroups, stored, me] = await Promise.all([
     allDevices(session),
     allGroups(session),
     storedTests(session),
+    client.whoAmI(),
   ]);
   const devices = allOfDevices
     .filter(({ labels = [] }) => labels.includes(from))
     .map(({ id, labels = [] }) => ({ id, labels: renamed.labels(labels) }));
-  const security_groups = allOfGroups
-    .filter((group) =>
-      labelsIn([...(group.applies_to ?? []), ...rulesOf(group).flatMap(({ peers = [] }) => peers)]).includes(from),
-    )
+  const naming = allOfGroups.filter((group) =>
+    labelsIn([...(group.applies_to ?? []), ...rulesOf(group).flatMap(({ peers = [] }) => peers)]).includes(from),
+  );
+  const isForeign = ({ user_id }: SecurityGroup): boolean => user_id !== undefined && user_id !== me.id;
+  const security_groups = naming
+    .filter((group) => !isForeign(group))
     .map((group) => ({
       id: group.id,
       revision: group.revision,
@@ -115,7 +128,7 @@ async function renamedRecords(session: Session, from: string, to: string): Promi
   const isTested = stored.tests.some((test) => labelsIn([test.from, test.to]).includes(from));
   const renameEnd = (end: TestEnd): TestEnd => renamed.entries([end])[0] ?? end;
   const policy_tests = stored.tests.map((test) => ({ ...test, from: renameEnd(test.from), to: renameEnd(test.to) }));
-  return {
+  const change = {
     ...(devices.length > 0 && { devices }),
     ...(security_groups.length > 0 && { security_groups }),
     ...(isTested && {
@@ -123,6 +136,37 @@ async function renamedRecords(session: Session, from: string, to: string): Promi
       ...(stored.revision !== undefined && { policy_tests_revision: stored.revision }),
     }),
   };
+  return { change, foreign: naming.filter(isForeign) };
+}
+
+/** The commands that put a key with the new label in the place of this one. Whoever uses the old key needs the new one. */
+function replacingCommands(key: EnrollmentKey, labels: readonly string[]): readonly string[] {
+  const { id, name, uses_left, expires_at, security_groups = [] } = key;
+  const words = [
+    'ringfence key create',
+    ...(name === '' ? [] : [shellWord(name)]),
+    `--label ${labels.join(',')}`,
+    ...security_groups.map((group) => `--group ${group}`),
+    `--uses ${uses_left}`,
+    `--expires ${expires_at}`,
+  ];
+  return [words.join(' '), `ringfence key delete ${id}`];
+}
+
+/** What a rename does not reach: groups of other members, and enrollment keys, which nobody can change. */
+async function sayLeftOut(session: Session, from: string, to: string, foreign: Renamed['foreign']): Promise<void> {
+  if (!session.isForPeople) return;
+  const client = await session.client();
+  const keys = await client.enrollmentKeys.list(await session.organization());
+  const nameOf = foreign.length === 0 ? String : await userNames(session);
+  for (const { group_name, user_id = '' } of foreign)
+    session.say(`Group ${printable(group_name)} of ${printable(nameOf(user_id))} still names the label ${from}.`);
+  for (const key of keys) {
+    const { name, id, labels = [], uses_left, expires_at } = key;
+    if (!labels.includes(from) || uses_left === 0 || Date.parse(expires_at) <= Date.now()) continue;
+    session.say(`Enrollment key ${printable(name || id)} still gives the label ${from}. To replace it:`);
+    for (const command of replacingCommands(key, renamer(from, to).labels(labels))) session.say(`  ${command}`);
+  }
 }
 
 export interface RenameOptions {
@@ -135,14 +179,12 @@ export async function rename(session: Session, from: string, to: string, options
     if (typeof parsed !== 'string') throw usageError(`\`${label}\` is not a label: ${parsed.reason}`);
   }
   if (from === to) throw usageError('the labels are the same');
-  const client = await session.client();
-  const organization = await session.organization();
-  const change = await renamedRecords(session, from, to);
+  const { change, foreign } = await renamedRecords(session, from, to);
   const { devices = [], security_groups = [], policy_tests } = change;
-  const keys = (await client.enrollmentKeys.list(organization)).filter(({ labels = [] }) => labels.includes(from));
   const count = devices.length + security_groups.length;
+  await sayLeftOut(session, from, to, foreign);
   if (count === 0 && policy_tests === undefined)
-    throw new CliError('notFound', `no device, no group and no policy test uses the label ${from}`);
+    throw new CliError('notFound', `no device, no group and no policy test that you can write uses the label ${from}`);
   if (count > limits.changeSetRecords) {
     const most = limits.changeSetRecords;
     throw new CliError(
@@ -152,8 +194,6 @@ export async function rename(session: Session, from: string, to: string, options
   }
   const tested = policy_tests === undefined ? '' : ', and in policy tests';
   const what = `${counted(devices.length, 'device')} and ${counted(security_groups.length, 'group')}${tested}`;
-  for (const { name, id } of keys)
-    session.say(`Enrollment key ${name === '' ? id : name} still gives the label ${from}: replace the key.`);
   if (session.values.dryRun === true) {
     const effect = await effectOf(session, change);
     for (const [sign, line] of effect.lines) session.say(`${sign} ${printable(line)}`);
