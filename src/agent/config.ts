@@ -51,7 +51,7 @@ export function keyOf({ enroll, enrollFile }: AgentValues): TextSource | undefin
 /** The whole configuration: the options, and for what they leave out, the enrollment key or the saved identity. Throws `WrongOptions`. */
 export function agentConfig(values: AgentValues, around: OptionSurroundings, known?: Destination): AgentConfig {
   const { interface: selector, untilFirstPolicy = 'closed', keepEstablished = false } = values;
-  const given = { servers: values.server, organization: values.organization ?? organizationOf(around.env) };
+  const given = { servers: values.server, organization: organizationOf(values, around) };
   const servers = given.servers ?? known?.servers;
   const organization = given.organization ?? known?.organization;
   const missing = [
@@ -109,7 +109,9 @@ function overridden(
   ];
 }
 
-function organizationOf(env: NodeJS.ProcessEnv): OrganizationId | undefined {
+/** The organization in the options, if it is there. Throws `WrongOptions`. */
+export function organizationOf({ organization }: AgentValues, { env }: OptionSurroundings): OrganizationId | undefined {
+  if (organization !== undefined) return organization;
   const text = env['RINGFENCE_ORG'] ?? '';
   if (text === '') return undefined;
   try {

@@ -30,7 +30,7 @@ const config = async (text: string | undefined, values: AgentValues = {}): Promi
   agentConfig(
     { interface: selector, ...(text !== undefined && { enroll: text }), ...values },
     { env: {}, isRoot: true },
-    await knownDestination(text === undefined ? undefined : { text }, identity),
+    await knownDestination(text === undefined ? undefined : { text }, identity, values.organization),
   );
 const enrolled = (servers?: readonly string[]): Promise<void> =>
   identity.save({
@@ -90,6 +90,15 @@ describe('server and organization', () => {
     const moved = await config(edited, { server: ['https://d.example'] });
     expect(moved.servers).toEqual(['https://d.example']);
     expect((await config(`${secret}:${second}@https://c.example/`)).notices).toEqual([]);
+    const inCapitals = `${secret}:${second.toUpperCase()}@https://thief.example`;
+    expect((await config(inCapitals)).servers).toEqual(['https://c.example']);
+  });
+
+  test('of an enrolled device stay when an option names its organization and the key another one', async () => {
+    await enrolled(['https://c.example']);
+    const edited = `${secret}:${first}@https://thief.example`;
+    const { servers, organization } = await config(edited, { organization: second });
+    expect({ servers, organization }).toEqual({ servers: ['https://c.example'], organization: second });
   });
 
   test.each<[string, string | undefined, RegExp]>([
@@ -111,6 +120,12 @@ describe('server and organization', () => {
     await enrolled();
     await expect(config(undefined)).rejects.toThrow(/^the agent needs --server \(/);
     expect(await config(undefined, { server: ['https://c.example'] })).toMatchObject({ organization: second });
+    const edited = `${secret}:${second}@https://thief.example`;
+    await expect(config(edited)).rejects.toThrow(
+      /^the agent needs --server: .*identity\.json names no server, and the key moves no enrolled device \(/,
+    );
+    expect(await config(edited, { server: ['https://c.example'] })).toMatchObject({ servers: ['https://c.example'] });
+    expect(await config(key)).toMatchObject({ servers: ['https://a.example', 'https://b.example'] });
   });
 
   test('that are given do not need a key that can be read', async () => {

@@ -24,12 +24,18 @@ export interface Destination {
  * The key comes first, because it may be for another organization than an earlier enrollment. For the same organization the saved identity
  * comes first: anyone can write a key, and the token of the device goes to another server only if an option says so.
  */
-export async function knownDestination(key: TextSource | undefined, folder: IdentityFolder): Promise<Destination> {
+export async function knownDestination(
+  key: TextSource | undefined,
+  folder: IdentityFolder,
+  given?: OrganizationId,
+): Promise<Destination> {
   const carried = key === undefined ? undefined : await carriedBy(key);
   const saved = await savedIn(folder);
   if (carried?.servers === undefined)
     return saved?.fault === undefined ? (saved ?? carried ?? noDestination) : (carried ?? saved);
-  if (saved?.servers === undefined || saved.organization !== carried.organization) return carried;
+  if (saved?.organization === undefined || saved.organization !== (given ?? carried.organization)) return carried;
+  if (saved.servers === undefined)
+    return { ...saved, fault: `${saved.source} names no server, and the key moves no enrolled device` };
   return saved.servers.join() === carried.servers.join() ? saved : { ...saved, unused: carried.servers };
 }
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../client/clock.ts';
 import { printable } from '../node/printable.ts';
-import { agentConfig, keyOf, WrongOptions, type AgentConfig } from './config.ts';
+import { agentConfig, keyOf, organizationOf, WrongOptions, type AgentConfig } from './config.ts';
 import { runAgent } from './run-agent.ts';
 import { knownDestination } from './destination.ts';
 import { Locked } from './host/lock.ts';
@@ -51,7 +51,7 @@ async function fullConfig(values: AgentValues, around: OptionSurroundings): Prom
   // A device with a token of its own takes nothing from an earlier enrollment.
   if (values.device !== undefined) return agentConfig(values, around);
   const folder = new IdentityFolder(stateOf(values, around));
-  return agentConfig(values, around, await knownDestination(keyOf(values), folder));
+  return agentConfig(values, around, await knownDestination(keyOf(values), folder, organizationOf(values, around)));
 }
 
 /** Helper programs, the stream, locks and files need some descriptors each. With too few, whatever comes first fails in a way of its own. */

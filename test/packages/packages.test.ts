@@ -181,7 +181,7 @@ it('ringfence-enroll takes nothing that would be more than one setting, and no k
   expect(enroll(['--server', 'https://a', ...rest, '--what', 'x'], 'rf_enroll_x\n')).toBe(2);
 });
 
-it('ringfence-enroll takes server and organization from the key, unless they are given, and refuses a key that would be more than one setting', () => {
+it('ringfence-enroll writes into the settings what is given as an option, and nothing of the key', () => {
   const place = folder();
   const script = join(place, 'ringfence-enroll');
   // The same script, with other places.
@@ -193,31 +193,42 @@ it('ringfence-enroll takes server and organization from the key, unless they are
       input: `${key}\n`,
       env: { ...process.env, PATH: `${place}:${process.env['PATH'] ?? ''}` },
     });
-    return status === 0 ? readFileSync(join(place, 'agent.env'), 'utf8').trim().split('\n').slice(0, 3) : status;
+    return status === 0 ? readFileSync(join(place, 'agent.env'), 'utf8').trim().split('\n') : status;
   };
-  const [organization, interfaceLine] = ['01a1ddc0-9c97-738b-af8b-619f0abce38f', 'RINGFENCE_INTERFACE=wg0'];
-  const key = `rf_enroll_x:${organization}@https://a.example:8443/rf`;
+  const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
+  const serverLine = 'RINGFENCE_SERVER=https://b.example';
   const organizationLine = `RINGFENCE_ORGANIZATION=${organization}`;
-  expect(settings(key)).toEqual(['RINGFENCE_SERVER=https://a.example:8443/rf', organizationLine, interfaceLine]);
-  expect(readFileSync(join(place, 'enrollment-key'), 'utf8')).toBe(`${key}\n`);
-  const given = ['RINGFENCE_SERVER=https://b.example', organizationLine, interfaceLine];
-  expect(settings(key, '--server', 'https://b.example')).toEqual(given);
+  const rest = [
+    'RINGFENCE_INTERFACE=wg0',
+    'RINGFENCE_ENROLL_FILE=/run/credentials/ringfence-agent.service/enrollment-key',
+  ];
   const older = ['--server', 'https://b.example', '--organization', organization];
-  expect(settings('rf_enroll_x', ...older)).toEqual(given);
+  expect(settings('rf_enroll_x', ...older)).toEqual([serverLine, organizationLine, ...rest]);
+  // The agent of a device that is enrolled takes a given server. A key gives none, however it writes the organization and whatever was set before.
+  const key = `rf_enroll_x:${organization}@https://a.example:8443/rf`;
+  for (const each of [
+    key,
+    key.toUpperCase().replace(/^RF_ENROLL_X/, 'rf_enroll_x'),
+    `${key}"`,
+    `${key}\\`,
+    `${key}#`,
+  ]) {
+    expect([each, settings(each)]).toEqual([each, rest]);
+    expect(readFileSync(join(place, 'enrollment-key'), 'utf8')).toBe(`${each}\n`);
+  }
+  expect(settings(key, '--server', 'https://b.example')).toEqual([serverLine, ...rest]);
   for (const bad of [
     'rf_enroll_x',
     'rf_enroll_x:@https://a',
     `rf_enroll_x:${organization}@`,
     `${key} x`,
-    `${key}"`,
-    `${key}\\`,
     `${key}\u001b[2J`,
     `${key}\u009b`,
   ])
     expect([bad, settings(bad)]).toEqual([bad, 2]);
 });
 
-it('ringfence-enroll prints nothing of a key that could command a terminal, says where the device goes, and moves no enrolled device to another server', () => {
+it('ringfence-enroll prints nothing of a key that could command a terminal, and says where a new device goes', () => {
   const place = folder();
   const script = join(place, 'ringfence-enroll');
   const text = readFileSync(join(top, 'packaging/ringfence-enroll'), 'utf8');
@@ -232,31 +243,19 @@ it('ringfence-enroll prints nothing of a key that could command a terminal, says
     return { status, output: stdout + stderr };
   };
   const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
-  const second = '01a1ddc0-9c97-738b-af8b-619f0abce390';
   const at = (server: string): string => `rf_enroll_x:${organization}@${server}`;
-  for (const bad of [
-    'https://a\u001b]0;owned\u0007',
-    'https://a\\033]0;owned\\007',
-    'https://a\u009b2J',
-    'https://a owned',
-  ]) {
+  for (const bad of ['https://a\u001b]0;owned\u0007', 'https://a\u009b2J', 'https://a owned']) {
     const { status, output } = enroll(at(bad));
     expect([bad, status]).toEqual([bad, 2]);
     expect(output).toMatch(/^[\x20-\x7e]+\n$/);
     expect(output).not.toContain('owned');
   }
-  expect(enroll(at('https://a.example')).output).toContain(
-    `This device joins the organization ${organization} at https://a.example\n`,
-  );
-  expect(enroll(at('https://thief.example'))).toEqual({
-    status: 2,
-    output:
-      'ringfence-enroll: this machine belongs to this organization at another server than the key names: give --server\n',
-  });
-  expect(readFileSync(join(place, 'agent.env'), 'utf8')).toContain('RINGFENCE_SERVER=https://a.example\n');
-  expect(enroll(at('https://a.example')).status).toBe(0);
-  expect(enroll(at('https://b.example'), '--server', 'https://b.example').status).toBe(0);
-  expect(enroll(`rf_enroll_x:${second}@https://c.example`).status).toBe(0);
+  const joins = `A new device joins the organization ${organization} at`;
+  const keeps = 'A device that is enrolled in it keeps its server, unless you give --server.\n';
+  expect(enroll(at('https://a\\033]0;x')).output).toContain(`${joins} https://a\\033]0;x\n${keeps}`);
+  const given = enroll(at('https://a.example'), '--server', 'https://b.example').output;
+  expect(given).toContain(`${joins} https://b.example\n`);
+  expect(given).not.toContain(keeps);
 });
 
 it('a program without its symbols still runs, and is what it was as far as the kernel loads it', () => {
