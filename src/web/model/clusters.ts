@@ -3,6 +3,7 @@ import type { Device } from '../../api/device.ts';
 import { decide } from '../../policy/decide.ts';
 import { isEnforced, type EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction } from '../../policy/rule.ts';
+import { deviceFor } from '../../policy/trial/trial.ts';
 import type { Snapshot } from '../state/live.ts';
 import { applies, decidingGroups } from './device-policy.ts';
 import { transportOf, type Endpoint, type Probe } from './reachability.ts';
@@ -32,7 +33,7 @@ export function clustersOf(
   const ordinary = groups.filter((group) => group.guardrail === undefined && isEnforced(group));
   const bySet = new Map<string, readonly (readonly [string, string])[]>();
   for (const [index, device] of devices.entries()) {
-    const { labels = [], security_groups: list = [] } = device;
+    const { labels = [], security_groups: list = [] } = deviceFor(device);
     if (by === 'label') {
       for (const label of labels) add(label, label, index);
       if (labels.length === 0) add('', 'no label', index);

@@ -34,7 +34,7 @@ export function policyOfContent(content: Content, fleet: Membership): EffectiveP
   return resolved({ source: 'list', groups: [], guardrails });
 }
 
-type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
+export type Known = Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>;
 
 /** Groups that some device has by label, guardrails among them. */
 export const byLabelIn = (groups: readonly SecurityGroup[]): readonly SecurityGroup[] =>
