@@ -91,18 +91,31 @@ test('a device is handed over after a look at the groups that leave with its use
   expect(await member.getByRole('button', { name: 'Hand over' }).count()).toBe(0);
 });
 
-test('the groups of a device are tried first, cannot be changed meanwhile, and are kept', async () => {
+test('the groups of a device are tried first, on no other device that the user goes back to, cannot be changed meanwhile, and are kept', async () => {
   const place = await newPlace(stage.server);
   const { id: group } = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
     group_name: 'web',
   });
-  const { id } = await addDevice(place, 'web-1');
-  const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices/${id}` });
+  const [{ id: other }, { id }] = [await addDevice(place, 'web-0'), await addDevice(place, 'web-1')];
+  const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices/${other}` });
   const read = (): Promise<Json> => place.owner.api.expect(200, 'GET', `${place.base}/devices/${id}`);
-  await page.getByRole('checkbox', { name: /^Try it first/ }).check();
-  await page.getByRole('combobox', { name: 'Attach a group' }).click();
-  await page.getByRole('option', { name: 'web (organization)' }).click();
+  await expectShown(page.getByRole('heading', { level: 1, name: 'web-0' }));
+  await page.evaluate(`history.pushState({}, '', '/ui/o/${place.org}/devices/${id}')`);
+  await expectShown(page.getByRole('heading', { level: 1, name: 'web-1' }));
   const dialog = page.getByRole('dialog', { name: 'Try other groups on web-1' });
+  const attach = async (): Promise<void> => {
+    await page.getByRole('checkbox', { name: /^Try it first/ }).check();
+    await page.getByRole('combobox', { name: 'Attach a group' }).click();
+    await page.getByRole('option', { name: 'web (organization)' }).click();
+    await expectShown(dialog);
+  };
+  await attach();
+  await page.goBack();
+  await expectShown(page.locator('h1', { hasText: 'web-0' }));
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.goForward();
+  await expectShown(page.getByRole('heading', { level: 1, name: 'web-1' }));
+  await attach();
   await expectShown(dialog.getByText('10 minutes'));
   expect(await dialog.getByText('Devices with a label').count()).toBe(0);
   expect((await read()).security_groups ?? []).toEqual([]);
@@ -115,17 +128,28 @@ test('the groups of a device are tried first, cannot be changed meanwhile, and a
   expect((await read()).trial).toBeUndefined();
 });
 
-test('someone is invited at one of several identity providers', async () => {
+test('people are invited at one of several identity providers, which the page asks for each time, beside other faults', async () => {
   const place = await newPlace(stage.server);
   const page = await open({ token: place.owner.token, path: `/o/${place.org}/members` });
-  await page.getByRole('textbox', { name: 'Username or e-mail of the new member' }).fill('lee@example.org');
+  const who = page.getByRole('textbox', { name: 'Username or e-mail of the new member' });
+  const provider = page.getByRole('textbox', { name: 'Identity provider' });
+  await who.fill('lee@example.org');
   await page.getByRole('button', { name: 'Add member' }).click();
   await expectShown(page.getByText(/accepts sign-ins at https:\/\/login\.example\.org, https:\/\/id\.example\.net/));
-  await page.getByRole('textbox', { name: 'Identity provider' }).fill('https://id.example.net');
+  await provider.fill('https://id.example.net');
   await page.getByRole('button', { name: 'Add member' }).click();
   await expectShown(
     page.getByRole('list', { name: 'Invitations' }).getByText(/signing in at https:\/\/id\.example\.net/),
   );
+  await provider.waitFor({ state: 'detached' });
+  await who.fill('kim@example.org');
+  await page.getByRole('button', { name: 'Add member' }).click();
+  await expectShown(provider);
+  expect(await provider.inputValue()).toBe('');
+  await who.fill('nobody-of-this-name');
+  await page.getByRole('button', { name: 'Add member' }).click();
+  await expectShown(page.locator('.mantine-TextInput-error', { hasText: 'nobody-of-this-name' }));
+  expect(await page.getByText(/accepts sign-ins at/).count()).toBe(0);
 });
 
 test('the activity is filtered by person, device and day in the URL, and a change of a device is taken back there', async () => {

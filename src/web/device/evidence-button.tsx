@@ -2,6 +2,7 @@
 import { Button, Modal, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
+import { DialogButton } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
@@ -93,14 +94,6 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
 /** For owners. The audit records who made evidence, so a read-only sign-in cannot. */
 export function EvidenceButton({ device }: { readonly device: Device }): ReactNode {
   const { governs } = useRights();
-  const [isOpen, setOpen] = useState(false);
   if (!governs) return null;
-  return (
-    <>
-      <Button variant="default" onClick={() => setOpen(true)}>
-        Evidence
-      </Button>
-      {isOpen ? <EvidenceDialog device={device} close={() => setOpen(false)} /> : null}
-    </>
-  );
+  return <DialogButton name="Evidence">{(close) => <EvidenceDialog device={device} close={close} />}</DialogButton>;
 }

@@ -5,6 +5,7 @@ import type { Device } from '../../api/device.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { SimulationView } from '../change/change-preview.tsx';
 import { openedIn, useSimulation } from '../change/simulation.ts';
+import { DialogButton } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Lines } from '../components/lines.tsx';
 import { notify } from '../components/toast.tsx';
@@ -73,14 +74,6 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
 /** The button that gives a device to another member, for owners. */
 export function HandOverButton({ device }: { readonly device: Device }): ReactNode {
   const { governs } = useRights();
-  const [isOpen, setOpen] = useState(false);
   if (!governs) return null;
-  return (
-    <>
-      <Button variant="default" onClick={() => setOpen(true)}>
-        Hand over
-      </Button>
-      {isOpen ? <HandOverDialog device={device} close={() => setOpen(false)} /> : null}
-    </>
-  );
+  return <DialogButton name="Hand over">{(close) => <HandOverDialog device={device} close={close} />}</DialogButton>;
 }

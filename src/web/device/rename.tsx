@@ -2,6 +2,7 @@
 import { Button, Modal, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
+import { DialogButton } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
@@ -43,14 +44,6 @@ function RenameDialog({ device, close }: { readonly device: Device; readonly clo
 /** The button that renames a device, for its user and for owners. */
 export function RenameButton({ device }: { readonly device: Device }): ReactNode {
   const { editDevice } = useRights();
-  const [isOpen, setOpen] = useState(false);
   if (!editDevice(device)) return null;
-  return (
-    <>
-      <Button variant="default" onClick={() => setOpen(true)}>
-        Rename
-      </Button>
-      {isOpen ? <RenameDialog device={device} close={() => setOpen(false)} /> : null}
-    </>
-  );
+  return <DialogButton name="Rename">{(close) => <RenameDialog device={device} close={close} />}</DialogButton>;
 }

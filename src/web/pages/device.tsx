@@ -192,7 +192,7 @@ export function DevicePage(): ReactNode {
         </div>
       </div>
       <IsolationBanner device={device} />
-      <OpenDevice key={device.id} device={device} />
+      <OpenDevice device={device} />
       <div className="columns">
         <div className="stack">
           <DeviceGroups device={device} org={org} />
@@ -210,7 +210,7 @@ export function DevicePage(): ReactNode {
         <div className="stack">
           <Later>
             <DeviceAgent device={device} />
-            <DeviceLabels key={device.id} device={device} />
+            <DeviceLabels device={device} />
             <About device={device} />
           </Later>
         </div>

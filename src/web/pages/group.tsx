@@ -142,7 +142,7 @@ export function GroupPage(): ReactNode {
               {isEditing ? 'Done' : 'Edit'}
             </Button>
           ) : null}
-          {mayEdit && !isEditing && !isDefault ? <ModeButton key={group.id} group={group} /> : null}
+          {mayEdit && !isEditing && !isDefault ? <ModeButton group={group} /> : null}
           {rights.mayWrite ? (
             <Button
               variant="default"
@@ -162,7 +162,7 @@ export function GroupPage(): ReactNode {
       <div className="columns">
         {isEditing ? (
           <Suspense fallback={<Loading what="Loading the editor…" />}>
-            <GroupEditor key={group.id} group={group} devices={under} allow={allow} beginning={beginning} />
+            <GroupEditor group={group} devices={under} allow={allow} beginning={beginning} />
           </Suspense>
         ) : (
           <ReadGroup group={group} edit={begin} />

@@ -65,20 +65,22 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-/** Why the server refused the provider; undefined where it did not. */
-const providerProblem = (error: unknown): string | undefined =>
-  error instanceof RingfenceError ? error.errors.find(({ code }) => code === 'unknown_issuer')?.detail : undefined;
+/** Whether the server refused the provider. */
+const isAboutProvider = (error: unknown): boolean =>
+  error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_issuer');
 
 function AddMember({ org }: { readonly org: string }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const members = useMembers().data ?? [];
   const [username, setUsername] = useState('');
-  /** Which providers there are, once the server has asked for one of several. */
-  const [providers, setProviders] = useState<string>();
-  const [issuer, setIssuer] = useState('');
+  /** Undefined until the server has asked for one of several. */
+  const [issuer, setIssuer] = useState<string>();
+  /** Whether the last refusal was about the provider. */
+  const [wrongProvider, setWrongProvider] = useState(false);
   const { submit, busy, fault } = useWrite(async () => {
-    const name = username.trim();
+    const [name, provider = ''] = [username.trim(), issuer?.trim()];
+    setWrongProvider(false);
     const other = members.find((member) => member.username !== name && couldMean(member.user_id, name));
     if (other !== undefined && !isUuid(name)) {
       const whose = `${other.username} (${other.user_id})`;
@@ -86,12 +88,14 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
     }
     if (await isAddress(client, name)) {
       const { email } = await client.invitations
-        .create(org, { email: name, ...(issuer.trim() !== '' && { issuer: issuer.trim() }) })
+        .create(org, { email: name, ...(provider !== '' && { issuer: provider }) })
         .catch((refusal: unknown) => {
-          setProviders(providerProblem(refusal));
+          if (isAboutProvider(refusal)) {
+            setIssuer(provider);
+            setWrongProvider(true);
+          }
           throw refusal;
         });
-      setProviders(undefined);
       await queries.invalidateQueries({ queryKey: invitationsKey(org) });
       notify(`${email} is invited, and becomes a member at the next sign-in.`);
     } else {
@@ -100,6 +104,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
       notify(`${added.username} is a member now.`);
     }
     setUsername('');
+    setIssuer(undefined);
   });
   return (
     <form className="row card-body" onSubmit={submit}>
@@ -109,16 +114,16 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
         placeholder="Username or e-mail"
         value={username}
         onChange={(event) => setUsername(event.currentTarget.value)}
-        error={providers === undefined ? fault : undefined}
+        error={wrongProvider ? undefined : fault}
       />
-      {providers === undefined ? null : (
+      {issuer === undefined ? null : (
         <TextInput
           className="grow"
           aria-label="Identity provider"
           placeholder="Identity provider"
           value={issuer}
           onChange={(event) => setIssuer(event.currentTarget.value)}
-          error={providers}
+          error={wrongProvider ? fault : undefined}
         />
       )}
       <Button type="submit" variant="default" loading={busy} disabled={username.trim() === ''}>
