@@ -1,6 +1,6 @@
 /** Owns the reading of a command line and its environment variables by a table of options. */
 import { isOff } from './environment.ts';
-import { closestWord } from './closest-word.ts';
+import { closestWord } from '../client/words/closest-word.ts';
 
 // An `import` of this module loads all that it exports: 1 MB of an agent's memory.
 const { parseArgs } = process.getBuiltinModule('node:util');

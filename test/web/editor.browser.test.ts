@@ -229,8 +229,10 @@ describe('editing a group', () => {
     expect(await page.getByRole('group', { name: 'Group editor' }).count()).toBe(0);
   });
 
-  test('works by keyboard alone', async () => {
+  test('works by keyboard alone, and asks before a second group gets the same name', async () => {
     const group = await newGroup();
+    const other = await newGroup();
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/security_groups/${other.id}`, { group_name: 'taken' });
     const page = await open(place.owner.token, `/groups/${group.id}`);
     await page.getByRole('button', { name: 'Edit', exact: true }).focus();
     await page.keyboard.press('Enter');
@@ -240,6 +242,17 @@ describe('editing a group', () => {
     await page.keyboard.press('Control+s');
     await expectShown(page.getByText(/^Saved\./));
     expect((await read(group.id)).inbound_rules).toEqual([tcp(8443)]);
+    await page.getByRole('textbox', { name: 'Name' }).fill('taken');
+    await page.keyboard.press('Control+s');
+    const question = page.getByRole('dialog', { name: 'Use this name twice?' });
+    await expectShown(question);
+    await page.keyboard.press('Escape');
+    await question.waitFor({ state: 'detached' });
+    expect((await read(group.id)).group_name).not.toBe('taken');
+    await page.getByRole('textbox', { name: 'Name' }).focus();
+    await page.keyboard.press('Control+s');
+    await question.getByRole('button', { name: 'Rename it' }).click();
+    await expect.poll(async () => (await read(group.id)).group_name, { timeout: 60_000 }).toBe('taken');
   });
 });
 
@@ -267,6 +280,15 @@ describe('names', () => {
     await expectShown(page.getByText(/"Wrong" has upper-case letters/));
     expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
     await page.keyboard.press('Backspace');
+    await inbound(page, 'Addresses', 2).fill('lable:app');
+    await page.keyboard.press('Enter');
+    await expectShown(page.getByText('“lable:app” names no devices. Did you mean “label:app”?'));
+    await page.keyboard.press('Backspace');
+    await inbound(page, 'Addresses', 2).fill('label:peer');
+    await page.keyboard.press('Enter');
+    await expectShown(page.getByText('No device has label “peer”. Did you mean “peers”?'));
+    await page.keyboard.press('Backspace');
+    await page.getByText('No device has label “peer”').waitFor({ state: 'detached' });
     // The syntax is behind a question mark.
     expect(await page.getByText('labels trust owners only').count()).toBe(0);
     await page.getByRole('button', { name: 'How to write inbound rules' }).click();
@@ -274,6 +296,7 @@ describe('names', () => {
     await page.keyboard.press('Escape');
     await page.getByLabel('Applies to').first().fill('label:db');
     await page.keyboard.press('Enter');
+    await expectShown(page.getByText('No device has label “db” yet.'));
     await page.keyboard.press('Control+s');
     await expectShown(page.getByText(/^Saved\./));
     const saved = await read(group.id);

@@ -417,6 +417,7 @@ describe('devices', () => {
     await page.getByLabel('Labels that the devices get').first().fill('web');
     await page.keyboard.press('Enter');
     await page.keyboard.press('Tab');
+    await expectShown(page.getByText('No device has label “web” yet.'));
     await page.getByRole('button', { name: 'Make the key' }).click();
     await expectShown(page.getByText('The key is shown only now.'));
     const [issued] = await place.owner.api.expect(200, 'GET', `${place.base}/enrollment_keys`);

@@ -3,9 +3,9 @@
  * printed.
  */
 import type { Device } from '../../api/device.ts';
+import { nearPeerWord } from '../../client/words/near-peer-word.ts';
 import { parseSelectorWord } from '../../policy/fleet/selector-text.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
-import { closestWord } from '../../node/closest-word.ts';
 import { isPrintable } from '../../node/printable.ts';
 import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
@@ -62,18 +62,6 @@ function readSelectorWord(text: string): Selector | undefined {
 export function readPeerWord(text: string, names: PeerNames): Peer | undefined {
   const device = /^device:(.*)$/is.exec(text)?.[1]?.trim();
   return device === undefined ? readSelectorWord(text) : { device_id: names.idOf(device) };
-}
-
-/** The words for devices that a mistyped word is nearest to: `label:app` for `lable:app`. */
-export function nearPeerWord(text: string): string | undefined {
-  const at = text.search(/[:=]/);
-  const [prefix, rest] = [text.slice(0, Math.max(at, 0)).trim(), text.slice(at + 1).trim()];
-  if (/^[a-z]+$/i.test(prefix) && rest !== '') {
-    // Four hexadecimal digits are the beginning of an IPv6 address.
-    const near = /^[0-9a-f]{1,4}$/i.test(prefix) ? undefined : closestWord(prefix, ['label', 'labels', 'device']);
-    return near === undefined ? undefined : `${near === 'labels' ? 'label' : near}:${rest}`;
-  }
-  return /^all/i.test(text) ? closestWord(text, ['all-devices']) : undefined;
 }
 
 export function readSelector(text: string): Selector {

@@ -1,5 +1,5 @@
 /** Owns the text form of rules as users type them: `tcp 443 from 10.0.0.0/8, label:app`. */
-import { closestWord } from '../../node/closest-word.ts';
+import { closestWord } from '../../client/words/closest-word.ts';
 import { usageError } from '../terminal/exit.ts';
 import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
@@ -7,7 +7,8 @@ import { isTimestamp } from '../../policy/time/timestamp.ts';
 import { readExpiry } from '../terminal/time.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
 import { preposition } from '../../client/words/rule.ts';
-import { nearPeerWord, noNames, readPeerWord, type PeerNames } from './peer-text.ts';
+import { nearPeerWord } from '../../client/words/near-peer-word.ts';
+import { noNames, readPeerWord, type PeerNames } from './peer-text.ts';
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {

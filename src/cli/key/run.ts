@@ -1,6 +1,7 @@
 /** Owns the implementation of the enrollment key commands. */
 import type { EnrollmentKey } from '../../api/user.ts';
 import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
@@ -10,7 +11,7 @@ import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups, groupIds } from '../lookup/group.ts';
-import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
+import { labelDoubts } from '../lookup/unknown-labels.ts';
 import { askAbout } from '../session/ask-about.ts';
 
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
@@ -86,7 +87,7 @@ async function askAboutKeyLabels(session: Session, labels: readonly string[]): P
   if (!session.isForPeople) return;
   const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
   const known = new Set([...labelsIn(groups), ...devices.flatMap((device) => device.labels ?? [])]);
-  await askAbout(session, unknownLabels(labels, known));
+  await askAbout(session, labelDoubts(labels, known));
 }
 
 export async function remove(session: Session, text: string): Promise<void> {

@@ -1,12 +1,13 @@
 /** Owns the plan for policy files: what would change on the server, and how it is reported. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { printable } from '../../node/printable.ts';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { noTests, storedTests } from '../lookup/stored-tests.ts';
-import { labelsIn, unknownLabels } from '../lookup/unknown-labels.ts';
+import { labelDoubts } from '../lookup/unknown-labels.ts';
 import { sayHostBits } from '../group/host-bits.ts';
 import { namesFor } from '../group/peer-text.ts';
 import type { Doubt } from '../session/ask-about.ts';
@@ -77,7 +78,7 @@ export async function planFiles(
   const unlisted =
     prune === true ? [] : planPolicy(desired, actual, { prune: true }).filter(({ action }) => action === 'delete');
   const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
-  const doubts = unknownLabels(
+  const doubts = labelDoubts(
     labelsIn(
       desired.groups.map(({ inbound, outbound, appliesTo }) => ({
         inbound_rules: [...inbound],

@@ -4,7 +4,7 @@
 import { couldMean, isEndOfId, type NamedThing } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { closestWord } from '../../node/closest-word.ts';
+import { closestWord } from '../../client/words/closest-word.ts';
 import { printable } from '../../node/printable.ts';
 
 /**

@@ -1,5 +1,5 @@
 /** Owns ports as people type them: a number, or the name of a well-known service. */
-import { closestWord } from '../../node/closest-word.ts';
+import { closestWord } from '../../client/words/closest-word.ts';
 import { fitsProtocol, serviceNamed, services } from '../../policy/services.ts';
 import { usageError } from './exit.ts';
 

@@ -7,7 +7,7 @@ import { usageError } from '../terminal/exit.ts';
 import { rulesInWords } from '../group/text.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { closestWord } from '../../node/closest-word.ts';
+import { closestWord } from '../../client/words/closest-word.ts';
 import { printable } from '../../node/printable.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {

@@ -2,6 +2,7 @@
 import { Button, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
+import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
@@ -115,6 +116,7 @@ export function AddDevice({
               error={wrongLabel}
             />
           ) : null}
+          {wrongLabel === undefined ? <UnknownLabels labels={labels} areKnownToGroups /> : null}
           <DialogFoot fault={fault} cancel={leave}>
             <Button type="submit" loading={busy} disabled={wrongLabel !== undefined}>
               Make the key

@@ -10,6 +10,7 @@ import type { Device } from '../../api/device.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Ago } from '../components/time.tsx';
+import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { notify } from '../components/toast.tsx';
 import { labelFault } from '../model/labels.ts';
 import { useDeviceNames } from '../state/fleet.ts';
@@ -72,6 +73,7 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
           onChange={setLabels}
           error={labelFault(labels)}
         />
+        {labelFault(labels) === undefined ? <UnknownLabels labels={labels} /> : null}
         <DialogFoot fault={fault} cancel={close}>
           <Button
             type="submit"

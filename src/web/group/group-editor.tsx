@@ -8,6 +8,7 @@ import type { Device } from '../../api/device.ts';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { adviceOn } from '../model/advice.ts';
 import { readDraft, withDrafted, type DraftedRule } from '../model/allow-draft.ts';
 import { difference, merge, patchOf } from '../model/group-diff.ts';
@@ -17,15 +18,19 @@ import { withoutUnused } from './without-unused.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames } from '../state/fleet.ts';
+import { useRights, useSnapshot } from '../state/organization.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
+import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { Merge, type EditConflict } from './conflict.tsx';
 import { Preview } from './preview.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
 import { notify } from '../components/toast.tsx';
+import { askTakenName } from './taken-name.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function DraftFields({
@@ -45,6 +50,7 @@ export function DraftFields({
   const names = useDeviceNames();
   const { problems, content } = useMemo(() => judge(draft, { names, guardrail }), [draft, names, guardrail]);
   const advice = useMemo(() => (content === undefined ? [] : adviceOn(content, names)), [content, names]);
+  const labels = useMemo(() => labelsIn(content === undefined ? [] : [content]), [content]);
   return (
     <>
       <section className="card card-body stack" aria-label="Name and description">
@@ -95,6 +101,7 @@ export function DraftFields({
           {text}
         </p>
       ))}
+      <UnknownLabels labels={labels} />
     </>
   );
 }
@@ -197,6 +204,19 @@ export function GroupEditor({
     setWarnings(saved.warnings ?? []);
     return saved;
   };
+  const { groupById } = useSnapshot();
+  const { me } = useRights();
+  const [confirmation, setConfirmation] = useState<Confirmation>();
+  /** Asks first where the change takes a name that another group has. */
+  const withName = (next: Content, from: Content, go: () => void): void => {
+    const { id, user_id } = group;
+    const question =
+      next.group_name === from.group_name
+        ? undefined
+        : askTakenName(groupById.values(), { id, user_id, group_name: next.group_name }, me.id);
+    if (question === undefined) go();
+    else setConfirmation({ ...question, action: 'Rename it', act: async () => go() });
+  };
   const { start: write, busy } = useWrite(async ({ next, on }: { readonly next: Content; readonly on: Base }) => {
     const saved = await putFirst(next, on);
     if (saved === undefined) return;
@@ -208,7 +228,10 @@ export function GroupEditor({
   const onTrial = group.trial !== undefined;
   const isReady = content !== undefined && dirty && !onTrial;
   const save = (): void => {
-    if (isReady && !busy) write({ next: content, on: base });
+    if (isReady && !busy) withName(content, base.content, () => write({ next: content, on: base }));
+  };
+  const tryFirst = (): void => {
+    if (isReady) withName(content, base.content, () => setTrying(true));
   };
   const choose = (choice: 'both' | 'mine' | 'theirs'): void => {
     if (conflict === undefined) return;
@@ -222,7 +245,7 @@ export function GroupEditor({
     if (difference(theirs.content, next).count === 0) {
       start(conflict.theirs);
       setConflict(undefined);
-    } else write({ next, on: theirs });
+    } else withName(next, theirs.content, () => write({ next, on: theirs }));
   };
 
   return (
@@ -238,6 +261,7 @@ export function GroupEditor({
         }
       }}
     >
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <LeaveGuard guarded={() => dirtyNow.current} />
       {onTrial ? (
         <p className="note note-warn" role="status">
@@ -269,7 +293,7 @@ export function GroupEditor({
           after={content}
           change={{ security_groups: [{ id: group.id, ...patchOf(base.content, content) }] }}
         >
-          <Button variant="default" disabled={!isReady} onClick={() => setTrying(true)}>
+          <Button variant="default" disabled={!isReady} onClick={tryFirst}>
             Try it first
           </Button>
           <Button onClick={save} loading={busy} disabled={!isReady}>
@@ -300,7 +324,7 @@ export function GroupEditor({
           <Button variant="default" disabled={content === undefined} onClick={() => setLooking(true)}>
             Preview
           </Button>
-          <Button variant="default" disabled={!isReady} onClick={() => setTrying(true)}>
+          <Button variant="default" disabled={!isReady} onClick={tryFirst}>
             Try it first
           </Button>
           <Button disabled={!isReady} loading={busy} onClick={save}>

@@ -5,7 +5,7 @@ import type { Problem } from '../../policy/problem.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
 import type { Direction, GuardrailKind, SecurityRule, Selector, StoredRule } from '../../policy/rule.ts';
 import type { Service } from '../../policy/services.ts';
-import { chipsOf, noNames, readChips, readSelectorChip, selectorChip, type DeviceNames } from './far-end.ts';
+import { chipsOf, misspelt, noNames, readChips, readSelectorChip, selectorChip, type DeviceNames } from './far-end.ts';
 import { isIcmp, portsText } from './rule-text.ts';
 
 export interface DraftRule {
@@ -130,8 +130,22 @@ export interface JudgeOptions {
 }
 
 export function judge(draft: Draft, options: JudgeOptions): JudgedDraft {
-  const { problems, group } = readGroup(bodyOf(draft, options), { mode: 'create', limits });
+  const { problems: found, group } = readGroup(bodyOf(draft, options), { mode: 'create', limits });
+  const problems = found.map((problem) => {
+    const near = nearWordAt(draft, problem.pointer);
+    return near === undefined ? problem : { ...problem, detail: near };
+  });
   return { problems, content: problems.length > 0 ? undefined : complete(group) };
+}
+
+/** What a wrong chip may mean, where the problem is about one. */
+function nearWordAt(draft: Draft, pointer: string): string | undefined {
+  const at = /^\/(?:(in|out)bound_rules\/(\d+)\/ip_ranges|applies_to)\/(\d+)(?:\/|$)/.exec(pointer);
+  if (at === null) return undefined;
+  const [, direction, rule, index] = at;
+  if (direction === undefined) return misspelt(draft.appliesTo[Number(index)] ?? '');
+  const ranges = draft[direction === 'in' ? 'inbound' : 'outbound'][Number(rule)]?.ranges ?? [];
+  return misspelt(readChips(ranges, noNames).ip_ranges?.[Number(index)] ?? '');
 }
 
 const complete = (group: GroupInput): Content => ({

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import type { StoredRule } from '../../policy/rule.ts';
-import { chipsOf, deviceNames, readChips } from './far-end.ts';
+import { chipsOf, deviceNames, misspelt, readChips } from './far-end.ts';
 
 const device = (id: string, hostname: string): Device => ({ id, hostname }) as unknown as Device;
 const names = deviceNames([device('1', 'web-1'), device('2', 'twin'), device('3', 'twin'), device('4', 'a b')]);
@@ -47,3 +47,18 @@ it('takes no name for a device that looks like the id of another one', () => {
   }
   expect(deviceNames([device(db, 'db-1'), device(laptop, 'deadbeef')]).nameOf(laptop)).toBe('deadbeef');
 });
+
+it.each([
+  ['lable:app', 'label:app'],
+  ['devise:web-1', 'device:web-1'],
+  ['all-device', 'all-devices'],
+])('suggests what %s may mean: %s', (chip, near) => {
+  expect(misspelt(chip)).toContain(`“${near}”`);
+});
+
+it.each(['label:app', 'device:lable', 'all-devices', 'fd00::1', '10.0.0.1', 'elsewhere'])(
+  'suggests nothing for %s',
+  (chip) => {
+    expect(misspelt(chip)).toBeUndefined();
+  },
+);

@@ -1,6 +1,7 @@
 /** Owns the far end of a rule as chips: addresses, `label:app`, `device:web-1`, `all-devices`; read and written. */
 import type { Device } from '../../api/device.ts';
 import { wordsFor } from '../../client/words/naming.ts';
+import { nearPeerWord } from '../../client/words/near-peer-word.ts';
 import type { Peer, SecurityRule, Selector } from '../../policy/rule.ts';
 
 /** Devices by the names that chips give them. */
@@ -82,4 +83,10 @@ export function readChips(chips: readonly string[], names: DeviceNames): FarEnd 
     else peers.push(peer);
   }
   return { ...(ranges.length > 0 && { ip_ranges: ranges }), ...(peers.length > 0 && { peers }) };
+}
+
+/** What is wrong with a chip that is nearly a word for devices, such as `lable:app`; undefined for other chips. */
+export function misspelt(chip: string): string | undefined {
+  const near = readPeerChip(chip, noNames) === undefined ? nearPeerWord(chip) : undefined;
+  return near === undefined ? undefined : `“${chip}” names no devices. Did you mean “${near}”?`;
 }

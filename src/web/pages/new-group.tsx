@@ -8,6 +8,7 @@ import { Segmented } from '../components/segmented.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
+import { askTakenName } from '../group/taken-name.ts';
 import { Preview } from '../group/preview.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { notify } from '../components/toast.tsx';
@@ -80,14 +81,10 @@ export function NewGroupPage(): ReactNode {
     await navigate({ to: '/o/$org/groups/$group', params: { org, group: made.id } });
   };
   const { start, busy, fault } = useWrite(async () => {
-    const owned = [...groupById.values()].filter(({ user_id }) => user_id === (isOrganizations ? undefined : me.id));
-    if (!owned.some(({ group_name }) => group_name === content?.group_name)) return create();
-    setConfirmation({
-      title: 'Use this name twice?',
-      body: `${isOrganizations ? 'The organization' : 'You'} already ${isOrganizations ? 'has' : 'have'} a group with the name ${content?.group_name ?? ''}. Commands then find both by id only.`,
-      action: 'Create a second group',
-      act: () => create(),
-    });
+    const named = { group_name: content?.group_name ?? '', user_id: isOrganizations ? undefined : me.id };
+    const question = askTakenName(groupById.values(), named, me.id);
+    if (question === undefined) return create();
+    setConfirmation({ ...question, action: 'Create a second group', act: () => create() });
   });
   return (
     <div className="page">

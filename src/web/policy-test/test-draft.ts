@@ -1,7 +1,7 @@
 /** Owns the draft of a policy test: what the fields of its form hold, what is wrong with them, and the test that they mean. */
 import { parseRange } from '../../policy/address.ts';
 import { testLimits, type PolicyTest, type TestEnd, type TestProtocol } from '../../policy/policy-test/policy-test.ts';
-import { readChips, selectorChip, deviceChip, type DeviceNames } from '../model/far-end.ts';
+import { misspelt, readChips, selectorChip, deviceChip, type DeviceNames } from '../model/far-end.ts';
 import { labelFault } from '../model/labels.ts';
 
 export interface TestDraft {
@@ -53,7 +53,7 @@ function readEnd(chip: string, names: DeviceNames): Read<TestEnd> {
   }
   const range = parseRange(ip_ranges[0] ?? '');
   if ('fault' in range || range.first !== range.last)
-    return { fault: 'Write label:app, device:web-1, all-devices or one address.' };
+    return { fault: misspelt(chip.trim()) ?? 'Write label:app, device:web-1, all-devices or one address.' };
   return { value: { address: chip.trim() } };
 }
 

@@ -47,12 +47,11 @@ const devices = createRoute({
     'DevicesPage',
   ),
 });
-/** A dialog that is open for one device or group, or a change begun there, does not stay for the next one. */
-const ofItsOwn = ({ params }: { readonly params: object }): object => params;
 const device = createRoute({
   getParentRoute: inside,
   path: '/devices/$device',
-  remountDeps: ofItsOwn,
+  // A dialog that is open here, or a change begun here, does not stay for another one.
+  remountDeps: ({ params }) => params,
   // Opens the dialog that isolates, for the command palette.
   validateSearch: (search: Record<string, unknown>): { isolate?: true } =>
     search['isolate'] === true ? { isolate: true } : {},
@@ -82,7 +81,8 @@ const newGroup = createRoute({
 const group = createRoute({
   getParentRoute: inside,
   path: '/groups/$group',
-  remountDeps: ofItsOwn,
+  // A dialog that is open here, or a change begun here, does not stay for another one.
+  remountDeps: ({ params }) => params,
   // A rule to begin with, drafted elsewhere: `model/allow-draft.ts`.
   validateSearch: (search: Record<string, unknown>): { allow?: string; edit?: true } => ({
     ...(typeof search['allow'] === 'string' && { allow: search['allow'] }),

@@ -1,9 +1,11 @@
 /** Owns the field for the devices that try a change: labels as chips, each with how many devices carry it. */
 import { useMemo, type ReactNode } from 'react';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { Selector } from '../../policy/rule.ts';
+import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { FarEndInput } from '../group/far-end-input.tsx';
-import { readSelectorChip, selectorChip } from '../model/far-end.ts';
+import { misspelt, readSelectorChip, selectorChip } from '../model/far-end.ts';
 import { labelFault } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
 import { useSnapshot } from '../state/organization.ts';
@@ -14,6 +16,8 @@ const selectorOf = (chip: string): Selector | undefined => readSelectorChip(chip
 /** What is wrong with the chips; undefined where they can be sent. */
 function faultIn(chips: readonly string[]): string | undefined {
   for (const chip of chips) {
+    const near = misspelt(chip);
+    if (near !== undefined) return near;
     const selector = selectorOf(chip);
     if (selector === undefined || 'all_devices' in selector) continue;
     const fault = labelFault(selector.labels);
@@ -40,10 +44,11 @@ export function ScopeInput({
   readonly onChange: (chips: readonly string[]) => void;
 }): ReactNode {
   const { devices } = useSnapshot();
-  const count = useMemo(() => {
-    const selectors = chips.flatMap((chip) => selectorOf(chip) ?? []);
-    return devices.filter(({ labels = [] }) => matchesAny(selectors, labels)).length;
-  }, [chips, devices]);
+  const selectors = useMemo(() => chips.flatMap((chip) => selectorOf(chip) ?? []), [chips]);
+  const count = useMemo(
+    () => devices.filter(({ labels = [] }) => matchesAny(selectors, labels)).length,
+    [selectors, devices],
+  );
   return (
     <div className="stack tight">
       <FarEndInput
@@ -60,6 +65,7 @@ export function ScopeInput({
           {plural(count, 'device')} of the organization {count === 1 ? 'has' : 'have'} such a label.
         </p>
       )}
+      <UnknownLabels labels={labelsIn([{ applies_to: selectors }])} />
     </div>
   );
 }
