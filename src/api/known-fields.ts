@@ -8,11 +8,12 @@ export interface KnownFields {
   readonly [name: string]: KnownFields | undefined;
 }
 
-/** Of a schema that allows no other fields, directly or as the items of a list. */
+/** Of a schema that allows no other fields, directly, as the items of a list, or where it is not null. */
 function fieldsIn(schema: unknown): KnownFields | undefined {
   if (!isObject(schema)) return undefined;
-  const { properties, additionalProperties, items } = schema;
+  const { properties, additionalProperties, items, anyOf } = schema;
   if (items !== undefined) return fieldsIn(items);
+  if (Array.isArray(anyOf)) return anyOf.map(fieldsIn).find((fields) => fields !== undefined);
   if (!isObject(properties) || additionalProperties !== false) return undefined;
   return Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, fieldsIn(inner)]));
 }
@@ -22,7 +23,7 @@ export const groupFields = fieldsIn(SecurityGroup) ?? {};
 
 const isKnown = (value: unknown, known: KnownFields): boolean => {
   if (Array.isArray(value)) return value.every((item) => isKnown(item, known));
-  if (!isObject(value)) return false;
+  if (!isObject(value)) return value === null;
   return Object.entries(value).every(([name, inner]) => {
     if (!Object.hasOwn(known, name)) return false;
     const fields = known[name];
@@ -30,5 +31,7 @@ const isKnown = (value: unknown, known: KnownFields): boolean => {
   });
 };
 
-/** Whether the record of a group has only fields that are known. */
+/** Whether the record of a group, or a part of it, has only fields that are known. */
 export const isKnownGroup = (record: object): boolean => isKnown(record, groupFields);
+/** The same of a device. */
+export const isKnownDevice = (record: object): boolean => isKnown(record, deviceFields);

@@ -63,7 +63,7 @@ const deleteGroup = {
   answer: SecurityGroup,
   etag: true,
   conditional: true,
-  fails: ['group_in_use', 'policy_test_failed', 'trial_pending'],
+  fails: ['group_in_use', 'newer_record', 'policy_test_failed', 'trial_pending'],
 } as const;
 
 export const rows = {

@@ -276,13 +276,15 @@ test('namesakes are the other devices that have or had the name of a device, the
 });
 
 describe('reference 4.5 (6): a record with a field of a later version', () => {
-  /** As a later server would: the field is in the document and, of a rule, in its column too. */
-  const write = async (table: string, id: string, from: string, to: string): Promise<void> => {
+  /** As a later server would: the field is in the document and in the column of JSON that is a part of it. */
+  const write = async (table: string, id: string, from: string, to: string, column?: string): Promise<void> => {
+    const columns = table === 'change_sets' ? ['changes'] : ['body', ...(column === undefined ? [] : [column])];
     const client = new Client({ connectionString: stage.server.databaseUrl });
     await client.connect();
     try {
       const { rowCount } = await client.query(
-        `UPDATE ${table} SET body = replace(body, $2, $3) WHERE id = $1 AND body LIKE '%' || $2 || '%'`,
+        `UPDATE ${table} SET ${columns.map((name) => `${name} = replace(${name}, $2, $3)`).join(', ')}
+         WHERE id = $1 AND ${columns.map((name) => `${name} LIKE '%' || $2 || '%'`).join(' AND ')}`,
         [id, from, to],
       );
       expect(rowCount).toBe(1);
@@ -290,6 +292,7 @@ describe('reference 4.5 (6): a record with a field of a later version', () => {
       await client.end();
     }
   };
+  const newer = { status: 409, json: { code: 'newer_record' } };
   const rule = { ip_protocol: 'tcp', from_port: 22, to_port: 22, peers: [{ all_devices: true }] };
   const newGroup = async (): Promise<string> => {
     const body = { group_name: 'g', group_description: '', inbound_rules: [rule] };
@@ -298,20 +301,21 @@ describe('reference 4.5 (6): a record with a field of a later version', () => {
 
   test.each([
     ['of the group', '"group_name":', '"colour":{"of":"roses"},"group_name":'],
-    ['of a rule', '"ip_protocol":', '"weight":7,"ip_protocol":'],
-    ['of a peer', '"all_devices":', '"planet":"mars","all_devices":'],
-  ])('%s: no write touches it, and reads show all of it', async (_title, from, to) => {
+    ['of a rule', '"ip_protocol":', '"weight":7,"ip_protocol":', 'inbound_rules'],
+    ['of a peer', '"all_devices":', '"planet":"mars","all_devices":', 'inbound_rules'],
+  ])('%s: no write touches it, and reads show all of it', async (_title, from, to, column?: string) => {
     const id = await newGroup();
     const path = `${stage.place.base}/security_groups/${id}`;
     const { api } = stage.place.owner;
     const { revision } = await api.expect(200, 'GET', path);
-    await write('security_groups', id, from, to);
+    await write('security_groups', id, from, to, column);
     const { text: before } = await api.get(path);
     expect(before).toContain(to);
     for (const change of [{ group_name: 'h' }, { inbound_rules: [] }]) {
-      expect(await api.patch(path, change)).toMatchObject({ status: 409, json: { code: 'newer_record' } });
+      expect(await api.patch(path, change)).toMatchObject(newer);
     }
-    expect((await api.post(`${path}/restore`, { revision })).status).toBe(200);
+    // The state before is the state now, but for what a rule has more.
+    expect((await api.post(`${path}/restore`, { revision })).status).toBe(column === undefined ? 200 : 409);
     expect((await api.get(path)).text).toBe(before);
     expect((await api.get(`${stage.place.base}/security_groups`)).text).toContain(to);
     await api.expect(200, 'DELETE', path);
@@ -333,8 +337,7 @@ describe('reference 4.5 (6): a record with a field of a later version', () => {
       () => own.patch(path, { local_ip: '10.0.0.1:1' }),
       () => owner.api.delete(`${place.base}/members/${member.id}?keep=devices`),
     ];
-    for (const attempt of writes)
-      expect(await attempt()).toMatchObject({ status: 409, json: { code: 'newer_record' } });
+    for (const attempt of writes) expect(await attempt()).toMatchObject(newer);
     expect((await member.api.get(path)).text).toBe(before);
   });
 
@@ -345,9 +348,76 @@ describe('reference 4.5 (6): a record with a field of a later version', () => {
     const { revision } = await api.expect(200, 'GET', path);
     await write('history', id, '"group_name":', '"colour":1,"group_name":');
     await api.expect(200, 'PATCH', path, { group_name: 'h' });
-    expect(await api.post(`${path}/restore`, { revision })).toMatchObject({
-      status: 409,
-      json: { code: 'newer_record' },
+    expect(await api.post(`${path}/restore`, { revision })).toMatchObject(newer);
+  });
+
+  test.each([
+    ['of the group', 'security_groups', '"group_name":"tried"', '"colour":1,"group_name":"tried"', undefined],
+    ['of the group before', 'security_groups', '"group_name":"g"', '"colour":1,"group_name":"g"', 'trial'],
+    ['of the device', 'devices', '"hostname":', '"colour":1,"hostname":', undefined],
+  ])('%s: a server of an earlier version does not end the trial', async (_title, table, from, to, column) => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const make = { group_name: 'g', inbound_rules: [rule] };
+    const group = await api.expect(201, 'POST', `${base}/security_groups`, make);
+    const device = await api.expect(201, 'POST', `${base}/devices`, { public_key: 'tries' });
+    const { security_groups: groups } = await api.expect(
+      200,
+      'POST',
+      `${base}/changes?confirm_within=86400&scope=label:a`,
+      {
+        security_groups: [{ id: group.id, group_name: 'tried' }],
+        devices: [{ id: device.id, security_groups: [group.id] }],
+      },
+    );
+    const paths = [`${base}/security_groups/${group.id}`, `${base}/devices/${device.id}`];
+    await write(table, table === 'devices' ? device.id : group.id, from, to, column);
+    const read = async (): Promise<string[]> => Promise.all(paths.map(async (path) => (await api.get(path)).text));
+    const before = await read();
+    const trial = `${base}/trials/${groups[0].trial.id}`;
+    for (const attempt of [
+      () => api.patch(trial, { scope: null }),
+      () => api.post(`${trial}/confirm`),
+      () => api.post(`${trial}/revert`),
+    ])
+      expect(await attempt()).toMatchObject(newer);
+    expect(await read()).toEqual(before);
+    expect(await api.expect(200, 'GET', trial)).toMatchObject({ state: 'pending' });
+  });
+
+  test('of a device: the group of its list is not deleted from under it', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const group = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'held' });
+    const held = { public_key: 'holds', security_groups: [group.id] };
+    const device = await api.expect(201, 'POST', `${base}/devices`, held);
+    await write('devices', device.id, '"hostname":', '"colour":1,"hostname":');
+    const path = `${base}/security_groups/${group.id}`;
+    const before = (await api.get(`${base}/devices/${device.id}`)).text;
+    expect(await api.delete(`${path}?detach=true`)).toMatchObject(newer);
+    const set = { delete: [group.id] };
+    expect(await api.post(`${base}/changes?detach=true`, set)).toMatchObject(newer);
+    expect((await api.get(`${base}/devices/${device.id}`)).text).toBe(before);
+    expect((await api.get(path)).status).toBe(200);
+  });
+
+  test('a change set that deleted or changed such a group is not reverted without the field', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const make = { group_name: 'g', inbound_rules: [rule] };
+    const [gone, changed] = [
+      await api.expect(201, 'POST', `${base}/security_groups`, make),
+      await api.expect(201, 'POST', `${base}/security_groups`, make),
+    ];
+    await write('security_groups', gone.id, '"group_name":', '"colour":1,"group_name":');
+    const deletion = await api.expect(200, 'POST', `${base}/changes`, { delete: [gone.id] });
+    expect(await api.post(`${base}/changes/${deletion.change_id}/revert`)).toMatchObject(newer);
+    expect((await api.get(`${base}/security_groups/${gone.id}`)).status).toBe(404);
+    // A later server changed the field, and another took it away.
+    const change = await api.expect(200, 'POST', `${base}/changes`, {
+      security_groups: [{ id: changed.id, inbound_rules: [] }],
     });
+    await write('change_sets', change.change_id, '"ip_protocol":', '"weight":7,"ip_protocol":');
+    expect(await api.post(`${base}/changes/${change.change_id}/revert`)).toMatchObject(newer);
   });
 });

@@ -7,6 +7,7 @@ const fails = [
   'group_in_use',
   'phase_limit',
   'limit_reached',
+  'newer_record',
   'precondition_failed',
   'policy_test_failed',
 ] as const;

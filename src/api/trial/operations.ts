@@ -24,20 +24,20 @@ export const trialRows = {
     body: UpdateTrial,
     bodyReader: 'handler',
     answer: Trial,
-    fails: ['trial_over'],
+    fails: ['trial_over', 'newer_record'],
   },
   confirmTrial: {
     effect: 'write',
     tag: 'security groups',
     summary: 'Keep a change that is being tried',
     answer: Trial,
-    fails: ['trial_over'],
+    fails: ['trial_over', 'newer_record'],
   },
   revertTrial: {
     effect: 'write',
     tag: 'security groups',
     summary: 'Take a change back that is being tried',
     answer: Trial,
-    fails: ['trial_over'],
+    fails: ['trial_over', 'newer_record'],
   },
 } as const satisfies Readonly<Record<string, Row>>;

@@ -1,5 +1,6 @@
 /** Owns the timely end of trials: every server checks which trials end next, and the first server to act reverts each of them. */
 import type { DueTrial, Trials } from '../store/contract/change/trials.ts';
+import { StoreError } from '../store/contract/errors.ts';
 
 export interface TrialServiceOptions {
   readonly trials: Pick<Trials, 'next' | 'expire'>;
@@ -26,6 +27,8 @@ export class TrialService {
   #isClosed = false;
   /** The last look failed: one warning is enough for an outage of the database. */
   #isBlind = false;
+  /** Trials that a server of a later version has to end: one warning is enough for each. */
+  readonly #left = new Set<DueTrial['id']>();
 
   constructor(options: TrialServiceOptions) {
     this.#options = options;
@@ -69,11 +72,21 @@ export class TrialService {
     }
   }
 
+  /** Gives back whether there is nothing more to do here. */
   async #expire(trial: DueTrial): Promise<boolean> {
     try {
       await this.#options.trials.expire(trial);
       return true;
     } catch (cause) {
+      if (cause instanceof StoreError && cause.code === 'newer_record') {
+        if (!this.#left.has(trial.id))
+          this.#options.onWarning(
+            `a server of a later version has to revert the trial ${trial.id}, whose time is over`,
+            cause,
+          );
+        this.#left.add(trial.id);
+        return true;
+      }
       this.#options.onWarning(`cannot revert the trial ${trial.id}, whose time is over`, cause);
       return false;
     }

@@ -11,6 +11,7 @@ import type {
 import type { StoreProblem } from '../contract/errors.ts';
 import type { GroupPatch, NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
+import { refuseNewerState } from '../write/newer-record.ts';
 
 type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
 
@@ -74,6 +75,9 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
   for (const change of changes) {
     const { kind, id, before, after } = change;
     const now = current.get(id);
+    // The way back would leave out what this program does not know: reference 4.5 (6).
+    if (before !== undefined && kind !== 'policy-tests')
+      refuseNewerState(kind === 'device' ? 'device' : 'group', before);
     const conflict = (why: Conflict['why']): void => void conflicts.push({ id, name: nameOf(change, now), why });
     if (kind === 'policy-tests') {
       if (valueOf(now ?? {}, 'policy_tests') !== valueOf(after ?? {}, 'policy_tests')) conflict('changed');

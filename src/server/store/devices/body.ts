@@ -1,4 +1,5 @@
 /** Owns the JSON text of a device, as a full record and by identity: every field, in wire order. */
+import type { StoredBody } from '../write/newer-record.ts';
 import { isoTime, jsonText } from '../postgres/sql.ts';
 
 const flag = (name: string, value: string): string =>
@@ -38,6 +39,13 @@ export const deviceBody = (row: string): string =>
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
   ].join(', ')})`;
+
+/** The body of a device as it is stored, in a row under this alias. */
+export const storedDeviceBody = (row: string): StoredBody => ({
+  body: `${row}.body`,
+  written: deviceBody(row),
+  isFlat: `${row}.isolated = '' AND ${row}.trial IS NULL`,
+});
 
 /** The columns that say what a device is and which groups it has: the view `identity` shows these and no other. */
 export const identityColumns = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups', 'isolated'] as const;

@@ -19,7 +19,7 @@ import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 import { stored } from '../write/single-statement.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
-import { deviceBody } from './body.ts';
+import { deviceBody, storedDeviceBody } from './body.ts';
 import { fieldsOf } from './fields.ts';
 import { leaveView } from './group-views.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
@@ -60,7 +60,7 @@ const findAfter = statement<HandedOverRow>('find_devices_after_hand_over', `${wh
 /** Whether one of the devices has fields that this program does not know. Values: organization, user, device or null. */
 const findNewerDevice = statement<{ id: string }>(
   'find_newer_device',
-  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ${isHandedOver} AND ${isNewerDevice({ body: 'd.body', written: deviceBody('d') })} LIMIT 1`,
+  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ${isHandedOver} AND ${isNewerDevice(storedDeviceBody('d'))} LIMIT 1`,
 );
 
 /** In a transaction. Values: organization, user, device or null, the new user, now, who. */

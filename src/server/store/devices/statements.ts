@@ -7,7 +7,7 @@ import { returnedToAudit, type SingleStatementChanges } from '../write/audit-ent
 import { bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { isNoOwner } from '../write/right.ts';
-import { deviceBody, identityBody, identityColumns } from './body.ts';
+import { deviceBody, identityBody, identityColumns, storedDeviceBody } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
 import { opensByLabels } from './opening.ts';
@@ -172,7 +172,7 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
     from: `LEFT JOIN devices d ON d.id = n.id AND ${inOrg('d')}`,
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
-    ${identity.pending} WHEN ${same} THEN 'unchanged' ${refuseNewerDevice({ body: 'd.body', written: deviceBody('d') })} ${identity.refusals} ${identity.keyRefusal}`,
+    ${identity.pending} WHEN ${same} THEN 'unchanged' ${refuseNewerDevice(storedDeviceBody('d'))} ${identity.refusals} ${identity.keyRefusal}`,
     ...(identity.changesVerdicts !== undefined && { changesVerdicts: identity.changesVerdicts }),
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}

@@ -1,4 +1,5 @@
 /** Owns the JSON text of a security group: every field of the record, in wire order. */
+import type { StoredBody } from '../write/newer-record.ts';
 import { isoTime, jsonText } from '../postgres/sql.ts';
 
 /** The body of a security group, from a row under this alias. */
@@ -19,3 +20,10 @@ export const groupBody = (row: string): string =>
     `',"created_at":"', ${isoTime(`${row}.created_at`)}`,
     `'","updated_at":"', ${isoTime(`${row}.updated_at`)}, '"'`,
   ].join(', ')})`;
+
+/** The body of a security group as it is stored, in a row under this alias. */
+export const storedGroupBody = (row: string): StoredBody => ({
+  body: `${row}.body`,
+  written: groupBody(row),
+  isFlat: `${row}.inbound_rules = '[]' AND ${row}.outbound_rules = '[]' AND ${row}.applies_to = '[]' AND ${row}.trial IS NULL`,
+});

@@ -82,7 +82,8 @@ async function takeOff(
     security_groups: lists[index],
     tested: true,
   }));
-  await tx.run(updateDevice.many, [org, JSON.stringify(items)]);
+  for (const row of await tx.run(updateDevice.many, [org, JSON.stringify(items)]))
+    readRow(row, 'device', context.quotas);
   await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
 }
 

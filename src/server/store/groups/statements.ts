@@ -5,7 +5,7 @@ import { singleStatement, type SingleStatementOperation } from '../write/single-
 import { askedColumns, bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
 import { refuseNewerGroup } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
-import { groupBody } from './body.ts';
+import { groupBody, storedGroupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
 import { dropSelectors, forbidsAnything, keepSelectors } from '../devices/selectors.ts';
 
@@ -170,7 +170,7 @@ const groupUpdate = (name: string, rangeRefusals: string, selectors = ''): Singl
     refusal: `WHEN g.revision <> n.expected THEN 'precondition_failed'
     WHEN g.trial IS NOT NULL THEN 'trial_pending'
     WHEN (${patched.join(', ')}) = (${textColumns.map((column) => `g.${column}`).join(', ')}) THEN 'unchanged'
-    ${refuseNewerGroup({ body: 'g.body', written: groupBody('g') })} ${rangeRefusals}`,
+    ${refuseNewerGroup(storedGroupBody('g'))} ${rangeRefusals}`,
     write: `new AS (
     UPDATE security_groups g SET ${textColumns.map((column) => `${column} = n.${column}`).join(', ')},
       inbound_ranges = n.inbound_ranges, outbound_ranges = n.outbound_ranges, trial = n.trial, updated_at = n.updated_at, revision = n.revision, body = ${groupBody('n')}

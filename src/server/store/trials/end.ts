@@ -1,6 +1,7 @@
 /** Owns the end of a trial inside a transaction: it keeps the change or restores the earlier state. Both take new revisions. */
 import { parseGroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
+import { refuse } from '../contract/errors.ts';
 import type { GroupBefore, RecordTrial } from '../contract/records.ts';
 import type { ListBefore } from '../../../policy/rule.ts';
 import { leaveView } from '../devices/group-views.ts';
@@ -41,8 +42,12 @@ interface Rewrites {
   readonly devices: readonly sql.DeviceRewrite[];
 }
 
-/** Gives back the newest revision that was taken. */
+const idsOf = (rewritten: readonly { readonly id: string }[]): string[] => rewritten.map(({ id }) => id);
+
+/** Gives back the newest revision that was taken. A record of a later version is left to a server of that version: reference 4.5 (6). */
 async function rewrite(context: Context, { tx, org }: Locked, by: Actor, rewrites: Rewrites): Promise<number> {
+  const [newer] = await tx.run(sql.findNewer, [org, idsOf(rewrites.groups), idsOf(rewrites.devices)]);
+  if (newer !== undefined) refuse({ code: 'newer_record', what: newer.what });
   const values = [by.user_id, now(context)] as const;
   const rows = [
     // Devices come first, so that no reader meets a device that names a group which is gone.

@@ -1,12 +1,13 @@
 /** Owns the SQL of trials: their rows, and the writes to their records when a trial is widened or ends. */
-import { deviceBody } from '../devices/body.ts';
+import { deviceBody, storedDeviceBody } from '../devices/body.ts';
 import { fieldsOf } from '../devices/fields.ts';
 import { identityIfChanged, keepIdentities } from '../devices/identity.ts';
 import { dropSelectors, keepSelectors } from '../devices/selectors.ts';
-import { groupBody } from '../groups/body.ts';
+import { groupBody, storedGroupBody } from '../groups/body.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { keepStates } from '../write/history.ts';
+import { isNewerDevice, isNewerGroup } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevisions } from '../write/revisions.ts';
 
 export interface TrialRow {
@@ -88,6 +89,13 @@ export const findDevicesOnTrial = statement<{ id: string; user_id: string; trial
   'find_devices_on_trial',
   `SELECT d.id, d.user_id, d.trial, d.security_groups FROM devices d
    WHERE d.id = ANY ($2::uuid[]) AND ${inOrg('d')} AND d.trial::json ->> 'id' = $3 ORDER BY d.id`,
+);
+
+/** Which of the records has fields that this program does not know. Values: organization, groups, devices. */
+export const findNewer = statement<{ what: 'group' | 'device' }>(
+  'find_newer_on_trial',
+  `SELECT 'group' AS what FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')} AND ${isNewerGroup(storedGroupBody('g'))}
+   UNION ALL SELECT 'device' FROM devices d WHERE d.id = ANY ($3::uuid[]) AND ${inOrg('d')} AND ${isNewerDevice(storedDeviceBody('d'))} LIMIT 1`,
 );
 
 /** Values: organization, user. */
