@@ -352,10 +352,43 @@ test('a time that the database does not know is refused wherever it is written, 
     await owner.api.expect(422, 'POST', `${base}/devices/${other.id}/isolate`, { reason: 'x', until: time });
   }
   for (const time of ['0001-01-01T00:00:00Z', '1969-12-31T23:59:59Z'])
-    await attacker.api.expect(200, 'POST', attacker.path, reportOf([refusedTuple], { since: time, until: time }));
+    expect(
+      await attacker.api.expect(200, 'POST', attacker.path, reportOf([refusedTuple], { since: time, until: time })),
+    ).toMatchObject({ received: 0 });
   const last = '9999-12-31T23:59:59.999Z';
   await owner.api.expect(200, 'POST', `${base}/devices/${other.id}/isolate`, { reason: 'x', until: last });
   await owner.api.expect(200, 'GET', `${base}/flows?since=0001-01-01T00:00:00Z&until=${last}`);
   for (const after of ['999999999999999.1.0', '1700000000000.9999999999999999999.0', '1700000000000.1'])
     await owner.api.expect(422, 'GET', `${base}/flows?after=${after}`);
+});
+
+test('a device changes nothing of what is long past: its packets of then only count as not recorded', async () => {
+  const place = await newPlace(server);
+  const { owner, base } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const agent = await newAgent(place, owner.api, { public_key: key() });
+  const late = (minutes: number): object =>
+    reportOf([refusedTuple], { since: minuteAgo(minutes + 1), until: minuteAgo(minutes), not_recorded: 4 });
+  // An agent keeps the reports of an hour for a server that is away.
+  expect(await agent.api.expect(200, 'POST', agent.path, late(100))).toMatchObject({ received: 1 });
+  const old = late(121);
+  for (const again of [old, old])
+    expect(await agent.api.expect(200, 'POST', agent.path, again)).toMatchObject({ received: 0 });
+  expect(await owner.api.expect(200, 'GET', `${base}/flows`)).toHaveLength(1);
+  const { not_recorded } = await owner.api.expect(200, 'GET', `${base}/flows/coverage`);
+  expect(not_recorded).toBe(4 + 4 + refusedTuple.packets);
+});
+
+test('a report of a device whose clock is ahead is about now, and counts once however often it comes', async () => {
+  const place = await newPlace(server);
+  const { owner, base, org } = place;
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const agent = await newAgent(place, owner.api, { public_key: key() });
+  const ahead = reportOf([refusedTuple], { since: minuteAgo(-59), until: minuteAgo(-60) });
+  for (const again of [ahead, ahead, ahead]) await agent.api.expect(200, 'POST', agent.path, again);
+  const flows: Json[] = await owner.api.expect(200, 'GET', `${base}/flows`);
+  expect(flows).toHaveLength(1);
+  expect(Date.parse(flows[0]?.until)).toBeLessThanOrEqual(Date.now());
+  const metrics = await server.admin.get('/metrics');
+  expect(metrics.text).toContain(`ringfence_refused_packets_total{organization="${org}"} ${refusedTuple.packets}\n`);
 });

@@ -46,7 +46,7 @@ export const FlowReport = Type.Object(
     until: {
       ...Timestamp,
       description:
-        'End of that time. A report with the `until` of an earlier one of the same device counts once, so a retry is safe.',
+        'End of that time. A report with the same `until` as the one before of the same device counts once, so a retry is safe. Two hours ago or earlier: the server only counts its packets, as not recorded.',
     },
     observed: Type.Enum(['refused', 'all'], { description: 'What was recorded in that time.' }),
     tuples: Type.Array(FlowTuple, {
@@ -85,7 +85,8 @@ export const ReceivedFlows = Type.Object(
     device_id: id<DeviceId>('The device.'),
     received: Type.Integer({
       minimum: 0,
-      description: 'Tuples that the organization observes. The server stores these and no others.',
+      description:
+        'Tuples that the server keeps: those that the organization observes, of a time that it still takes, and for which the minute has room.',
     }),
     settings: AgentSettings,
   },

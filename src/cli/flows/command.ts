@@ -16,7 +16,7 @@ export function addFlowsCommands(program: Command): void {
       about:
         'Agents record traffic only if an owner asks for it: `ringfence org edit ORG --observe refused`. For refused traffic you see the nearest rule and what did not match. ' +
         'Names and rules are the present ones. Without a device you see all devices that you may read: owners all, others their own. ' +
-        'With --follow, `-o json` prints one line for each sum; agents report once a minute.',
+        'With --follow, `-o json` prints one line for each sum; agents report once a minute. Traffic of which a device reports more than two minutes late, because it was away, is not shown there: list it afterwards.',
       options: [
         new Option('--refused', 'only traffic that was refused').conflicts('admitted'),
         new Option('--admitted', 'only traffic that was admitted'),

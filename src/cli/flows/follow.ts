@@ -15,7 +15,7 @@ type FlowQuery = NonNullable<Parameters<Client['flows']['list']>[1]> & {
 
 /** Agents report once a minute, each at its own second. */
 const pollMs = 2_000;
-/** A report may come so much later than the time that it is of: an agent tries again for up to a minute. */
+/** A report may come so much later than the time that it is of: an agent tries again for up to a minute. What a device reports later, when it was away, is not shown. */
 const lateMs = 120_000;
 /** Sums that one poll reads at most, and in one request. */
 const mostNew = 10_000;

@@ -29,7 +29,7 @@ function auditLine({ before, after, ...entry }: AuditRecord, longest: number): s
 
 const refusedLines = ({ sums, part, ...report }: RefusedReport): readonly string[] =>
   sums.map(({ place, sum: { direction, family, far, protocol, port, packets } }) =>
-    JSON.stringify({
+    jsonLine({
       type: 'refused',
       id: `${report.device_id}.${Date.parse(report.until)}.${part}.${place}`,
       ...report,
@@ -43,7 +43,7 @@ const refusedLines = ({ sums, part, ...report }: RefusedReport): readonly string
 
 export function auditLines({ entries, refused, lost }: WaitingEntries, at: string, longest = Infinity): string {
   const lines = [
-    ...(lost > 0 ? [JSON.stringify({ type: 'lost', at, entries: lost })] : []),
+    ...(lost > 0 ? [jsonLine({ type: 'lost', at, entries: lost })] : []),
     ...entries.map((entry) => auditLine(entry, longest)),
     ...refused.flatMap(refusedLines),
   ];

@@ -12,6 +12,7 @@ import { admissionOf } from '../../policy/reach/device-reach.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
 import { explainFlows } from '../explain/flows.ts';
+import { newestFlows } from '../explain/newest-flows.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
@@ -91,29 +92,6 @@ export async function inForceOf(
 const hourMs = 3_600_000;
 const mostFlows = 1_000;
 
-/** The newest refusals, at most so many. */
-async function refusalsOf(
-  span: ObservedSpan,
-  times: { readonly since: string; readonly until: string },
-  { flows }: Pick<Store, 'flows'>,
-) {
-  const found: StoredFlow[] = [];
-  let after: string | undefined;
-  do {
-    const query = {
-      ...times,
-      devices: [span.device],
-      verdict: 'refused' as const,
-      after,
-      limit: mostFlows - found.length,
-    };
-    const page = await flows.page(span.org, query);
-    found.push(...page.flows);
-    after = page.next;
-  } while (after !== undefined && found.length < mostFlows);
-  return { found, more: after !== undefined };
-}
-
 export async function trafficOf(
   span: ObservedSpan,
   past: PastSnapshots,
@@ -122,7 +100,8 @@ export async function trafficOf(
 ): Promise<EvidenceTraffic> {
   const around = span.at === span.to ? hourMs : 0;
   const times = { since: text(span.at - around), until: text(span.to + around) };
-  const { found, more } = await refusalsOf(span, times, store);
+  const query = { ...times, devices: [span.device], verdict: 'refused' as const, limit: mostFlows };
+  const { flows: found, more } = await newestFlows(store, span.org, query);
   const refused: Flow[] = [];
   for (const [index, { snapshot, from }] of [...past.entries()].toReversed()) {
     const isHere = ({ until }: StoredFlow): boolean => {

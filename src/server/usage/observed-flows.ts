@@ -1,7 +1,7 @@
 /** Owns the walk over the traffic that agents observed: sums of some devices in a window of time, newest first and bounded, and what of that time was observed. */
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { FlowCoverage, FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
+import { readFlowCursor, type FlowCoverage, type FlowQuery, type StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
 import { ObservedShare, observedTime, type ObservedDevice, type ObservedOnDay } from './observed-time.ts';
 
@@ -23,6 +23,8 @@ const flowsAtOnce = 5_000;
 const devicesAtOnce = 256;
 /** Sums that one request looks at. Where there are more, the window begins later. */
 const mostFlows = 400_000;
+/** Pages that one request goes through: they may be empty. */
+const mostPages = 200;
 const dayMs = 86_400_000;
 
 export const trafficKey = ({ direction, verdict, family, far, protocol, port }: StoredFlow): string =>
@@ -72,6 +74,7 @@ export async function eachFlow(
 ): Promise<number> {
   let after: string | undefined;
   let looked = 0;
+  let pages = 0;
   let endedAt: string | undefined;
   const window = { since: new Date(since).toISOString(), until: new Date(until).toISOString() };
   while (filter.devices?.length !== 0) {
@@ -80,8 +83,10 @@ export async function eachFlow(
       if (endedAt === undefined && !take(flow)) endedAt = flow.until;
     });
     looked += flows.length;
+    pages += 1;
     if (endedAt === undefined && next === undefined) return since;
     if (endedAt === undefined && looked >= mostFlows) endedAt = flows.at(-1)?.until ?? '';
+    if (endedAt === undefined && next !== undefined && pages === mostPages) endedAt = readFlowCursor(next)?.until ?? '';
     // What is older was not looked at: the window begins where the newest of it ends.
     if (endedAt !== undefined) return Math.max(since, Date.parse(endedAt) || until);
     after = next;

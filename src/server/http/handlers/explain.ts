@@ -6,6 +6,7 @@ import { parseAddress, parseRange } from '../../../policy/address.ts';
 import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
 import type { Transport } from '../../../policy/packet.ts';
 import { explain, type ExplainedEndpoint, type Unexplained } from '../../explain/explain.ts';
+import { newestFlows } from '../../explain/newest-flows.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
 import { readableTraffic } from './convergence.ts';
@@ -70,7 +71,7 @@ async function recentlyRefused(
       .map(async ({ device_id, direction }) => {
         const far = parseRange(direction === 'outbound' ? to.address : from.address);
         if ('fault' in far) return [];
-        const { flows } = await services.store.flows.page(org_id, {
+        const { flows } = await newestFlows(services.store, org_id, {
           devices: [device_id],
           direction: direction === 'outbound' ? 'out' : 'in',
           verdict: 'refused',

@@ -2,7 +2,7 @@
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { Flow, FlowCoverage } from '../../../api/flows/flow.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
-import { flowLimits } from '../../../api/limits.ts';
+import { flowLimits, mostPackets } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
@@ -71,15 +71,31 @@ function observedOf(sums: readonly FlowSum[], { observe }: AgentSettings): reado
   return observe === 'refused' ? sums.filter(({ verdict }) => verdict === 'refused') : [];
 }
 
-/** A device whose clock is ahead reports about now. */
-function timesOf({ since, until }: FlowReport, now: number): Pick<FlowBatch, 'since' | 'until'> {
-  const ahead = Math.max(0, Date.parse(until) - now);
-  const text = (time: string): string => new Date(Date.parse(time) - ahead).toISOString();
-  return { since: text(since), until: text(until) };
-}
+const packetsOf = (sums: readonly FlowSum[]): number => sums.reduce((all, { packets }) => all + packets, 0);
 
-const refusedPackets = (sums: readonly FlowSum[]): number =>
-  sums.reduce((packets, sum) => (sum.verdict === 'refused' ? packets + sum.packets : packets), 0);
+/**
+ * A device whose clock is ahead reports about now. What ended too long ago is only counted, as of now: no agent keeps it for so long, its hour may be added up
+ * already, and nobody shall write another past. A clock that is far behind looks the same, because a report does not tell the time at which it is sent.
+ */
+function batchOf(
+  { since, until, not_recorded }: FlowReport,
+  sums: readonly FlowSum[],
+  { now, takenMs }: { readonly now: number; readonly takenMs: number },
+): Omit<FlowBatch, 'observed'> {
+  const text = (time: number): string => new Date(time).toISOString();
+  const [from, to] = [Date.parse(since), Date.parse(until)];
+  const reported = text(to);
+  if (to < now - takenMs)
+    return {
+      reported,
+      since: text(now),
+      until: text(now),
+      sums: [],
+      not_recorded: Math.min(not_recorded + packetsOf(sums), mostPackets),
+    };
+  const ahead = Math.max(0, to - now);
+  return { reported, since: text(from - ahead), until: text(to - ahead), sums, not_recorded };
+}
 
 const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused }) => {
   const { org_id, device_id } = call.params;
@@ -94,19 +110,16 @@ const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused })
   if (problems.length > 0) throw invalid(problems);
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   const observed = observedOf(sums, settings);
+  let received = 0;
   if (settings.observe === 'refused' || settings.observe === 'all') {
-    const { not_recorded } = call.body;
     const isAll = settings.observe === 'all' && call.body.observed === 'all';
-    const batch: FlowBatch = {
-      ...timesOf(call.body, clock()),
-      observed: isAll ? 'all' : 'refused',
-      sums: observed,
-      not_recorded,
-    };
-    await store.flows.report(org_id, device_id, batch, call.by);
-    onRefused(org_id, refusedPackets(observed));
+    const times = { now: clock(), takenMs: store.flows.takenMs };
+    const batch: FlowBatch = { ...batchOf(call.body, observed, times), observed: isAll ? 'all' : 'refused' };
+    const kept = await store.flows.report(org_id, device_id, batch, call.by);
+    onRefused(org_id, kept.refused);
+    received = kept.received;
   } else await store.flows.mayReport(org_id, device_id, call.by);
-  const answer: ReceivedFlows = { device_id, received: observed.length, settings };
+  const answer: ReceivedFlows = { device_id, received, settings };
   return record(answer);
 };
 

@@ -117,7 +117,7 @@ test('after two hours the reports of an hour are one, with the same packets', as
   ]);
 });
 
-test('what is too old goes, and of an organization that has too much the oldest', async () => {
+test('what is too old goes, and of a device that has too much the oldest', async () => {
   const { store, org, time, one, all, report } = await setUp({ flowRetentionMs: 86_400_000, flowsPerOrganization: 5 });
   const at = (minutes: number, count: number) =>
     report(
@@ -150,4 +150,72 @@ test('coverage counts no minute twice, and keeps what was observed apart', async
   expect(await store.flows.coverage(org, new Date(start).toISOString(), [one])).toEqual([
     { device_id: one, day: '2026-11-18', all_seconds: 120, refused_seconds: 60, not_recorded: 7 },
   ]);
+});
+
+const many = (count: number, more: Partial<FlowSum> = {}) => Array.from({ length: count }, (_, far) => sum(far, more));
+
+test('of a minute a device has no more sums than one report may hold: the packets of the rest count as not recorded', async () => {
+  const { store, org, one, other, all, report } = await setUp();
+  expect(await report(one, batch(start, many(10_000)))).toEqual({ received: 10_000, refused: 20_000 });
+  const beyond = await report(one, batch(start + 1, many(16_384)));
+  expect(beyond.received).toBeLessThan(16_384 - 9_000);
+  expect(beyond.refused).toBe(2 * beyond.received);
+  expect(await report(one, batch(start + 2, many(300)))).toEqual({ received: 0, refused: 0 });
+  expect(await report(other, batch(start + 2, many(300)))).toMatchObject({ received: 300 });
+  expect(await report(one, batch(start + minute, many(300)))).toMatchObject({ received: 300 });
+  expect(await all({ limit: 5_000, devices: [one] })).toHaveLength(10_000 + beyond.received + 300);
+  expect(await store.flows.coverage(org, new Date(start).toISOString(), [one])).toMatchObject([
+    { not_recorded: 2 * (16_384 - beyond.received + 300) },
+  ]);
+});
+
+test('a report that comes again is counted once, also where its times were moved because the clock of the device is ahead', async () => {
+  const { store, org, one, all, report } = await setUp();
+  const reported = new Date(start + 60 * minute).toISOString();
+  const given = { reported, not_recorded: 7 };
+  expect(await report(one, batch(start, [sum(1)], given))).toEqual({ received: 1, refused: 2 });
+  // At the same time, and later: then its times are others.
+  const again = [0, 0, 1_500].map((later) => report(one, batch(start + later, [sum(1)], given)));
+  expect(await Promise.all(again)).toEqual([1, 1, 1].map((received) => ({ received, refused: 0 })));
+  expect(await all()).toHaveLength(1);
+  expect(await store.flows.coverage(org, new Date(start).toISOString())).toMatchObject([
+    { all_seconds: 60, not_recorded: 7 },
+  ]);
+});
+
+test('one device cannot push out the traffic of others, nor what is known of when they were observed', async () => {
+  const { store, org, one, other, all, report } = await setUp({ flowsPerOrganization: 1_000 });
+  await report(other, batch(start, many(100)));
+  for (let at = 1; at <= 10; at += 1) await report(one, batch(start + at * minute, many(256)));
+  await store.flows.forget();
+  expect(await all({ limit: 5_000, devices: [other] })).toHaveLength(100);
+  expect(await all({ limit: 5_000, devices: [one] })).toHaveLength(3 * 256);
+  const covered = await store.flows.coverage(org, new Date(start).toISOString());
+  expect(covered.map(({ device_id }) => device_id)).toEqual([other]);
+});
+
+test('an hour with too many sums stays as it was reported, and is not looked at again', async () => {
+  const { store, url, time, one, all, report } = await setUp();
+  for (let at = 1; at < 4; at += 1) await report(one, batch(start + at * minute, [sum(1)]));
+  await query(url, 'UPDATE flows SET sums = 262145 WHERE sums > 0');
+  time.now = start + 240 * minute;
+  await store.flows.forget();
+  expect(await all()).toHaveLength(3);
+  expect(await query(url, 'SELECT id FROM flows WHERE NOT is_hourly')).toEqual([]);
+});
+
+test('reports that come together fail only for the organization that the database refuses', async () => {
+  const { store, url, one, owner, report } = await setUp();
+  const { id: elsewhere } = await store.organizations.create(
+    owner.user_id,
+    { name: 'else', description: '' },
+    asServer,
+  );
+  const { record } = await store.devices.create(elsewhere, owner, device(owner.user_id));
+  await query(url, `ALTER TABLE flows ADD CHECK (org_id <> '${elsewhere}')`);
+  const outcomes = await Promise.allSettled([
+    report(one, batch(start, [sum(1)])),
+    store.flows.report(elsewhere, record.id, batch(start, [sum(1)]), asServer),
+  ]);
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });

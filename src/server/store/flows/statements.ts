@@ -1,12 +1,12 @@
 /** Owns the SQL of observed traffic: blocks of sums by time, and how long each device was observed on each day. */
-import { statement } from '../postgres/sql.ts';
+import { found, statement } from '../postgres/sql.ts';
 import { reportRefusals } from '../write/right.ts';
-import { filterBits } from './sum-block.ts';
+import { filterBits, sumsPerBlock } from './sum-block.ts';
 
-/** Reports with the rights that they come by, as rows `n`. Values: organizations, devices, since, until, observed all, not recorded, sums, roles, tokens, sessions, users. */
-const reports = `(SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::bigint[], $7::integer[],
+/** Reports with the rights that they come by, as rows `n`. Values: organizations, devices, since, until, observed all, not recorded, until by the clocks of the devices, roles, tokens, sessions, users. */
+const reports = `(SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::boolean[], $6::bigint[], $7::timestamptz[],
   $8::integer[], $9::bytea[], $10::uuid[], $11::uuid[])
-  WITH ORDINALITY AS r (org_id, id, since, until, observed_all, not_recorded, sums, may, token, session, actor, place)) AS n`;
+  WITH ORDINALITY AS r (org_id, id, since, until, observed_all, not_recorded, reported, may, token, session, actor, place)) AS n`;
 
 const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
 /** Seconds that a report adds to what was observed before: none that an earlier report has told of. */
@@ -21,42 +21,63 @@ const reportsOfDay = 1_440;
 const isSurge = `(l.reports >= ${leastReports} AND excluded.newest >= ${surgeAt})`;
 const isHeld = `(l.surge_until > excluded.through AND excluded.newest >= ${surgeAt} / 2)`;
 
+const minuteOf = "date_trunc('minute', n.until)";
+/** Blocks that the device has of that minute, and may have: as many as the largest report. */
+const inMinute = `(SELECT count(*) FROM flows f WHERE f.device_id = n.id AND f.until >= ${minuteOf} AND f.until < ${minuteOf} + interval '1 minute')`;
+const blocksPerMinute = 16_384 / sumsPerBlock;
+/** An agent sends a report again until it has the answer, and nothing else meanwhile. */
+const isAgain = found('refusal_levels l', 'l.device_id = n.id AND l.reported = n.reported');
+
+export interface WrittenRow {
+  readonly id: string;
+  readonly is_again: boolean;
+  /** Parts that were stored now, with commas between them. */
+  readonly stored: string;
+  /** Sums that found no room. */
+  readonly beyond: number;
+}
+
 /**
- * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter and bytes; then the refused packets a minute of
- * each report. Gives the devices whose report was taken.
+ * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter, bytes and packets; then the refused packets a
+ * minute of each report. Gives the devices whose report was taken. Of a minute a device has no more blocks than one report may hold, however many reports it sends.
  */
-export const insertFlows = statement<{ id: string }>(
+export const insertFlows = statement<WrittenRow>(
   'insert_flows',
   `WITH allowed AS (
-     SELECT n.* FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE
+     SELECT n.*, ${isAgain} AS is_again, ${inMinute} AS in_minute FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE
      WHERE NOT ${isRefused}),
+   blocks AS (
+     SELECT a.org_id, a.id, a.since, a.until, a.observed_all, b.*, a.in_minute + b.part < ${blocksPerMinute} AS has_room
+     FROM allowed a JOIN unnest($12::integer[], $13::integer[], $14::integer[], $15::text[], $16::bytea[], $17::bigint[]) AS b (place, part, sums, filter, block, packets)
+       ON b.place = a.place WHERE NOT a.is_again),
    kept AS (
      INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
-     SELECT a.org_id, a.id, a.since, a.until, b.part, a.observed_all, false, b.sums, b.filter::bit(${filterBits}), b.block
-     FROM allowed a JOIN unnest($12::integer[], $13::integer[], $14::integer[], $15::text[], $16::bytea[]) AS b (place, part, sums, filter, block) ON b.place = a.place
-     ON CONFLICT (device_id, until, part) DO NOTHING),
+     SELECT org_id, id, since, until, part, observed_all, false, sums, filter::bit(${filterBits}), block FROM blocks WHERE has_room
+     ON CONFLICT (device_id, until, part) DO NOTHING RETURNING device_id, part),
+   beyond AS (SELECT id, sum(sums) AS sums, sum(packets) AS packets FROM blocks WHERE NOT has_room GROUP BY id),
    covered AS (
      INSERT INTO flow_coverage AS c (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded)
      SELECT a.org_id, a.id, (a.until AT TIME ZONE 'UTC')::date, a.since, a.until,
        CASE WHEN a.observed_all THEN 0 ELSE extract(epoch FROM a.until - a.since)::integer END,
-       CASE WHEN a.observed_all THEN extract(epoch FROM a.until - a.since)::integer ELSE 0 END, a.not_recorded
-     FROM allowed a ORDER BY a.id
+       CASE WHEN a.observed_all THEN extract(epoch FROM a.until - a.since)::integer ELSE 0 END, least(a.not_recorded + coalesce(b.packets, 0), 1e15)::bigint
+     FROM allowed a LEFT JOIN beyond b ON b.id = a.id WHERE NOT a.is_again ORDER BY a.id
      ON CONFLICT (device_id, day) DO UPDATE SET
        refused_seconds = least(86400, c.refused_seconds + CASE WHEN excluded.all_seconds > 0 THEN 0 ELSE ${newSeconds} END),
        all_seconds = least(86400, c.all_seconds + CASE WHEN excluded.all_seconds > 0 THEN ${newSeconds} ELSE 0 END),
-       not_recorded = CASE WHEN excluded.through > c.through THEN least(c.not_recorded, 1e15::bigint) + excluded.not_recorded ELSE c.not_recorded END,
+       not_recorded = least(c.not_recorded, 1e15::bigint) + excluded.not_recorded,
        last_since = excluded.last_since, through = greatest(c.through, excluded.through)),
    levels AS (
-     INSERT INTO refusal_levels AS l (device_id, org_id, through, reports, usual, newest)
-     SELECT a.id, a.org_id, a.until, 1, r.rate, r.rate
-     FROM allowed a JOIN unnest($17::double precision[]) WITH ORDINALITY AS r (rate, place) ON r.place = a.place ORDER BY a.id
+     INSERT INTO refusal_levels AS l (device_id, org_id, through, reports, usual, newest, reported)
+     SELECT a.id, a.org_id, a.until, 1, r.rate, r.rate, a.reported
+     FROM allowed a JOIN unnest($18::double precision[]) WITH ORDINALITY AS r (rate, place) ON r.place = a.place WHERE NOT a.is_again ORDER BY a.id
      ON CONFLICT (device_id) DO UPDATE SET
-       through = excluded.through, newest = excluded.newest, reports = least(l.reports + 1, ${reportsOfDay}),
+       through = excluded.through, reported = excluded.reported, newest = excluded.newest, reports = least(l.reports + 1, ${reportsOfDay}),
        usual = l.usual + (least(excluded.newest, ${surgeAt}) - l.usual) / least(l.reports + 1, ${reportsOfDay}),
        surge_since = CASE WHEN ${isSurge} AND (l.surge_until > excluded.through) IS NOT TRUE THEN excluded.through ELSE l.surge_since END,
        surge_until = CASE WHEN ${isSurge} OR ${isHeld} THEN excluded.through + interval '10 minutes' ELSE l.surge_until END
      WHERE excluded.through > l.through)
-   SELECT id FROM allowed`,
+   SELECT a.id, a.is_again, coalesce(k.parts, '') AS stored, coalesce(b.sums, 0)::integer AS beyond FROM allowed a LEFT JOIN beyond b ON b.id = a.id
+     LEFT JOIN (SELECT device_id, string_agg(part::text, ',') AS parts FROM kept GROUP BY device_id) AS k ON k.device_id = a.id`,
 );
 
 /** Why reports were not taken. Values: those of `reports`. */
@@ -85,10 +106,10 @@ const newestFirst = 'ORDER BY f.until DESC, f.id DESC';
  * The newest of the blocks that `which` names, wanted or not: a search that finds nothing looks at no more than one that does. The limit is a query, so that
  * PostgreSQL plans for a tenth of the rows. Planned for a number, it sometimes sorts all of them, above all before it has statistics.
  */
-const newest = (which: string): string =>
+const newest = (which: string, from: string): string =>
   `SELECT f.*, row_number() OVER (${newestFirst}) AS place FROM (
      SELECT f.id, f.org_id, f.device_id, f.since, f.until, f.filter, f.block FROM flows f
-     WHERE ${which} AND (f.until, f.id) <= ($4::timestamptz, $6::text::bigint) ${newestFirst} LIMIT (SELECT $7::bigint)) AS f`;
+     WHERE ${which} AND (f.until, f.id) <= (${from}) ${newestFirst} LIMIT (SELECT $7::bigint)) AS f`;
 const isWanted =
   'f.org_id = $1 AND f.until > $2 AND f.since < $3 AND ($5::bit varying IS NULL OR f.filter & $5 = $5 OR f.filter & $8 = $8::bit varying)';
 const looked = (blocks: string, wanted: string): string =>
@@ -98,13 +119,17 @@ const looked = (blocks: string, wanted: string): string =>
 /** Values: organization, since, until (of the query), until of the last block (this one included), wanted bits, its id, limit, other bits that will do, devices (null: all). */
 export const blocksOfOrganization = statement<LookedRow>(
   'flow_blocks_of_organization',
-  looked(newest('f.org_id = $1'), `($9::uuid[] IS NULL OR f.device_id IN (SELECT unnest($9::uuid[]))) AND ${isWanted}`),
+  looked(
+    newest('f.org_id = $1', '$4::timestamptz, $6::text::bigint'),
+    `($9::uuid[] IS NULL OR f.device_id IN (SELECT unnest($9::uuid[]))) AND ${isWanted}`,
+  ),
 );
-/** The limit is for each device. Values: as above. */
+/** Each device has its own last block, and the limit is for each of them. Values: as above, with arrays of times and ids. */
 export const blocksOfDevices = statement<LookedRow>(
   'flow_blocks_of_devices',
   looked(
-    `SELECT f.* FROM (SELECT DISTINCT unnest($9::uuid[])) AS d (id) CROSS JOIN LATERAL (${newest('f.device_id = d.id')}) AS f`,
+    `SELECT f.* FROM unnest($9::uuid[], $4::timestamptz[], $6::text[]::bigint[]) AS d (id, until, last)
+     CROSS JOIN LATERAL (${newest('f.device_id = d.id', 'd.until, d.last')}) AS f`,
     isWanted,
   ),
 );
@@ -136,29 +161,36 @@ export const findFull = statement<{ org_id: string }>(
   'find_full_flows',
   'SELECT org_id FROM flows GROUP BY org_id HAVING sum(sums) > $1::bigint',
 );
-/** Values: organization, sums that it may have. */
-export const removeOldest = statement<never>(
-  'remove_oldest_flows',
-  `DELETE FROM flows WHERE id IN (
-     SELECT id FROM (SELECT id, sum(sums) OVER (ORDER BY until DESC, id DESC) AS newer FROM flows WHERE org_id = $1) AS f WHERE newer > $2::bigint)`,
-);
-
-/** A day of which sums were removed was not observed as a whole: nothing may be called unused for it. Values: organization. */
-export const removeCoverageOfRemoved = statement<never>(
-  'remove_coverage_of_removed_flows',
-  `DELETE FROM flow_coverage WHERE org_id = $1
-   AND day <= (SELECT (min(since) AT TIME ZONE 'UTC')::date FROM flows WHERE org_id = $1)`,
+/**
+ * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: no device can push out the traffic of others. A day of
+ * which sums were removed was not observed as a whole: nothing may be called unused for it. Values: organization, sums that it may have.
+ */
+export const removeMost = statement<never>(
+  'remove_most_flows',
+  `WITH totals AS (SELECT device_id, sum(sums) AS total FROM flows WHERE org_id = $1 GROUP BY device_id),
+   levels AS (
+     SELECT device_id, total, floor(($2::bigint - (sum(total) OVER smallest - total)) / (count(*) OVER () - row_number() OVER smallest + 1)) AS level
+     FROM totals WINDOW smallest AS (ORDER BY total, device_id)),
+   level AS (SELECT level FROM levels WHERE total > level ORDER BY total, device_id LIMIT 1),
+   newest AS (
+     SELECT f.id, sum(f.sums) OVER (PARTITION BY f.device_id ORDER BY f.until DESC, f.id DESC) AS newer
+     FROM flows f JOIN totals t ON t.device_id = f.device_id WHERE f.org_id = $1 AND t.total > (SELECT level FROM level)),
+   removed AS (
+     DELETE FROM flows WHERE id IN (SELECT id FROM newest WHERE newer > (SELECT level FROM level)) RETURNING device_id, until)
+   DELETE FROM flow_coverage c USING (SELECT device_id, max(until) AS until FROM removed GROUP BY device_id) AS r
+   WHERE c.device_id = r.device_id AND c.day <= (r.until AT TIME ZONE 'UTC')::date`,
 );
 
 export interface HourRow {
   readonly org_id: string;
   readonly device_id: string;
   readonly hour: string;
+  readonly sums: number;
 }
-/** Values: time before which sums are added up by the hour, limit. */
+/** Values: the hour before which sums are added up, limit. */
 export const findHours = statement<HourRow>(
   'find_flow_hours',
-  `SELECT org_id, device_id, date_trunc('hour', until, 'UTC') AS hour FROM flows WHERE NOT is_hourly AND until < $1
+  `SELECT org_id, device_id, date_trunc('hour', until, 'UTC') AS hour, sum(sums)::integer AS sums FROM flows WHERE NOT is_hourly AND until < $1
    GROUP BY 1, 2, 3 ORDER BY 3 LIMIT $2`,
 );
 /** `IS NOT TRUE` keeps PostgreSQL from the index of all reports that are to be added up: the hour of one device is a small part of it. In a transaction. Values: device, hour. */
@@ -166,6 +198,12 @@ export const takeHour = statement<{ since: string; until: string; observed_all: 
   'take_flow_hour',
   `DELETE FROM flows WHERE device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE
    RETURNING since, until, observed_all, block`,
+);
+/** The reports of an hour that has too many sums to add up stay as they are. Values: device, hour. */
+export const keepHour = statement<never>(
+  'keep_flow_hour',
+  `UPDATE flows SET is_hourly = true
+   WHERE device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE`,
 );
 /** In a transaction. Values: organization, device, since, until, observed all, part, sums, filter, bytes. */
 export const insertHour = statement<never>(

@@ -1,7 +1,7 @@
 /** Proves that blocks keep every sum exactly, and that their filter never hides one. */
 import { expect, test } from 'vitest';
 import type { FlowFilter, FlowSum } from '../contract/flows/flows.ts';
-import { addUp, blockFilter, inBlocks, readBlock, sumsPerBlock, wantedBits, writeBlock } from './sum-block.ts';
+import { addUp as steps, blockFilter, inBlocks, readBlock, sumsPerBlock, wantedBits, writeBlock } from './sum-block.ts';
 
 const sum = (more: Partial<FlowSum> = {}): FlowSum => ({
   direction: 'in',
@@ -13,6 +13,14 @@ const sum = (more: Partial<FlowSum> = {}): FlowSum => ({
   packets: 1,
   ...more,
 });
+
+function addUp(blocks: readonly Buffer[]): readonly FlowSum[] {
+  const adding = steps(blocks);
+  for (;;) {
+    const { done, value } = adding.next();
+    if (done === true) return value;
+  }
+}
 
 const many: readonly FlowSum[] = Array.from({ length: 300 }, (_, index) =>
   sum({
@@ -90,4 +98,9 @@ test('a device that lies about its packets for an hour does not keep the hour fr
   const [added] = addUp(reports);
   expect(added?.packets).toBe(2 ** 48 - 1);
   expect([...readBlock(writeBlock(addUp(reports)))].map(({ sum: read }) => read)).toEqual([added]);
+});
+
+test('adding up pauses between blocks', () => {
+  const blocks = Array.from({ length: 5 }, () => writeBlock([sum()]));
+  expect([...steps(blocks)]).toHaveLength(blocks.length);
 });

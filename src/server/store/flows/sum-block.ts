@@ -167,8 +167,8 @@ export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilt
     : single.map(({ family, first }) => textOf([...common, farKey(family, first)]));
 }
 
-/** The sums of all blocks, the same traffic as one sum, in the order in which it first comes. */
-export function addUp(blocks: readonly Buffer[]): readonly FlowSum[] {
+/** The sums of all blocks, the same traffic as one sum, in the order in which it first comes. Small steps: a busy device has thousands of blocks in an hour. */
+export function* addUp(blocks: readonly Buffer[]): Generator<void, readonly FlowSum[]> {
   const added = new Map<string, number>();
   for (const block of blocks) {
     for (let at = 0; at < block.length;) {
@@ -179,8 +179,14 @@ export function addUp(blocks: readonly Buffer[]): readonly FlowSum[] {
       added.set(name, Math.min(packets, mostStored));
       at = packetsAt + packetBytes;
     }
+    yield;
   }
-  return [...added].map(([name, packets]) => sumAt(Buffer.from(name, 'latin1'), 0, packets));
+  const sums: FlowSum[] = [];
+  for (const [name, packets] of added) {
+    sums.push(sumAt(Buffer.from(name, 'latin1'), 0, packets));
+    if (sums.length % sumsPerBlock === 0) yield;
+  }
+  return sums;
 }
 
 export function inBlocks(sums: readonly FlowSum[]): readonly (readonly FlowSum[])[] {

@@ -34,11 +34,13 @@ const removeWritten = statement<never>(
   `WITH told AS (UPDATE audit_log_lease SET lost = greatest(0, lost - $2::bigint) WHERE $2::bigint > 0)
    DELETE FROM audit_outbox WHERE n = ANY ($1::text[]::bigint[])`,
 );
-/** Values: entries that may wait. */
+/** Refused traffic goes first: a device can report much of it, and no entry of the audit shall make room for it. Values: rows that may wait. */
 const dropOldest = statement<never>(
   'drop_oldest_audit',
-  `WITH gone AS (
-     DELETE FROM audit_outbox WHERE n <= (SELECT n FROM audit_outbox ORDER BY n DESC OFFSET $1::bigint LIMIT 1) RETURNING n)
+  `WITH surplus AS (SELECT greatest(0, count(*) - $1::bigint) AS rows FROM audit_outbox),
+   gone AS (
+     DELETE FROM audit_outbox WHERE (SELECT rows FROM surplus) > 0
+       AND n IN (SELECT n FROM audit_outbox ORDER BY audit_id IS NOT NULL, n LIMIT (SELECT rows FROM surplus)) RETURNING n)
    UPDATE audit_log_lease SET lost = lost + (SELECT count(*) FROM gone) WHERE EXISTS (SELECT FROM gone)`,
 );
 
@@ -86,8 +88,8 @@ export function auditExportIn(
       await writes.run(removeWritten, [places, lost]);
     },
 
-    async forget() {
-      await writes.run(dropOldest, [mostWaiting]);
+    async forget(most = mostWaiting) {
+      await writes.run(dropOldest, [most]);
     },
   };
 }

@@ -59,4 +59,14 @@ export const exportMigrations: readonly Migration[] = [
       CREATE INDEX history_names ON history (md5((body || '}')::json ->> 'hostname'), org_id) WHERE kind = 'device';
     `,
   },
+  {
+    version: 41,
+    title:
+      'the last report of each device by its own clock, and the sums of each device of an organization by an index',
+    sql: `
+      ALTER TABLE refusal_levels ADD COLUMN reported timestamptz;
+      DROP INDEX flows_list;
+      CREATE INDEX flows_list ON flows (org_id, until, id) INCLUDE (sums, device_id);
+    `,
+  },
 ];

@@ -33,6 +33,6 @@ export interface AuditExport {
   /** What waits, about in the order of its commits. What was read is read again until `written` names it. */
   next(limit: number): Promise<WaitingEntries>;
   written(entries: WaitingEntries): Promise<void>;
-  /** Drops the oldest where too many wait, and counts them as lost. */
-  forget(): Promise<void>;
+  /** Drops the oldest where too many wait, refused traffic before entries of the audit, and counts them as lost. `most`: a million unless given. */
+  forget(most?: number): Promise<void>;
 }

@@ -23,6 +23,16 @@ export interface FlowBatch {
   readonly observed: 'refused' | 'all';
   readonly sums: readonly FlowSum[];
   readonly not_recorded: number;
+  /** `until` by the device's own clock, which names the report; absent: the same. */
+  readonly reported?: Timestamp;
+}
+
+/** What became of a report. */
+export interface KeptFlows {
+  /** Sums that were kept, now or when the report came before. */
+  readonly received: number;
+  /** Refused packets of the sums that were stored now: none of a report that came before. */
+  readonly refused: number;
 }
 
 /** A sum with the device that reported it and the time that it is of. */
@@ -104,11 +114,13 @@ export interface RefusalSurge {
 export interface Flows {
   /** How long sums are kept, in milliseconds. */
   readonly keptMs: number;
+  /** No report may have ended longer ago: its hour may be added up already. In milliseconds. */
+  readonly takenMs: number;
   /**
    * Keeps what a device observed; no revision, no event. Reports that come together are one write. The right is checked in the statement that writes. A
-   * report with the `until` of an earlier one of the device is kept once.
+   * report that a device sends again is kept and counted once. Of a minute a device has no more sums than one report may hold: the packets of the rest count as not recorded.
    */
-  report(org: OrganizationId, id: DeviceId, batch: FlowBatch, by: Authority): Promise<void>;
+  report(org: OrganizationId, id: DeviceId, batch: FlowBatch, by: Authority): Promise<KeptFlows>;
   /** Checks the right to report, where there is nothing to keep. */
   mayReport(org: OrganizationId, id: DeviceId, by: Authority): Promise<void>;
   page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
@@ -116,6 +128,6 @@ export interface Flows {
   coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
   /** The devices whose refusals are far above their usual level now. */
   surges(org: OrganizationId): Promise<readonly RefusalSurge[]>;
-  /** Removes what is too old, and the oldest of organizations that have too much, with the coverage of its days; adds up what is older than two hours by the hour. */
+  /** Removes what is too old, and of organizations that have too much the oldest of the devices that have the most, with the coverage of its days; adds up what is older than two hours by the hour. */
   forget(): Promise<void>;
 }

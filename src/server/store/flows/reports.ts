@@ -1,0 +1,145 @@
+/** Owns the writing of reports of traffic: those that come together are one statement, and each is counted once. */
+import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
+import { Coalescer } from '../../scheduling/coalescer.ts';
+import type { Right } from '../contract/actor.ts';
+import { StoreError } from '../contract/errors.ts';
+import type { FlowBatch, FlowSum, KeptFlows } from '../contract/flows/flows.ts';
+import type { Value } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+import { rightItem } from '../write/right.ts';
+import * as sql from './statements.ts';
+import { blockFilter, inBlocks, writeBlock } from './sum-block.ts';
+
+/** Nobody waits for a report of traffic, and a statement for twenty reports costs little more than one for two. */
+const reportDelayMs = 100;
+
+export interface Report {
+  readonly org: OrganizationId;
+  readonly id: DeviceId;
+  readonly batch: FlowBatch;
+  readonly right: Right;
+}
+
+const bytea = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;
+
+export function reportValues(asked: readonly Report[]): Value[] {
+  const rights = asked.map(({ right }) => rightItem(right));
+  return [
+    asked.map(({ org }) => org),
+    asked.map(({ id }) => id),
+    asked.map(({ batch }) => batch.since),
+    asked.map(({ batch }) => batch.until),
+    asked.map(({ batch }) => String(batch.observed === 'all')),
+    asked.map(({ batch }) => String(batch.not_recorded)),
+    asked.map(({ batch }) => batch.reported ?? batch.until),
+    rights.map(({ may }) => String(may)),
+    rights.map(({ token }) => token),
+    rights.map(({ session }) => session),
+    asked.map(({ right }) => right.user_id ?? null),
+  ];
+}
+
+const packetsOf = (sums: readonly FlowSum[]): number => sums.reduce((all, { packets }) => all + packets, 0);
+const refusedOf = (sums: readonly FlowSum[]): number =>
+  sums.reduce((all, { verdict, packets }) => (verdict === 'refused' ? all + packets : all), 0);
+
+function blockValues(asked: readonly Report[]): Value[] {
+  const blocks = asked.flatMap(({ batch }, index) =>
+    inBlocks(batch.sums).map((sums, part) => ({ place: index + 1, part, sums })),
+  );
+  return [
+    blocks.map(({ place }) => String(place)),
+    blocks.map(({ part }) => String(part)),
+    blocks.map(({ sums }) => String(sums.length)),
+    blocks.map(({ sums }) => blockFilter(sums)),
+    blocks.map(({ sums }) => bytea(writeBlock(sums))),
+    blocks.map(({ sums }) => String(packetsOf(sums))),
+  ];
+}
+
+const refusedPerMinute = ({ sums, since, until }: FlowBatch): number =>
+  refusedOf(sums) / Math.max(1, (Date.parse(until) - Date.parse(since)) / 60_000);
+
+/** Each device once in a turn, because a statement writes a row once. */
+function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
+  const turns: Report[][] = [];
+  const counts = new Map<DeviceId, number>();
+  for (const report of asked) {
+    const turn = counts.get(report.id) ?? 0;
+    counts.set(report.id, turn + 1);
+    (turns[turn] ??= []).push(report);
+  }
+  return turns;
+}
+
+function keptOf({ batch: { sums } }: Report, { is_again, stored, beyond }: sql.WrittenRow): KeptFlows {
+  if (is_again) return { received: sums.length, refused: 0 };
+  const parts = new Set(stored.split(','));
+  const refused = inBlocks(sums).reduce(
+    (all, block, part) => (parts.has(String(part)) ? all + refusedOf(block) : all),
+    0,
+  );
+  return { received: sums.length - beyond, refused };
+}
+
+/** An error is that of its own report. */
+type Outcome = KeptFlows | Error;
+
+export function reportWriter({ reads, writes }: Context): (report: Report) => Promise<KeptFlows> {
+  const writeOnce = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, Outcome>> => {
+    // In one order, as every process writes them, so that no two wait for each other.
+    const ordered = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    const rates = ordered.map(({ batch }) => String(refusedPerMinute(batch)));
+    const rows = await writes.run(sql.insertFlows, [...reportValues(ordered), ...blockValues(ordered), rates]);
+    const taken = new Map(rows.map((row) => [row.id, row]));
+    const missing = ordered.filter(({ id }) => !taken.has(id));
+    const refusals = new Map(
+      missing.length === 0
+        ? []
+        : (await reads.run(sql.findFlowRefusals, reportValues(missing))).map(({ id, refusal }) => [id, refusal]),
+    );
+    const outcomeOf = (report: Report): Outcome => {
+      const row = taken.get(report.id);
+      if (row !== undefined) return keptOf(report, row);
+      const code = refusals.get(report.id) ?? 'not_found';
+      return new StoreError(code === 'not_found' ? { code, what: 'device' } : { code });
+    };
+    return new Map(ordered.map((report) => [report, outcomeOf(report)]));
+  };
+
+  /** What fails for one organization, such as one that is being deleted, fails for no other. */
+  const write = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, Outcome>> => {
+    try {
+      return await writeOnce(asked);
+    } catch (cause) {
+      const organizations = [...new Set(asked.map(({ org }) => org))];
+      const error = cause instanceof Error ? cause : new Error(String(cause));
+      if (organizations.length < 2) return new Map(asked.map((report) => [report, error]));
+      const apart = await Promise.all(organizations.map((own) => write(asked.filter(({ org }) => org === own))));
+      return new Map(apart.flatMap((outcomes) => [...outcomes]));
+    }
+  };
+
+  let serial = 0;
+  const names = new WeakMap<Report, string>();
+  const writing = new Coalescer<Report, Outcome | undefined>({
+    delayMs: reportDelayMs,
+    // A report that comes twice at a time is written twice, one after the other: it counts for the first.
+    nameOf: (report) => {
+      const name = names.get(report) ?? String((serial += 1));
+      names.set(report, name);
+      return name;
+    },
+    read: async (all) => {
+      const outcomes = new Map<Report, Outcome>();
+      for (const turn of inTurns(all)) for (const [report, outcome] of await write(turn)) outcomes.set(report, outcome);
+      return all.map((report) => outcomes.get(report));
+    },
+  });
+
+  return async (report) => {
+    const outcome = await writing.batched.get(report);
+    if (outcome === undefined || outcome instanceof Error) throw outcome ?? new Error('a report without an outcome');
+    return outcome;
+  };
+}
