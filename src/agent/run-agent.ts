@@ -35,6 +35,7 @@ import { serverProbe } from './source/server-probe.ts';
 import { openServerAccess } from './source/open-server-access.ts';
 import { defaultSettings, SettingsAnswers } from './source/settings.ts';
 import { StateFolder } from './state/state-folder.ts';
+import { untilAllEnd } from './until-all-end.ts';
 
 export async function runAgent(
   config: AgentConfig,
@@ -169,20 +170,15 @@ export async function runAgent(
     // fails.
     netlink.start();
     nft.start().catch(() => {});
-    // Where one of them fails, the others end too, and so does the process: systemd starts it again.
-    const endAll = (fault: unknown): never => {
-      refused.abort(fault);
-      throw fault;
-    };
-    await Promise.all(
+    await untilAllEnd(
       [
         agent.run({ signal }),
         reporter.run({ signal }),
         flows.run({ signal }),
         ...(serverAccess ? [serverAccess.run({ signal })] : []),
-      ].map((part) => part.catch(endAll)),
+      ],
+      refused,
     );
-    refused.signal.throwIfAborted();
     await flows.finish();
     log('info', 'stopping the agent; its rules stay in force');
   } finally {

@@ -1,5 +1,6 @@
 /** Owns the reading of what the kernel has recorded: turns to the other generation of sets, then reads and empties the first (decision 0085). */
 import type { Command, RecordSet, TableName } from '../../nft/ast.ts';
+import type { CounterReading } from '../../nft/read/counter-reading.ts';
 import { tuplesOf, type RecordedTuple } from '../../nft/read/recorded.ts';
 import { generationSet, readRecordSetName, unrecordedCounter } from '../../nft/recording.ts';
 import type { Nft } from './nft.ts';
@@ -22,7 +23,10 @@ const settling = 100;
 const keyOf = ({ direction, verdict, family, far, protocol, port }: RecordedTuple): string =>
   `${direction} ${verdict} ${family} ${far} ${protocol} ${port}`;
 
-/** Its calls are made one at a time. Throws `NftError`, and then nothing is lost: the next call reads what this one did not empty. */
+/**
+ * Its calls are made one at a time. Throws `NftError`, and then nothing is lost: everything is read first and emptied in one transaction, so a later call
+ * reads what this one did not empty.
+ */
 export class FlowRecorder {
   readonly #nft: Nft;
   readonly #wait: (milliseconds: number) => Promise<void>;
@@ -48,29 +52,25 @@ export class FlowRecorder {
     if (finished.length === 0) return { tuples: [], unrecorded: 0 };
     await this.#wait(settling);
     const tuples: RecordedTuple[] = [];
-    for (const each of finished) tuples.push(...(await this.#empty(each)));
-    return { tuples: added(tuples), unrecorded: await this.#unrecorded() };
-  }
-
-  /** Reads the sets of one generation, which no packet goes into any more, and empties them. */
-  async #empty({ table, sets, generation }: RecordingTable & { readonly generation: 1 | 2 }): Promise<RecordedTuple[]> {
-    const tuples: RecordedTuple[] = [];
     const filled: Command[] = [];
-    for (const { name } of sets) {
-      if (readRecordSetName(name)?.generation !== generation) continue;
-      const elements = (await this.#nft.listSet(table, name)) ?? [];
-      if (elements.length === 0) continue;
-      tuples.push(...tuplesOf(name, elements));
-      filled.push({ kind: 'flushSet', table, name });
+    for (const { table, sets, generation } of finished) {
+      for (const { name } of sets) {
+        // No packet goes into the sets of this generation any more.
+        if (readRecordSetName(name)?.generation !== generation) continue;
+        const elements = (await this.#nft.listSet(table, name)) ?? [];
+        if (elements.length === 0) continue;
+        tuples.push(...tuplesOf(name, elements));
+        filled.push({ kind: 'flushSet', table, name });
+      }
     }
+    const counters = (await this.#nft.counters()).filter(({ name }) => name === unrecordedCounter);
     await this.#nft.run(filled);
-    return tuples;
+    return { tuples: added(tuples), unrecorded: this.#unrecorded(counters) };
   }
 
-  async #unrecorded(): Promise<number> {
+  #unrecorded(counters: readonly CounterReading[]): number {
     let sum = 0;
-    for (const { table, name, incarnation, packets } of await this.#nft.counters()) {
-      if (name !== unrecordedCounter) continue;
+    for (const { table, incarnation, packets } of counters) {
       const before = this.#seen.get(table);
       const from = before?.incarnation === incarnation && before.packets <= packets ? before.packets : 0;
       sum += packets - from;
