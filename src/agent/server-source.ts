@@ -73,7 +73,8 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     largestAnswer: 1024 * 1024,
   };
   const fetchWith = (more: NodeFetchOptions): Fetch => {
-    const send = choosingFetch(createNodeFetch({ ...toServer, ...more }), { servers, random: Math.random });
+    const choice = { servers, random: Math.random, ...(serverAccess && { addresses: serverAccess }) };
+    const send = choosingFetch(createNodeFetch({ ...toServer, ...more }), choice);
     return async (url, init) => {
       const answer = await send(url, init);
       const time = Date.parse(answer.headers.get('date') ?? '');

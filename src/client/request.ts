@@ -33,6 +33,8 @@ export interface FetchResponse {
   readonly body: ByteStream | null;
   /** Sends bytes to the server, once the connection has become another protocol (status 101). */
   readonly write?: (text: string) => void;
+  /** The address that answered, if the platform tells. */
+  readonly remote?: string;
 }
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 

@@ -66,7 +66,11 @@ export function createNodeFetch({
         ...(lookup && { lookup }),
         ...(session && { session }),
       };
-      const sent = request(url, options, (answer) => resolve(new NodeResponse(answer, { largest: largestAnswer })));
+      const sent = request(url, options, (answer) => {
+        // Another address of the name may lead to a server that can work: the next request makes a new connection.
+        if ((answer.statusCode ?? 0) >= 502) sent.shouldKeepAlive = false;
+        resolve(new NodeResponse(answer, { largest: largestAnswer }));
+      });
       sent.on('error', reject);
       if (upgrade !== undefined) {
         sent.on('upgrade', (answer, socket, head) => resolve(upgraded(answer, socket, head, signal)));
@@ -149,6 +153,7 @@ function upgraded(answer: IncomingMessage, socket: Socket, head: Buffer, signal:
 class NodeResponse implements FetchResponse {
   readonly status: number;
   readonly write?: (text: string) => void;
+  readonly remote?: string;
   readonly headers: FetchResponse['headers'];
   readonly #bytes: Readable;
   readonly #largest: number;
@@ -160,6 +165,8 @@ class NodeResponse implements FetchResponse {
     this.#bytes = socket ?? answer;
     if (socket !== undefined) this.write = (bytes) => void (socket.writable && socket.write(bytes));
     this.status = answer.statusCode ?? 0;
+    const { remoteAddress } = answer.socket;
+    if (remoteAddress !== undefined) this.remote = remoteAddress;
     this.headers = {
       get: (name) => {
         const value = answer.headers[name.toLowerCase()];

@@ -4,8 +4,10 @@
 import { mergeRanges } from '../../policy/range.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Address } from '../../policy/address.ts';
+import { AddressOrder } from './address-order.ts';
 import type { ServerAddresses } from './server-access.ts';
-import type { ServerEndpoint } from './server-endpoint.ts';
+import type { ServerAddressChoice } from './server-choice.ts';
+import { endpointOf, type ServerEndpoint } from './server-endpoint.ts';
 
 export interface KnownServer {
   readonly endpoint: ServerEndpoint;
@@ -19,14 +21,16 @@ const merged = (parts: readonly Plain[]): Plain => ({
   v6: mergeRanges(parts.flatMap(({ v6 }) => v6)),
 });
 
-export class AllServerAddresses {
+export class AllServerAddresses implements ServerAddressChoice {
   readonly #servers: readonly KnownServer[];
   readonly #port: number;
+  readonly #order: AddressOrder;
 
   /** `port`: that of all servers that are not on this device. */
-  constructor(servers: readonly KnownServer[], port: number) {
+  constructor(servers: readonly KnownServer[], port: number, { random }: { readonly random: () => number }) {
     this.#servers = servers;
     this.#port = port;
+    this.#order = new AddressOrder({ random });
   }
 
   get access(): ServerAccess {
@@ -58,10 +62,21 @@ export class AllServerAddresses {
     };
   }
 
-  /** Where to connect to for a host of one of the URLs. */
-  find(host: string): Promise<readonly Address[]> {
-    const known = this.#servers.find(({ endpoint }) => endpoint.host === host) ?? this.#servers[0];
-    return known === undefined ? Promise.resolve([]) : known.addresses.find();
+  /** Where to connect to for a host of one of the URLs, in the order in which to try. */
+  async find(host: string): Promise<readonly Address[]> {
+    return this.#order.sort(host, (await this.#of(host)?.addresses.find()) ?? []);
+  }
+
+  count(url: string): number {
+    return this.#of(endpointOf(url).host)?.addresses.count ?? 0;
+  }
+
+  leave(url: string, remote: string | undefined): void {
+    this.#order.leave(endpointOf(url).host, remote);
+  }
+
+  #of(host: string): KnownServer | undefined {
+    return this.#servers.find(({ endpoint }) => endpoint.host === host) ?? this.#servers[0];
   }
 
   async run(options: { readonly signal: AbortSignal }): Promise<void> {

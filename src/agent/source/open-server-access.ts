@@ -36,7 +36,7 @@ export async function openServerAccess(
     }),
   }));
   for (const { addresses } of servers) await addresses.begin();
-  return new AllServerAddresses(servers, portOf(endpoints));
+  return new AllServerAddresses(servers, portOf(endpoints), rest);
 }
 
 /** Connections that ask for the server's addresses each time, and are known while they stand. */

@@ -63,6 +63,12 @@ export class ServerAddresses {
     this.#newest = byText(address === undefined ? options.kept : [address]);
   }
 
+  /** How many servers the name can lead to, as far as known. A server often has an address of each family. */
+  get count(): number {
+    const all = [...this.#newest.values()];
+    return Math.max(...([4, 6] as const).map((each) => all.filter(({ family }) => family === each).length));
+  }
+
   /** What the rules should keep open at this moment. */
   get access(): ServerAccess {
     const { endpoint } = this.#options;

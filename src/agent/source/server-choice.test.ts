@@ -1,10 +1,13 @@
 /** Proves which of several servers the agent asks, on real connections: it leaves one that cannot work, and finds the others before it waits. */
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import type { FetchInit } from '../../client/request.ts';
 import { createNodeFetch } from '../../node/fetch.ts';
+import { parseAddress, type Address } from '../../policy/address.ts';
+import { AddressOrder } from './address-order.ts';
 import { choosingFetch } from './server-choice.ts';
+import { lookupThrough } from './server-lookup.ts';
 
 type Reply = (path: string, answer: ServerResponse) => void;
 
@@ -145,4 +148,90 @@ test('a caller that ends its stream leaves no server', async () => {
   await fetch(`${first.url}/api/events`, asking());
   expect(first.asked).toHaveLength(2);
   expect(second.asked).toEqual([]);
+});
+
+/** One name for several servers: each address of this device is one. */
+async function behindOneName(...addresses: readonly string[]) {
+  const asked: string[] = [];
+  const replies = new Map<string, Reply>(addresses.map((address) => [address, streams]));
+  const preferences: (string | undefined)[] = [];
+  const server = createServer((request: IncomingMessage, answer) => {
+    const own = request.socket.localAddress ?? '';
+    asked.push(`${own} ${request.url ?? ''}`);
+    preferences.push(request.headers['prefer']?.toString());
+    (replies.get(own) ?? unavailable)(request.url ?? '', answer);
+  });
+  running.push(server);
+  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+  const url = `http://servers.example:${(server.address() as AddressInfo).port}`;
+  const order = new AddressOrder({ random: ascending() });
+  const found = addresses.map((text) => parseAddress(text) as Address);
+  const choice = {
+    count: () => found.length,
+    leave: (_: string, remote: string | undefined) => order.leave('servers.example', remote),
+  };
+  const lookup = lookupThrough(async (host) => order.sort(host, found));
+  const fetchWith = (keepAliveMs?: number) =>
+    choosingFetch(createNodeFetch({ lookup, ...(keepAliveMs !== undefined && { keepAliveMs }) }), {
+      servers: [url],
+      random: Math.random,
+      addresses: choice,
+    });
+  return { url, asked, replies, preferences, fetchWith };
+}
+
+test('of servers behind one name, a stream goes to the next address at once, stays there, and is asked to end when its server cannot work', async () => {
+  const { url, asked, replies, preferences, fetchWith } = await behindOneName('127.0.0.1', '127.0.0.2', '127.0.0.3');
+  replies.set('127.0.0.1', unavailable);
+  // A stream has its connection for itself.
+  replies.set('127.0.0.2', (_, answer) => void answer.writeHead(200, { connection: 'close' }).end());
+  const fetch = fetchWith();
+  const stream = (await fetch(`${url}/api/events`, asking())).body?.getReader();
+  expect(await stream?.read()).toMatchObject({ done: true });
+  await fetch(`${url}/api/events`, asking());
+  await fetch(`${url}/api/report`, asking());
+  expect(asked).toEqual([
+    '127.0.0.1 /api/events',
+    '127.0.0.2 /api/events',
+    '127.0.0.3 /api/events',
+    '127.0.0.3 /api/report',
+  ]);
+  expect(preferences).toEqual([...Array<string>(3).fill('end-when-not-ready'), undefined]);
+});
+
+test('a report to one address of the name leaves no stream from another, and the next report goes there', async () => {
+  const { url, asked, replies, fetchWith } = await behindOneName('127.0.0.1', '127.0.0.2');
+  const [streaming, reporting] = [fetchWith(), fetchWith(60_000)];
+  const report: Reply = (_, answer) => void answer.writeHead(200).end('{}');
+  replies.set('127.0.0.1', report);
+  await (await reporting(`${url}/api/report`, asking())).json();
+  replies.set('127.0.0.1', unavailable);
+  const stream = (await streaming(`${url}/api/events`, asking())).body?.getReader();
+  await stream?.read();
+  expect(asked.at(-1)).toBe('127.0.0.2 /api/events');
+  // The connection of the first report is still there.
+  await (await reporting(`${url}/api/report`, asking())).body?.cancel();
+  replies.set('127.0.0.2', report);
+  await (await reporting(`${url}/api/report`, asking())).json();
+  expect(asked.at(-1)).toBe('127.0.0.2 /api/report');
+  const rest = stream?.read().then(
+    () => 'more',
+    () => 'left',
+  );
+  expect(await Promise.race([rest, new Promise((resolve) => setImmediate(() => resolve('open')))])).toBe('open');
+});
+
+test('a server that is alone is asked for nothing else, and its stream outlives a refused report', async () => {
+  const { url, preferences, replies, fetchWith } = await behindOneName('127.0.0.1');
+  const fetch = fetchWith();
+  const stream = (await fetch(`${url}/api/events`, asking())).body?.getReader();
+  await stream?.read();
+  replies.set('127.0.0.1', unavailable);
+  await fetch(`${url}/api/report`, asking());
+  expect(preferences).toEqual([undefined, undefined]);
+  const rest = stream?.read().then(
+    () => 'more',
+    () => 'left',
+  );
+  expect(await Promise.race([rest, new Promise((resolve) => setImmediate(() => resolve('open')))])).toBe('open');
 });
