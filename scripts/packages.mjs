@@ -60,6 +60,7 @@ export const systemPackages = [
   { name: 'zsh', for: ['test'], needs: ['zsh'], why: 'its completion of our commands' },
   { name: 'fish', for: ['test'], needs: ['fish'], why: 'its completion of our commands' },
   { name: 'curl', for: ['test'], needs: ['curl'], why: "the examples of the watch protocol's page" },
+  { name: 'python3', for: ['test'], needs: ['python3'], why: 'its follower' },
   { name: 'nginx', for: testing, needs: ['nginx'], why: 'the reverse proxy that the docs set up' },
   {
     name: 'prometheus',
