@@ -22,6 +22,8 @@ export const sum = (numbers: readonly number[]): number => numbers.reduce((total
 
 /** Service is to be back so soon. It is printed, not asserted: a busy machine takes longer. */
 const soonMs = 5_000;
+/** No measure: a server that is not back by then hangs. */
+const hungMs = 60_000;
 
 const distribution = (times: readonly number[]): string => {
   const sorted = times.map((ms) => Math.round(ms)).toSorted((a, b) => a - b);
@@ -140,6 +142,7 @@ export class FleetLoad {
         return ms;
       }),
     );
+    expect(Math.max(...times), 'milliseconds until the servers take writes').toBeLessThan(hungMs);
     this.#back.push(...times);
     await this.converged();
     const { relists } = await this.#readers.report();
