@@ -127,12 +127,12 @@ test('a rule that expires changes the digest that a device should have, and not 
     api.expect(200, 'PATCH', `${place.base}/security_groups/${group.id}`, {
       inbound_rules: [stays, { ...ends, expires_at }],
     });
-  const soon = new Date(Date.now() + 1_500).toISOString();
+  const soon = new Date(Date.now() + 4_000).toISOString();
   const short = await expiring(soon);
   const left = { ...short, inbound_rules: short.inbound_rules.slice(0, 1) };
   await online.report(stage.server.nobody, applied(short));
   expect(await wordsOf()).toEqual(['yes', 'never_seen']);
-  await expect.poll(() => Date.now() > Date.parse(soon), { timeout: 5_000 }).toBe(true);
+  await expect.poll(() => Date.now() > Date.parse(soon)).toBe(true);
   await away?.report(stage.server.nobody, applied(left, short.revision));
   expect(await wordsOf()).toEqual(['yes', 'yes']);
   await away?.report(stage.server.nobody, applied(group, short.revision));

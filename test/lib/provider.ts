@@ -169,7 +169,8 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
   let handler: (request: IncomingMessage, response: ServerResponse) => void = () => {};
   let down = false;
   let keysFetched = 0;
-  const server = createServer((request, response) => {
+  // A connection that it closed for being idle, at the moment of the next request, would be an error of the test.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     if (down) request.socket.destroy();
     else {
       if (request.url === '/jwks') keysFetched += 1;
