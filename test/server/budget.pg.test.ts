@@ -159,7 +159,7 @@ test('no path, query or header costs much, at any route, with or without a crede
   const found: string[] = [];
   // In `npm test` each route meets some of the inputs, and each input some of the routes.
   for (const [turn, route] of [...described.filter(({ id }) => id !== 'watchEvents'), ...pages].entries()) {
-    found.push(...(await over(route, sample(heads, 8, turn), 'head', [nobody, admin])));
+    found.push(...(await over(route, sample(heads, 12, turn), 'head', [nobody, admin])));
   }
   for (const [turn, route] of described.entries())
     found.push(...(await over(route, sample(credentials, 8, turn), 'head', [nobody])));
@@ -184,7 +184,7 @@ test('no small body costs much, whatever is in it', async () => {
   for (const [turn, route] of described.filter(({ body }) => body === 'plain').entries()) {
     const wrap = (value: string): string =>
       route.id === 'watchEvents' ? `[{"kind":${value}}]` : `{"name":${value},"username":${value}}`;
-    found.push(...(await over(route, sample(bodies(64 * 1024, wrap), 8, turn), 'plain', [admin])));
+    found.push(...(await over(route, sample(bodies(64 * 1024, wrap), 12, turn), 'plain', [admin])));
   }
   expect(found).toEqual([]);
 });

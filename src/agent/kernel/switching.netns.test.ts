@@ -76,7 +76,7 @@ const drawSmall = (i: number): Target => {
 const getTables = 1;
 const longRun = process.env['RINGFENCE_SWITCHES'];
 /** A mistake that shows in one switch of a hundred is missed by one run of eight, and by one thorough run of twenty thousand. */
-const switches = longRun === undefined ? rounds(200, 1_000) : longRun === 'long' ? 100_000 : Number(longRun);
+const switches = longRun === undefined ? rounds(120, 1_000) : longRun === 'long' ? 100_000 : Number(longRun);
 const fewSwitches = Math.ceil(switches / 4);
 
 describe('while packets come without a pause', () => {

@@ -80,7 +80,7 @@ async function restoreEach({ store, org, owner }: World, entries: readonly Entry
   await Promise.all([...new Set(entries.map(({ id }) => parseGroupId(id)))].map(restoreStates));
 }
 
-const edits = rounds(300, 1_000);
+const edits = rounds(200, 1_000);
 test(`after ${edits} random edits, every state and the organization at every revision are what a recorder saw, and each state can be had back`, async () => {
   const world = await makeWorld(postgres);
   const { store, org, owner, member } = world;

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const writers = 16;
-const writesEach = rounds(100, 500);
+const writesEach = rounds(60, 500);
 const both: readonly WatchKind[] = ['device', 'security-groups'];
 
 /**
