@@ -22,7 +22,7 @@ export const unitCosts = {
     what: 'memory of a process without streams, one for each processor',
     value: 150,
     unit: 'MB',
-    from: 'assumed',
+    from: 'assumed: 95 when new',
   },
   opening: { what: 'a stream that opens with a full handshake', value: 4_150, unit: 'µs', from: capacity },
   resumption: { what: 'a stream that resumes its TLS session', value: 3_380, unit: 'µs', from: capacity },
