@@ -121,6 +121,18 @@ export const admittingRules = (
   options: DecideOptions = {},
 ): RuleReason<'rule'>[] => matchingRules('rule', groups, packet, options);
 
+/** Every rule on which the decision stands: as long as one of them is left, the verdict stays. */
+export function decidingRules(
+  policy: EffectivePolicy,
+  packet: Packet,
+  { reason }: Decision,
+): readonly Extract<Reason, { readonly rule: StoredRule }>[] {
+  const { forbid = [], require = [] } = policy.guardrails ?? {};
+  if (reason.kind === 'forbid') return matchingRules('forbid', forbid, packet, {});
+  if (reason.kind !== 'rule' && reason.kind !== 'require') return [];
+  return [...matchingRules('require', require, packet, {}), ...admittingRules(policy, packet)];
+}
+
 /** The rules of groups and of `require` guardrails that have expired and would admit the packet otherwise. */
 function expiredRules(
   { groups, guardrails }: EffectivePolicy,

@@ -126,6 +126,38 @@ test('the unused rules of all groups are those that were there and observed for 
   expect((await place.member.api.get(`${base}/unused_rules`)).status).toBe(403);
 });
 
+test('one device without reports leaves the rules of its group unknown, beside any number that report', async () => {
+  const place = await newPlace(stage.server);
+  const { made, report, states } = await observed(place);
+  await report([tuple(5432)]);
+  expect(await states()).toEqual(['unused', 'used', 'unused']);
+  const silent = { public_key: `usage-${(serial += 1)}`, security_groups: [made.id] };
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, silent);
+  expect(await states()).toEqual(['unknown', 'used', 'unknown']);
+});
+
+test('the rules of a group count from when it enforces, not from when it was watch only', async () => {
+  const place = await newPlace(stage.server);
+  const { made, report, path } = await observed(place);
+  await report([]);
+  const group = `${place.base}/security_groups/${made.id}`;
+  await place.owner.api.expect(200, 'PATCH', `${group}?detach=true`, { mode: 'observe' });
+  const before = Date.parse((await place.owner.api.expect(200, 'GET', path)).until);
+  await place.owner.api.expect(200, 'PATCH', group, { mode: 'enforce' });
+  const { rules } = await place.owner.api.expect(200, 'GET', path);
+  for (const { since } of rules as Json[]) expect(Date.parse(since)).toBeGreaterThanOrEqual(before);
+});
+
+test('each rule that admits traffic is used, also where another one admits it for some time only', async () => {
+  const place = await newPlace(stage.server);
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const { report, states } = await observed(place, {
+    inbound_rules: [tcp(5432, { ip_ranges: ['100.64.0.0/24'], expires_at }), tcp(5432)],
+  });
+  await report([tuple(5432)]);
+  expect(await states()).toEqual(['used', 'used']);
+});
+
 test('members and devices do not read it, and a time that is no time or to come is refused', async () => {
   const place = await newPlace(stage.server);
   const { path } = await observed(place);

@@ -101,6 +101,24 @@ describe('the mode of a group', () => {
   });
 });
 
+test('a group that keeps the devices of an enrollment key closed becomes watch only when that is asked for', async () => {
+  const place = await newPlace(stage.server);
+  const closing = await group(place);
+  const keys = `${place.base}/enrollment_keys`;
+  const { id } = await place.owner.api.expect(201, 'POST', keys, { name: 'edge', security_groups: [closing.id] });
+  expect(await patchGroup(place, 409, closing, { mode: 'observe' })).toMatchObject({
+    code: 'group_in_use',
+    enrollment_keys: [id],
+  });
+  expect((await read(place, closing)).mode).toBeUndefined();
+  await patchGroup(place, 200, closing, { mode: 'observe' }, '?detach=true');
+  // A key with another group that enforces admits no open device.
+  const [one, other] = [await group(place), await group(place)];
+  await place.owner.api.expect(201, 'POST', keys, { name: 'two', security_groups: [one.id, other.id] });
+  await patchGroup(place, 200, one, { mode: 'observe' });
+  await patchGroup(place, 409, other, { mode: 'observe' });
+});
+
 describe('a watch-only group', () => {
   test('is not in effect, by list, by label and as a guardrail; a device with nothing else has the default group', async () => {
     const place = await newPlace(stage.server);

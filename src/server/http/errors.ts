@@ -122,7 +122,7 @@ function inUse({ devices, enrollment_keys }: Extract<StoreProblem, { readonly co
   const detail = [
     ...(devices.length > 0 ? [`The group is applied to ${nameDevices(devices)}.`] : []),
     ...(enrollment_keys.length > 0 ? [`Devices get the group from enrollment key ${sentence(enrollment_keys)}.`] : []),
-    'Remove it from the devices and revoke the keys first, or delete it with ?detach=true (--detach on the command line).',
+    'Remove it from the devices and revoke the keys first, or repeat this with ?detach=true (--detach on the command line).',
   ];
   return new HttpError('group_in_use', detail.join(' '), {
     ...listDevices(devices),

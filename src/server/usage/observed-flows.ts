@@ -102,6 +102,7 @@ export interface ObservedCoverage {
   readonly device_days: number;
   /** The share of the time from then on that was observed, from 0 to 1. */
   readonly share: (from: number, observed: ObservedOnDay) => Promise<number>;
+  readonly shares: (from: number, observed: ObservedOnDay) => Promise<Pick<ObservedShare, 'value' | 'isFull'>>;
 }
 
 /** The devices of a window, and its times. */
@@ -149,19 +150,21 @@ export async function coverageOf(options: ObservedFlowsOptions, window: Coverage
     for (const row of rows) not_recorded += row.not_recorded;
   });
   // Most rules of a group are equally old.
-  const shares = new Map<ObservedOnDay, Map<number, number>>();
+  const known = new Map<ObservedOnDay, Map<number, ObservedShare>>();
+  const shares: ObservedCoverage['shares'] = async (from, observed) => {
+    const ofKind = known.get(observed) ?? new Map<number, ObservedShare>();
+    known.set(observed, ofKind);
+    const before = ofKind.get(from);
+    if (before !== undefined) return before;
+    const sum = new ObservedShare({ from, until, observed });
+    await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
+    ofKind.set(from, sum);
+    return sum;
+  };
   return {
     not_recorded,
     device_days: Math.round((observedTime(registered, since, until) / dayMs) * 100) / 100,
-    async share(from, observed) {
-      const known = shares.get(observed) ?? new Map<number, number>();
-      shares.set(observed, known);
-      const before = known.get(from);
-      if (before !== undefined) return before;
-      const sum = new ObservedShare({ from, until, observed });
-      await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
-      known.set(from, sum.value);
-      return sum.value;
-    },
+    shares,
+    share: async (from, observed) => (await shares(from, observed)).value,
   };
 }

@@ -1,7 +1,7 @@
 /** Proves that no time counts as observed that may not have been: the share that decides whether a rule may be called unused. */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
-import { isFull, observedAll, observedRefused, ObservedShare } from './observed-time.ts';
+import { observedAll, observedRefused, ObservedShare } from './observed-time.ts';
 
 const id = parseDeviceId('00000000-0000-4000-8000-000000000001');
 const other = parseDeviceId('00000000-0000-4000-8000-000000000002');
@@ -15,10 +15,11 @@ const day = (date: string, all_seconds: number, refused_seconds = 0, device_id =
 const at = (text: string): number => Date.parse(text);
 const until = at('2026-11-18T12:00:00Z');
 const old = [{ id, createdAt: 0 }];
-function share(rows: readonly ReturnType<typeof day>[], from: string, devices = old, observed = observedAll): number {
+const share = (...given: Parameters<typeof shareOf>): number => shareOf(...given).value;
+function shareOf(rows: readonly ReturnType<typeof day>[], from: string, devices = old, observed = observedAll) {
   const sum = new ObservedShare({ from: at(from), until, observed });
   for (const device of devices) sum.add(device, device.id === id ? rows : []);
-  return sum.value;
+  return sum;
 }
 
 test('whole days count, and half a day that was not observed is missing', () => {
@@ -30,7 +31,7 @@ test('whole days count, and half a day that was not observed is missing', () => 
 test('of the day in which the window begins, what may have been before it does not count', () => {
   // Six hours were observed: they may all be before ten o'clock.
   expect(share([day('2026-11-18', 6 * 3_600)], '2026-11-18T10:00:00Z')).toBe(0);
-  expect(isFull(share([day('2026-11-18', 12 * 3_600 - 60)], '2026-11-18T10:00:00Z'))).toBe(true);
+  expect(shareOf([day('2026-11-18', 12 * 3_600 - 60)], '2026-11-18T10:00:00Z').isFull).toBe(true);
 });
 
 test('a device counts from when it was registered, and the last minutes need not be reported yet', () => {
@@ -50,4 +51,15 @@ test('a second device that nobody observes halves the share; what is refused nee
   const rows = [day('2026-11-18', 0, 43_200)];
   expect(share(rows, '2026-11-18T00:00:00Z', both)).toBe(0);
   expect(share(rows, '2026-11-18T00:00:00Z', both, observedRefused)).toBe(0.5);
+});
+
+test('one device among hundreds that nobody observed leaves a gap, however small its share is', () => {
+  const devices = Array.from({ length: 300 }, () => ({ id, createdAt: 0 }));
+  const rows = [day('2026-11-18', 43_200)];
+  const from = '2026-11-18T00:00:00Z';
+  expect(shareOf(rows, from, devices).isFull).toBe(true);
+  const sum = shareOf(rows, from, [...devices, { id: other, createdAt: 0 }]);
+  expect(sum.value).toBeGreaterThan(0.99);
+  expect(sum.isFull).toBe(false);
+  expect(shareOf([], from, []).isFull).toBe(false);
 });

@@ -14,8 +14,6 @@ const graceMs = 180_000;
 /** Less is not all: then nothing can be said about what was not seen. */
 const fullShare = 0.99;
 
-export const isFull = (share: number): boolean => share >= fullShare;
-
 /** How long the traffic of a device was observed on a day, in milliseconds: only what is of interest counts. */
 export type ObservedOnDay = (row: FlowCoverage) => number;
 
@@ -39,6 +37,8 @@ export class ObservedShare {
   readonly #span: ObservedSpan;
   #seen = 0;
   #all = 0;
+  /** Of the device that was observed least. */
+  #least = 1;
 
   constructor(span: ObservedSpan) {
     this.#span = span;
@@ -57,12 +57,19 @@ export class ObservedShare {
       ofDevice += Math.max(0, Math.min(observed(row), last - first) - before);
     }
     // Where nothing was reported at all, nothing was observed.
-    this.#seen += ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
+    const seen = ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
+    this.#seen += seen;
     this.#all += span;
+    if (span > 0) this.#least = Math.min(this.#least, seen / span);
   }
 
   /** From 0 to 1. Without any device it is 0: nothing was observed. */
   get value(): number {
     return this.#all === 0 ? 0 : Math.min(1, this.#seen / this.#all);
+  }
+
+  /** Whether each of the devices was observed: one among many that was not may be the one that has the traffic. */
+  get isFull(): boolean {
+    return this.#all > 0 && this.#least >= fullShare;
   }
 }

@@ -8,7 +8,7 @@ import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import type { FlowCoverage } from '../store/contract/flows/flows.ts';
-import { isFull, observedAll, observedRefused, ObservedShare, type ObservedDevice } from './observed-time.ts';
+import { observedAll, observedRefused, ObservedShare, type ObservedDevice } from './observed-time.ts';
 import { coverageByDevice, registeredAt } from './observed-flows.ts';
 import {
   countHits,
@@ -49,7 +49,7 @@ async function isObserved(
     isComplete &&= rows.every((row) => row.not_recorded === 0);
     share.add(device, rows);
   });
-  return isComplete && isFull(share.value);
+  return isComplete && share.isFull;
 }
 
 export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: UsageOptions): Promise<UnusedRules> {

@@ -3,7 +3,7 @@
  * rules of all groups into sets. So usage comes from recorded flows, each judged by `decide` with the present policy of its device.
  */
 import type { GroupUsage, RuleUsage } from '../../api/usage/rule-usage.ts';
-import { decide, rulesOf } from '../../policy/decide.ts';
+import { decide, decidingRules, rulesOf } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { sha256Hex } from '#sha256';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
@@ -18,7 +18,7 @@ import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { GroupReader } from '../store/contract/groups.ts';
 import type { Store } from '../store/contract/store.ts';
 import { coverageOf, eachFlow, type ObservedFlowsOptions, type ObservedWindow } from './observed-flows.ts';
-import { isFull, observedAll, observedRefused } from './observed-time.ts';
+import { observedAll, observedRefused } from './observed-time.ts';
 
 export interface UsageOptions {
   readonly store: Pick<Store, 'flows' | 'history' | 'devices'>;
@@ -56,31 +56,32 @@ export const placeOf = (group: GroupId, direction: Direction, index: number): st
 /** Counts the hits of rules, by their places. The same traffic of devices with one policy is judged once. */
 class HitCounter {
   readonly hits = new Map<string, Hits>();
-  readonly #verdicts = new WeakMap<EffectivePolicy, Map<string, string>>();
+  readonly #verdicts = new WeakMap<EffectivePolicy, Map<string, readonly string[]>>();
 
   add(policy: EffectivePolicy, flow: StoredFlow): void {
-    const place = this.#placeOf(policy, flow);
-    if (place === '') return;
-    const known = this.hits.get(place);
-    if (known === undefined) this.hits.set(place, { packets: flow.packets, last: flow.until });
-    else {
-      known.packets += flow.packets;
-      if (flow.until > known.last) known.last = flow.until;
+    for (const place of this.#placesOf(policy, flow)) {
+      const known = this.hits.get(place);
+      if (known === undefined) this.hits.set(place, { packets: flow.packets, last: flow.until });
+      else {
+        known.packets += flow.packets;
+        if (flow.until > known.last) known.last = flow.until;
+      }
     }
   }
 
-  /** The place of the rule that decides it; empty where no rule does. */
-  #placeOf(policy: EffectivePolicy, flow: StoredFlow): string {
+  /** The places of all rules that decide it: one of them may expire, or be on trial only. */
+  #placesOf(policy: EffectivePolicy, flow: StoredFlow): readonly string[] {
     let verdicts = this.#verdicts.get(policy);
     if (verdicts === undefined) this.#verdicts.set(policy, (verdicts = new Map()));
     const key = `${flow.direction} ${flow.family} ${flow.far} ${flow.protocol} ${flow.port}`;
-    let place = verdicts.get(key);
-    if (place === undefined) {
-      const { reason } = decide(policy, packetOf(flow));
-      place = 'rule' in reason ? placeOf(reason.group.id, reason.direction, reason.index) : '';
-      verdicts.set(key, place);
+    let places = verdicts.get(key);
+    if (places === undefined) {
+      const packet = packetOf(flow);
+      const deciding = decidingRules(policy, packet, decide(policy, packet));
+      places = deciding.map(({ group, direction, index }) => placeOf(group.id, direction, index));
+      verdicts.set(key, places);
     }
-    return place;
+    return places;
   }
 }
 
@@ -108,7 +109,7 @@ export async function policiesWith(
   return found;
 }
 
-/** Since when each rule is in the group without a break, as far as the history of the window goes back. */
+/** Since when each rule has been in the group and enforced without a break, as far as the history of the window goes back. A group that was watch only had no rules in force. */
 export async function rulesSince(
   { store }: UsageOptions,
   { org, group, reader, since }: Pick<UsageRequest, 'org' | 'group' | 'reader' | 'since'>,
@@ -116,12 +117,12 @@ export async function rulesSince(
   const states = await store.history.ofGroup(org, group, { limit: statesLooked, reader });
   const found = new Map<string, number>();
   const ended = new Set<string>();
-  for (const { record, at } of states) {
+  for (const [index, { record, at }] of states.entries()) {
     const here = new Set<string>();
-    for (const direction of directions) {
+    for (const direction of record.mode === 'observe' ? [] : directions) {
       for (const rule of record[`${direction}_rules`] ?? []) here.add(`${direction} ${ruleIdentity(rule)}`);
     }
-    const isNewest = found.size === 0 && ended.size === 0;
+    const isNewest = index === 0;
     for (const key of here) if (isNewest || (found.has(key) && !ended.has(key))) found.set(key, Date.parse(at));
     for (const key of found.keys()) if (!here.has(key)) ended.add(key);
     if (Date.parse(at) <= since) break;
@@ -160,16 +161,16 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
   const verdict = forbids ? 'refused' : 'admitted';
   const window = { org, devices, since: asked.since, until };
   const { hits, since } = await countHits({ ...window, verdict }, { ...options, policies });
-  const { not_recorded, share } = await coverageOf(options, { ...window, since });
-  const shareSince = (from: number): Promise<number> => share(from, forbids ? observedRefused : observedAll);
+  const { not_recorded, shares } = await coverageOf(options, { ...window, since });
+  const sharesSince = (from: number) => shares(from, forbids ? observedRefused : observedAll);
   const sinceOf = await rulesSince(options, { ...asked, since });
   const rules: RuleUsage[] = [];
   for (const direction of directions) {
     for (const [index, rule] of rulesOf(group, direction).entries()) {
       const from = sinceOf(direction, ruleIdentity(rule));
-      const observed = await shareSince(from);
+      const observed = await sharesSince(from);
       const hit = hits.get(placeOf(id, direction, index));
-      const isKnown = isFull(observed) && not_recorded === 0;
+      const isKnown = observed.isFull && not_recorded === 0;
       rules.push({
         direction,
         rule: index,
@@ -177,7 +178,7 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
         packets: hit?.packets ?? 0,
         ...(hit && { last_hit: hit.last }),
         state: hit !== undefined ? 'used' : isKnown ? 'unused' : 'unknown',
-        observed,
+        observed: observed.value,
         since: new Date(from).toISOString(),
       });
     }
@@ -187,7 +188,7 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
     since: new Date(since).toISOString(),
     until: new Date(until).toISOString(),
     devices: devices.length,
-    observed: await shareSince(since),
+    observed: (await sharesSince(since)).value,
     not_recorded,
     rules,
   };

@@ -103,6 +103,11 @@ function refuseOnTrial(trial: string | null): void {
   if (trial !== null) refuse({ code: 'trial_pending', trial: (JSON.parse(trial) as { readonly id: string }).id });
 }
 
+const keyNameOf = ({ id, name }: { readonly id: string; readonly name: string }) => ({
+  id: parseEnrollmentKeyId(id),
+  name,
+});
+
 /** In a transaction that has judged the right. */
 export async function removeGroup(
   context: Context,
@@ -128,7 +133,7 @@ export async function removeGroup(
     return refuse({
       code: 'group_in_use',
       devices: [...devices.values()].map((device) => ({ id: parseDeviceId(device.id), hostname: device.hostname })),
-      enrollment_keys: keys.map((key) => ({ id: parseEnrollmentKeyId(key.id), name: key.name })),
+      enrollment_keys: keys.map(keyNameOf),
     });
   }
   await takeOff(context, locked, by, id, holders);
@@ -213,8 +218,12 @@ async function updateNamed(
   await checkDevices(locked, id, context.quotas.device_ranges);
   // A guardrail does not replace the default group: without it no device opens.
   const mayLeave = patch.applies_to !== undefined || patch.mode === 'observe';
-  if (mayLeave && old?.guardrail === null && old.mode === 'enforce' && !detach)
+  if (mayLeave && old?.guardrail === null && old.mode === 'enforce' && !detach) {
     await refuseLeftByGroup(locked, id, old.applies_to);
+    // Devices that come with a key are no more open than those that are here.
+    const keys = patch.mode === 'observe' ? await tx.run(sql.findOpenKeys, [org, id, now(context)]) : [];
+    if (keys.length > 0) refuse({ code: 'group_in_use', devices: [], enrollment_keys: keys.map(keyNameOf) });
+  }
   return group;
 }
 

@@ -7,7 +7,15 @@ import { refuseNewerGroup } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody, storedGroupBody } from './body.ts';
 import { makesOverfull, rangesOf } from '../devices/ranges.ts';
-import { dropSelectors, forbidsAnything, keepSelectors } from '../devices/selectors.ts';
+import {
+  dropSelectors,
+  enforcesAny,
+  enforcesAnyAfterTrials,
+  forbidsAnything,
+  isReplacedAfterTrials,
+  isReplacedByLabel,
+  keepSelectors,
+} from '../devices/selectors.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -232,6 +240,14 @@ export const findKeys = statement<{ id: string; name: string }>(
   'find_keys_of_group',
   `SELECT k.id, k.name FROM enrollment_keys k
    WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3 ORDER BY k.id`,
+);
+/** In a transaction: those of them whose devices would have only the default group, now or when all trials have ended. Values: as above. */
+export const findOpenKeys = statement<{ id: string; name: string }>(
+  'find_open_keys_of_group',
+  `SELECT k.id, k.name FROM enrollment_keys k
+   WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3
+     AND ((NOT ${enforcesAny('k.security_groups')} AND NOT ${isReplacedByLabel('k.labels')})
+       OR (NOT ${enforcesAnyAfterTrials('k.security_groups')} AND NOT ${isReplacedAfterTrials('k.labels')})) ORDER BY k.id`,
 );
 const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>
