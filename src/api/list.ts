@@ -21,6 +21,16 @@ const page = {
 
 export const PageQuery = Type.Object(page, strict);
 
+/** A part of the audit. */
+export const AuditQuery = Type.Object(
+  {
+    ...page,
+    since: Type.Optional(Type.String({ format: 'date-time', description: 'Only entries from this time on.' })),
+    until: Type.Optional(Type.String({ format: 'date-time', description: 'Only entries up to this time.' })),
+  },
+  strict,
+);
+
 export const TokenPageQuery = Type.Object(
   {
     ...page,

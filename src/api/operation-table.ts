@@ -10,6 +10,7 @@ import { historyRows } from './history/operations.ts';
 import {
   DeleteGroupQuery,
   PastPageQuery,
+  AuditQuery,
   PageQuery,
   RemoveMemberQuery,
   TokenPageQuery,
@@ -286,14 +287,14 @@ export const rows = {
     effect: 'read',
     tag: 'audit',
     summary: 'Who changed what in the organization, newest first',
-    query: PageQuery,
+    query: AuditQuery,
     answer: AuditEntry,
   },
   listServerAudit: {
     effect: 'read',
     tag: 'audit',
     summary: 'Sign-ins, and changes of users, tokens and the end of organizations, newest first',
-    query: PageQuery,
+    query: AuditQuery,
     answer: AuditEntry,
   },
 

@@ -314,7 +314,11 @@ export class Client {
   readonly propose = this.#send('proposeRules');
 
   /** Who changed what, newest first: in an organization, for its owner; on the whole server, for its administrator. */
-  readonly audit = { ...this.#pages('listAudit'), server: this.#call('listServerAudit') };
+  readonly audit = {
+    ...this.#pages('listAudit'),
+    server: this.#call('listServerAudit'),
+    eachOfServer: this.#pages('listServerAudit').each,
+  };
 
   /** Signed files about devices, for owners; and the keys that sign them. */
   readonly evidence = {

@@ -2,7 +2,8 @@
  * Proves that the audit is correct: who changed which fields of which record, from what to what, for every kind of
  * record.
  */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { Client } from '../../src/client/http.ts';
 import { defaultInboundRules } from '../../src/policy/rule.ts';
 import type { Json } from '../lib/http.ts';
 import { Random } from '../lib/random.ts';
@@ -60,6 +61,30 @@ test('a field that somebody else changed before is not told of whoever changes t
       subject: { name: 'app-1' },
     },
   ]);
+});
+
+test('a list can be of some time only, and its pages stay in it', async () => {
+  const place = await newPlace(stage.server);
+  for (let count = 0; count < 6; count += 1) {
+    await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: unique() });
+    // Times are whole milliseconds.
+    const created = Date.now();
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(created), { interval: 1 });
+  }
+  const all = await place.owner.api.expect(200, 'GET', `${place.base}/audit`);
+  const [since, until] = [all[4].at, all[1].at];
+  const query = `since=${since}&until=${until.toLowerCase()}`;
+  expect(await place.owner.api.expect(200, 'GET', `${place.base}/audit?${query}`)).toEqual(all.slice(1, 5));
+  expect(await place.owner.api.expect(200, 'GET', `${place.base}/audit?until=${until}`)).toEqual(all.slice(1));
+  const client = new Client({ url: stage.server.url, token: place.owner.token });
+  const walked: unknown[] = [];
+  for await (const entry of client.audit.each(place.org, { since, until, limit: 3 })) walked.push(entry);
+  expect(walked).toEqual(all.slice(1, 5));
+  const server = await stage.server.admin.expect(200, 'GET', '/api/audit?limit=3');
+  expect(await stage.server.admin.expect(200, 'GET', `/api/audit?limit=3&until=${server[0].at}`)).toEqual(server);
+  expect(await stage.server.admin.expect(200, 'GET', `/api/audit?since=${server[0].at}`)).toContainEqual(server[0]);
+  expect(await stage.server.admin.expect(200, 'GET', '/api/audit?until=2001-01-01T00:00:00Z')).toEqual([]);
+  await place.owner.api.expect(422, 'GET', `${place.base}/audit?since=yesterday`);
 });
 
 test('changes of roles, names, keys and webhooks have before and after, and no secret', async () => {

@@ -286,6 +286,14 @@ describe('user, token and key', () => {
     expect((await admin.run(['audit', '--all-organizations', '--limit', '50', '-o', 'json'])).stdout).toContain(
       'createUser',
     );
+    // The limit counts what is found, however far back it is.
+    await owner.run(['token', 'create', 'own']);
+    for (const name of ['later-1', 'later-2', 'later-3']) await newPerson(stage.server, name);
+    const { username } = stage.place.owner;
+    const found = await admin.run(['log', '--all-organizations', '--by', username, '--limit', '1', '-o', 'json']);
+    expect(JSON.parse(found.stdout)).toMatchObject([{ operation: 'createMyToken', username }]);
+    const wrong = await admin.run(['log', '--all-organizations', '--by', `${username}x`]);
+    expect(wrong.stderr).toContain(`No user is called ${username}x; did you mean ${username}?`);
     expect(await owner.run(['audit', '--limit', 'some'])).toMatchObject({ code: 2 });
   });
 

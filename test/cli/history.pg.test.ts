@@ -87,6 +87,36 @@ it('the log is searched by time, person, device, group and label', async () => {
   expect(await owner.run(['log', '--since', 'yesterday'])).toMatchObject({ code: 2 });
 });
 
+it('the log of a device has its isolation and its evidence, that of a group what it was called before; mistyped names get the nearest', async () => {
+  const { owner, place } = people;
+  await done(owner.run(['device', 'create', 'web-1', '--public-key', 'k', '-q']));
+  await done(owner.run(['device', 'isolate', 'web-1', '--reason', 'odd logins', '-q']));
+  await done(owner.run(['device', 'release', 'web-1', '-q']));
+  await done(owner.run(['evidence', 'create', 'web-1', '--at', 'now', '-o', 'json']));
+  await done(owner.run(['group', 'create', 'before', '--in', 'tcp 443', '-q']));
+  await done(owner.run(['group', 'rename', 'before', 'after']));
+  const found = async (...args: string[]): Promise<readonly string[]> =>
+    (await json(owner.run(['log', ...args, '-o', 'json']))).map((entry: { operation: string }) => entry.operation);
+  expect(await found('--device', 'web-1')).toEqual([
+    'createDevice',
+    'isolateDevice',
+    'liftIsolation',
+    'createEvidence',
+  ]);
+  expect(await found('--group', 'after')).toEqual(['createSecurityGroup', 'updateSecurityGroup']);
+  await done(owner.run(['device', 'delete', 'web-1', '--yes', '-q']));
+  expect((await found('--device', 'web-1')).length).toBeGreaterThan(1);
+  await done(owner.run(['device', 'create', 'web-2', '--public-key', 'k2', '-q']));
+  const { username } = place.member;
+  for (const [option, text, told] of [
+    ['--device', 'wbe-2', 'No device is called wbe-2; did you mean web-2?'],
+    ['--group', 'aftre', 'No group is called aftre; did you mean after?'],
+    ['--by', `${username}x`, `No user is called ${username}x; did you mean ${username}?`],
+    ['--device', 'nothing-like-it', 'No device is called nothing-like-it.'],
+  ] as const)
+    expect(await owner.run(['log', option, text])).toMatchObject({ code: 0, stderr: `${told}\n` });
+});
+
 it('a wrong revision or a wrong number is told in a sentence', async () => {
   const { owner, member } = people;
   const made = await json(owner.run(['group', 'create', 'web', '-o', 'json']));

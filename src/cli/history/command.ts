@@ -99,7 +99,7 @@ export function addLogCommand(program: Command): void {
       usage: 'log',
       summary: 'show who changed what and when, newest last (owners only)',
       about:
-        'Devices are found by the names that they had at the time, too. `-o wide` also shows with which credential and from where. A time is like 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m for that long ago.',
+        'Devices and groups are found by the names that they had at the time, too. `-o wide` also shows with which credential and from where. A time is like 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m for that long ago.',
       options: [
         new Option('--limit <number>', 'maximum number of changes').default('20'),
         new Option('--since <time>', 'only changes from this time on'),

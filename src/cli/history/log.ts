@@ -1,8 +1,13 @@
 /** Owns the organization's changes as sentences: who did what to which group, device or member. */
 import type { AuditEntry } from '../../api/audit.ts';
+import { closestWord } from '../../node/closest-word.ts';
+import { printable } from '../../node/printable.ts';
 import { actorName } from '../../client/words/action.ts';
 import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
+import type { NamedThing } from '../../client/words/naming.ts';
+import { isUuid } from '../../policy/ids.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
+import { allGroups, namesOfGroup } from '../lookup/group.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -23,21 +28,21 @@ export interface LogOptions {
   readonly label?: string;
 }
 
-/** Entries are read in pages of so many, and no further back than so many pages. */
+/** Entries are read in pages of so many, and no more than so many. */
 const pageSize = 200;
-const mostPages = 50;
+const mostRead = 10_000;
 
 type Filter = (entry: AuditEntry) => boolean;
 
 export async function log(session: Session, options: LogOptions): Promise<void> {
   const limit = readLimit(options.limit);
   const isWholeServer = options.allOrganizations === true;
-  const since = options.since === undefined ? undefined : readPastTime(options.since, Date.now());
-  const filter = await filterOf(session, options);
+  const { filter, sayUnknown } = await searchOf(session, options);
   const [entries, names] = await Promise.all([
-    newest(session, { limit, isWholeServer, since, filter }),
+    newest(session, { limit, isWholeServer, times: timesOf(options), filter }),
     sentenceNames(session, { isWholeServer }),
   ]);
+  if (entries.length === 0) await sayUnknown();
   const told = entries.toReversed().map((entry) => ({ entry, sentence: sentenceText(sentenceOf(entry, names)) }));
   await session.print({
     data: told.map(({ entry, sentence }) => ({ ...entry, sentence })),
@@ -63,16 +68,18 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
 const isChange: Filter = ({ unchanged, credential, operation }) =>
   unchanged !== true && !(credential.kind === 'device_token' && operation === 'updateDevice');
 
-/** What an entry is about, by its id and by the names that it had then. */
+/** Operations whose subject is a device, or a group, by what their names end with. */
+const operationsOf = { device: /(Device|liftIsolation|createEvidence)$/, group: /SecurityGroup$/ } as const;
+
+/** What an entry is about: by its id, or by the names that it had then. */
 function isAbout(
-  entry: AuditEntry,
-  kind: 'Device' | 'SecurityGroup',
-  wanted: string,
-  ids: ReadonlySet<string>,
+  { operation, subject, subject_id, before, after }: AuditEntry,
+  kind: keyof typeof operationsOf,
+  { text, ids }: Wanted,
 ): boolean {
-  if (!entry.operation.endsWith(kind)) return false;
-  const names = [entry.subject?.name, ...[entry.before, entry.after].map((one) => one?.hostname ?? one?.group_name)];
-  return ids.has(entry.subject_id ?? '') || entry.subject_id === wanted || names.includes(wanted);
+  if (subject_id !== undefined && ids.has(subject_id)) return true;
+  const names = [subject?.name, ...[before, after].map((one) => one?.hostname ?? one?.group_name)];
+  return operationsOf[kind].test(operation) && names.includes(text);
 }
 
 const labelsIn = ({ before, after }: AuditEntry): readonly string[] =>
@@ -84,52 +91,99 @@ const labelsIn = ({ before, after }: AuditEntry): readonly string[] =>
     ),
   ]);
 
-async function filterOf(session: Session, options: LogOptions): Promise<Filter> {
-  const { all, by, device, group, label, until } = options;
-  const end = until === undefined ? undefined : readPastTime(until, Date.now());
+/** A device or a group that is searched for. What is called so now is found under all the names that it had. */
+interface Wanted {
+  readonly text: string;
+  readonly ids: ReadonlySet<string>;
+  /** The names of all that there are now. */
+  readonly names: readonly string[];
+}
+
+function wantedOf<T>(text: string, things: readonly T[], read: (thing: T) => NamedThing): Wanted {
+  const named = things.map(read);
+  const called = named.filter(({ names }) => names.includes(text));
+  return {
+    text,
+    ids: new Set([text.toLowerCase(), ...called.map(({ id }) => id)]),
+    names: named.flatMap(({ names }) => names.filter((name) => name !== '')),
+  };
+}
+
+/** The names of the people who may have changed something. */
+async function userNamesOf(session: Session, isWholeServer: boolean): Promise<readonly string[]> {
+  const client = await session.client();
+  const people = isWholeServer ? client.users.list() : client.members.list(await session.organization());
+  return (await people).map(({ username }) => username);
+}
+
+interface Search {
+  readonly filter: Filter;
+  /** Says which of the given words names nothing that exists, with the nearest name: where nothing was found. */
+  readonly sayUnknown: () => Promise<void>;
+}
+
+async function searchOf(session: Session, options: LogOptions): Promise<Search> {
+  const { all, by, device, group, label, allOrganizations: isWholeServer = false } = options;
   const wantedLabel = label === undefined ? undefined : readLabel(label);
   const inOrganization = [device, group, label].some((one) => one !== undefined);
-  if (options.allOrganizations === true && inOrganization)
+  if (isWholeServer && inOrganization)
     throw usageError('--device, --group and --label need one organization: remove --all-organizations');
-  // A device that is called so now is found under all the names that it had.
-  const called =
-    device === undefined ? [] : (await allDevices(session)).filter((one) => namesOfDevice(one).names.includes(device));
-  const devices = new Set<string>(called.map(({ id }) => id));
-  return (entry) =>
+  const wantedDevice = device === undefined ? undefined : wantedOf(device, await allDevices(session), namesOfDevice);
+  const wantedGroup = group === undefined ? undefined : wantedOf(group, await allGroups(session), namesOfGroup);
+  const filter: Filter = (entry) =>
     (all === true || isChange(entry)) &&
-    (end === undefined || Date.parse(entry.at) <= end) &&
     (by === undefined || entry.username === by || entry.user_id === by) &&
-    (device === undefined || isAbout(entry, 'Device', device, devices)) &&
-    (group === undefined || isAbout(entry, 'SecurityGroup', group, new Set())) &&
+    (wantedDevice === undefined || isAbout(entry, 'device', wantedDevice)) &&
+    (wantedGroup === undefined || isAbout(entry, 'group', wantedGroup)) &&
     (wantedLabel === undefined || labelsIn(entry).includes(wantedLabel));
+  const sayUnknown = async (): Promise<void> => {
+    const say = (kind: string, text: string, names: readonly string[]): void => {
+      if (isUuid(text) || names.includes(text)) return;
+      const near = closestWord(text, names);
+      const hint = near === undefined ? '' : `; did you mean ${printable(near)}?`;
+      session.say(`No ${kind} is called ${printable(text)}${hint || '.'}`);
+    };
+    if (wantedDevice !== undefined) say('device', wantedDevice.text, wantedDevice.names);
+    if (wantedGroup !== undefined) say('group', wantedGroup.text, wantedGroup.names);
+    if (by !== undefined && session.isForPeople) say('user', by, await userNamesOf(session, isWholeServer));
+  };
+  return { filter, sayUnknown };
+}
+
+interface Times {
+  readonly since?: string;
+  readonly until?: string;
+}
+
+function timesOf({ since, until }: LogOptions): Times {
+  const read = (text: string): string => new Date(readPastTime(text, Date.now())).toISOString();
+  return { ...(since !== undefined && { since: read(since) }), ...(until !== undefined && { until: read(until) }) };
 }
 
 interface LogQuery {
   readonly limit: number;
   readonly isWholeServer: boolean;
-  /** Milliseconds; nothing before it is read. */
-  readonly since: number | undefined;
+  readonly times: Times;
   readonly filter: Filter;
 }
 
 async function newest(
   session: Session,
-  { limit, isWholeServer, since, filter }: LogQuery,
+  { limit, isWholeServer, times, filter }: LogQuery,
 ): Promise<readonly AuditEntry[]> {
   const client = await session.client();
-  if (isWholeServer) {
-    const entries = await client.audit.server({ limit: Math.min(limit, pageSize * mostPages) });
-    return entries.filter((entry) => filter(entry) && (since === undefined || Date.parse(entry.at) >= since));
-  }
+  const query = { ...times, limit: pageSize };
+  const entries = isWholeServer
+    ? client.audit.eachOfServer(query)
+    : client.audit.each(await session.organization(), query);
   const found: AuditEntry[] = [];
   let read = 0;
-  for await (const entry of client.audit.each(await session.organization(), { limit: pageSize })) {
-    if (since !== undefined && Date.parse(entry.at) < since) break;
+  for await (const entry of entries) {
     if (filter(entry)) found.push(entry);
     read += 1;
     if (found.length === limit) break;
-    if (read === pageSize * mostPages) {
-      session.say(`Only the newest ${read} entries were searched. To search an earlier time, use --until.`);
+    if (read === mostRead) {
+      session.say(`${read} entries were searched. To search what is older, add: --until ${entry.at}`);
       break;
     }
   }

@@ -52,6 +52,8 @@ interface PageQuery {
   readonly gt_revision?: number | undefined;
   readonly at_revision?: number | undefined;
   readonly kind?: 'user' | 'device' | undefined;
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
 }
 
 /** Asks the store for one part. */
@@ -121,7 +123,7 @@ export async function answerList<T>(
   show: RowView<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
 ): Promise<ListResult> {
-  const { limit, gt_revision, at_revision, kind } = call.query;
+  const { limit, gt_revision, at_revision, kind, since, until } = call.query;
   const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
   const first = (await parts.next()).value as Part;
   if (limit === undefined) {
@@ -138,8 +140,8 @@ export async function answerList<T>(
   }
   const json = `[${texts.join(',')}]`;
   if (next === undefined) return { kind: 'list', json };
-  const filters = Object.entries({ gt_revision, at_revision, kind })
-    .map(([name, value]) => (value === undefined ? '' : `&${name}=${value}`))
+  const filters = Object.entries({ gt_revision, at_revision, kind, since, until })
+    .map(([name, value]) => (value === undefined ? '' : `&${name}=${encodeURIComponent(value)}`))
     .join('');
   return { kind: 'list', json, next: `${call.path}?limit=${limit}&after=${next}${filters}` };
 }

@@ -27,12 +27,16 @@ export interface Audit {
   /** For what is no write, such as a sign-in. Resolves when the entry is durable. */
   record(entry: NewAuditRecord): Promise<void>;
   /**
-   * Newest first; `after` is the last id seen. Without an organization: what concerns the whole server. With a reader, the states before and
+   * Newest first, of the times from `since` to `until`; `after` is the last id seen. Without an organization: what concerns the whole server. With a reader, the states before and
    * after as well, where the history has them and the reader could see them.
    */
   list(
     org: OrganizationId | undefined,
-    page?: Page & { readonly reader?: UserId | undefined },
+    page?: Page & {
+      readonly reader?: UserId | undefined;
+      readonly since?: string | undefined;
+      readonly until?: string | undefined;
+    },
   ): Promise<readonly AuditRecord[]>;
   /** Forgets entries past their retention. */
   forget(): Promise<void>;

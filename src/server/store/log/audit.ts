@@ -10,7 +10,7 @@ import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { statement, withRevision } from '../postgres/sql.ts';
+import { statement, withRevision, type Value } from '../postgres/sql.ts';
 import { firstIdAt } from '../write/uuid.ts';
 import type { Audit } from '../contract/audit.ts';
 import { couldSee } from './history.ts';
@@ -58,17 +58,24 @@ const stateOf = (organization: string): string =>
   `LEFT JOIN LATERAL (
      SELECT h.* FROM history h WHERE a.unchanged IS NULL AND h.org_id = ${organization} AND h.kind IN ('security-groups', 'device')
        AND h.id = a.subject_id AND h.revision = a.revision LIMIT 1) AS s ON true`;
-/** Values: organization, before this id, limit, reader. */
+/**
+ * Which entries `a`. Ids ascend with time, which bounds what is read; clocks of servers differ by less than the margin.
+ * The last values: before this id, limit, from this id on, since, until.
+ */
+const isAsked = (n: number): string =>
+  `a.id < $${n} AND a.id >= $${n + 2} AND a.at BETWEEN $${n + 3} AND $${n + 4} ORDER BY a.id DESC LIMIT $${n + 1}`;
+const margin = 60_000;
+/** Values: organization, reader, and what is asked. */
 const listOfOrganization = statement<AuditRow & StateRow>(
   'list_audit',
-  `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$4')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
-   FROM (${select} WHERE a.org_id = $1 AND a.id < $2 ORDER BY a.id DESC LIMIT $3) AS a
+  `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$2')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
+   FROM (${select} WHERE a.org_id = $1 AND ${isAsked(3)}) AS a
    ${stateOf('$1')}
    LEFT JOIN LATERAL (
      SELECT b.body, b.revision FROM (
        SELECT p.body, p.revision, p.type, p.only_for FROM history p
        WHERE s.kind = 'security-groups' AND p.org_id = $1 AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
-     WHERE b.type = 'change' AND ${couldSee('b', '$4')}) AS b ON true
+     WHERE b.type = 'change' AND ${couldSee('b', '$2')}) AS b ON true
    ORDER BY a.id DESC`,
 );
 /** Values: ids. As its owner would see each of them. */
@@ -82,10 +89,7 @@ const readById = statement<AuditRow & StateRow>(
      WHERE s.kind = 'security-groups' AND p.org_id = a.org_id AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
      ON b.type = 'change'`,
 );
-const listOfServer = statement<AuditRow>(
-  'list_server_audit',
-  `${select} WHERE a.org_id IS NULL AND a.id < $1 ORDER BY a.id DESC LIMIT $2`,
-);
+const listOfServer = statement<AuditRow>('list_server_audit', `${select} WHERE a.org_id IS NULL AND ${isAsked(1)}`);
 /**
  * Ids ascend with time, so each batch begins where the one before it ended. Values: from this id on, an id that was made at the border, how many at once.
  */
@@ -182,6 +186,14 @@ export async function readEntries(reads: Runner, ids: readonly string[]): Promis
   return new Map((await reads.run(readById, [ids])).map((row) => [row.id, detailed(row)]));
 }
 
+/** The values of `isAsked`. */
+function askedValues({ after, limit, since, until }: Parameters<Audit['list']>[1] = {}): readonly Value[] {
+  const last = until === undefined ? newest : firstIdAt(Date.parse(until) + margin);
+  const first = since === undefined ? oldest : firstIdAt(Date.parse(since) - margin);
+  const before = after !== undefined && after < last ? after : last;
+  return [before, limit ?? null, first, since ?? '-infinity', until ?? 'infinity'];
+}
+
 interface PendingAuditRow {
   readonly row: object;
   readonly resolve: () => void;
@@ -216,11 +228,11 @@ export function auditIn(context: Context, keepMs: number): Audit {
     },
 
     async list(org, page) {
-      const values = [page?.after ?? newest, page?.limit ?? null];
+      const values = askedValues(page);
       if (org === undefined)
         return (await standbyReads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
-      const rows = await standbyReads.run(listOfOrganization, [org, ...values, reader ?? null]);
+      const rows = await standbyReads.run(listOfOrganization, [org, reader ?? null, ...values]);
       return rows.map((row) => (reader === undefined ? record(row) : detailed(row)));
     },
 
