@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import { systemClock } from '../client/clock.ts';
 import { Client } from '../client/http.ts';
 import type { Fetch } from '../client/request.ts';
+import { withConnectionHint } from '../node/connection-hint.ts';
 import { createNodeFetch, type NodeFetchOptions } from '../node/fetch.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import { enrollmentSecret } from '../policy/names/enrollment-key.ts';
@@ -30,6 +31,21 @@ const connectTimeout = 5_000;
  * rest of the report (decision 0108).
  */
 const reportKeepAliveMs = 90_000;
+
+/** Until a server has answered, a failure says what may be wrong with its URL. */
+function withHints(fetch: Fetch): Fetch {
+  let isReached = false;
+  return async (url, init) => {
+    try {
+      const answer = await fetch(url, init);
+      isReached = true;
+      return answer;
+    } catch (error) {
+      init.signal.throwIfAborted();
+      throw isReached ? error : await withConnectionHint(url, error);
+    }
+  };
+}
 
 export interface ServerSourceOptions {
   readonly config: AgentConfig;
@@ -74,7 +90,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
   };
   const fetchWith = (more: NodeFetchOptions): Fetch => {
     const choice = { servers, random: Math.random, ...(serverAccess && { addresses: serverAccess }) };
-    const send = choosingFetch(createNodeFetch({ ...toServer, ...more }), choice);
+    const send = choosingFetch(withHints(createNodeFetch({ ...toServer, ...more })), choice);
     return async (url, init) => {
       const answer = await send(url, init);
       const time = Date.parse(answer.headers.get('date') ?? '');

@@ -412,6 +412,17 @@ describe('the program', () => {
     expect(powerless.lines(/reading the state of the kernel and the disk failed/)).toBe(1);
   });
 
+  test('says that its server speaks HTTP where its URL says https', async () => {
+    const { args } = await newDevice();
+    const secure = where().map((word) => word.replace(/^http:/, 'https:'));
+    const agent = startWith([...secure, ...args]);
+    await eventually(
+      () => `the wrong scheme is told\n${agent.output}`,
+      () => agent.lines(/the server speaks HTTP, not HTTPS; use http:/) > 0,
+    );
+    expect(await agent.end('SIGTERM')).toBe(0);
+  });
+
   test.each<[string, readonly string[], RegExp]>([
     ['no device', [], /^ringfence: no device identity: .*\n$/],
     ['a wrong value', ['--until-first-policy', 'ajar'], /^ringfence: .*must be one of closed, open.*\n$/],
