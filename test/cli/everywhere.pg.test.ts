@@ -364,6 +364,24 @@ describe('names for completion', () => {
     expect(await names('nft')).toEqual(expect.arrayContaining(['two words', 'named-host']));
     expect(await names('member', 'remove')).toContain(stage.place.member.username);
     expect(await names('group', 'create')).toEqual([]);
+    await person.run(['device', 'label', 'set', 'named-host', 'named']);
+    const [host, peer, label] = ['named-host', 'device:named-host', 'label:named'];
+    for (const [words, offered, missing] of [
+      [['test', 'add', 'x', '--from'], [peer, label], [host]],
+      [['test', 'add', 'x', '--to'], [peer, label], [host]],
+      [['explain', '--from'], [host], [peer]],
+      [['explain'], [host, 'ssh'], [peer]],
+      [['explain', host, host], ['postgres'], [peer]],
+      [['device', 'isolate', host, '--allow'], [peer, label], [host]],
+      [['group', 'allow', 'default', 'in', 'ssh', '--on'], [label], [host, peer]],
+      [['log', '--device'], [host], [peer]],
+      [['log', '--by'], [stage.place.member.username], [host]],
+      [['flows', '--port'], ['postgres'], [host]],
+    ] as const) {
+      const found = await names(...words);
+      expect(found, words.join(' ')).toEqual(expect.arrayContaining([...offered]));
+      for (const other of missing) expect(found, words.join(' ')).not.toContain(other);
+    }
     expect(await names('group', 'show', '--org', 'nowhere')).toEqual([]);
     const away = await person.run(['names', '--', 'group', 'show'], {
       env: { RINGFENCE_SERVER: 'http://127.0.0.1:1' },

@@ -192,10 +192,11 @@ describe('rules in words', () => {
   });
 
   it.each([
-    [['in', 'tcp', '70000'], /from_port must be between 0 and 65535, got 70000/],
+    [['in', 'tcp', '70000'], /a port must be between 1 and 65535, got 70000/],
     [['in', 'tcp', '443', 'from', '010.0.0.1'], /"010\.0\.0\.1" has a leading zero|010\.0\.0\.1/],
-    [['in', 'tcp', '90-80'], /from_port 90 is greater than to_port 80/],
-    [['in', 'icmp', '80'], /icmp rule has no ports/],
+    [['in', 'tcp', '90-80'], /begins at 90 and ends at 80: swap them/],
+    [['in', 'icmp', '80'], /icmp rule has no ports\.$/m],
+    [['in', 'tcp', '0-80'], /a range of ports begins at 1/],
     [['in', 'ipv4', 'from', '::1'], /is IPv6, but the rule's protocol is ipv4/],
     [['in', 'tpc', '80'], /did you mean `tcp`/],
     [['in', 'udp', 'ssh'], /`ssh` is tcp 22, not udp/],
@@ -211,10 +212,10 @@ describe('rules in words', () => {
   });
 
   it('say of a wrong rule what the server says of it', async () => {
-    const rule = { ip_protocol: 'tcp', from_port: 9, to_port: 1 };
+    const rule = { ip_protocol: 'tcp', from_port: 9, to_port: 9, ip_ranges: ['10.0.0.300'] };
     const body = { group_name: 'x', inbound_rules: [rule] };
     const { errors } = await people.place.owner.api.expect(422, 'POST', `${people.place.base}/security_groups`, body);
-    const outcome = await people.owner.run(['group', 'allow', 'default', 'in', 'tcp', '9-1']);
+    const outcome = await people.owner.run(['group', 'allow', 'default', 'in', 'tcp', '9', 'from', '10.0.0.300']);
     expect(outcome.stderr).toBe(`ringfence: ${errors[0].detail}\n`);
   });
 

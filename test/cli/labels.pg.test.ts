@@ -161,6 +161,9 @@ it('a device is isolated for a while, allows what is named, is shown as isolated
     /isolated +since \S+, until \S+: odd logins\n +allows label:forensics\n +allows device:lab-1\n/,
   );
   expect(await done(people.owner.run(['device', 'list']))).toMatch(/web-7 +\S+ +isolated, /);
+  const mistyped = await people.owner.run([...isolate, '--allow', 'label:forensic']);
+  expect(mistyped.stderr).toContain('Warning: no device has label `forensic`; did you mean `forensics`?\n');
+  expect(mistyped.code).toBe(0);
   expect(await people.owner.run([...isolate, '--allow', 'lab-1'])).toMatchObject({ code: 2 });
   expect(await people.member.run(isolate)).toMatchObject({ code: 4 });
   expect(await done(people.owner.run(['device', 'release', 'web-7']))).toContain('is released');

@@ -201,7 +201,7 @@ things: []
     const outcome = await people.owner.run(['apply', '--yes', '-f', '-'], { input });
     expect(outcome).toMatchObject({ code: 2, stdout: '' });
     for (const part of [
-      /^ {2}stdin:3: `tcp 99999`: from_port must be between/m,
+      /^ {2}stdin:3: `tcp 99999`: a port must be between/m,
       /^ {2}stdin:3: A rule needs from_port/m,
       /^ {2}stdin:4: organization group a is already in stdin:2/m,
       /^ {2}stdin:5: `owner` must be/m,

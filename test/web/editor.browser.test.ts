@@ -79,7 +79,7 @@ describe('editing a group', () => {
     const group = await newGroup();
     const page = await open(place.owner.token, `/groups/${group.id}?edit=true`);
     await inbound(page, 'Ports', 1).fill('70000');
-    await expectShown(page.getByText('from_port must be between 0 and 65535, got 70000.'));
+    await expectShown(page.getByText('a port must be between 1 and 65535, got 70000.'));
     await inbound(page, 'Addresses', 1).fill('10.0.0.300');
     await page.keyboard.press('Enter');
     const fault = page.getByText(/"10\.0\.0\.300"/);

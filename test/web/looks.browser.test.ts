@@ -94,7 +94,7 @@ const places: readonly Place[] = [
     heading: 'databases',
     act: async (page) => {
       await page.getByLabel('Ports of inbound rule 1').fill('70000');
-      await page.getByText('from_port must be between').waitFor();
+      await page.getByText('a port must be between').waitFor();
     },
   },
   {

@@ -28,8 +28,9 @@ const isKind = (text: string): text is NameKind => nameKinds.some((kind) => kind
 const ofKinds = (...kinds: readonly NameKind[]): Candidates => ({ kinds, words: [] });
 const ofWords = (...words: readonly string[]): Candidates => ({ kinds: [], words });
 
+const serviceWords: readonly string[] = services.flatMap(({ words }) => words);
 /** The first words of a rule. */
-const ruleWords: readonly string[] = [...protocols, ...services.flatMap(({ words }) => words)];
+const ruleWords: readonly string[] = [...protocols, ...serviceWords];
 
 /** By the names that help gives to arguments; `<group|device>` may be either. */
 export function candidatesOf(
@@ -39,6 +40,7 @@ export function candidatesOf(
   if (choices.length > 0) return ofWords(...choices);
   if (name === 'direction') return ofWords('in', 'out');
   if (name === 'rule') return ofWords(...ruleWords, 'from', 'to');
+  if (name === 'ends') return { kinds: ['device'], words: serviceWords };
   if (name === 'kinds') return ofWords('device', 'security-groups');
   if (name === 'user' && path.startsWith('member ') && path !== 'member add') return ofKinds('member');
   const kinds = name.split('|').map((word) => word.replace(/s$/, ''));
@@ -50,16 +52,23 @@ const optionKinds: Readonly<Record<string, NameKind>> = {
   '--group': 'group',
   '--user': 'member',
   '--profile': 'profile',
-  '--from': 'device',
-  '--to': 'device',
+  '--device': 'device',
+  '--by': 'member',
+  '--far': 'device',
   '--label': 'label',
   '--applies-to': 'selector',
+  '--on': 'selector',
+  '--allow': 'peer',
 };
 /** Options whose value is a rule: mostly a service, more needs quotes. */
 const ruleOptions: ReadonlySet<string> = new Set(['--in', '--out']);
 
 export function candidatesOfOption({ long, flags, choices }: OptionNode): Candidates | undefined {
-  const kind = flags.includes('<time>') ? undefined : optionKinds[long];
+  const isEnd = long === '--from' || long === '--to';
+  // A policy test names devices as a rule does, an explanation by their names.
+  const endKind = flags.includes('<devices|') ? 'peer' : flags.includes('<device|') ? 'device' : undefined;
+  const kind = isEnd ? endKind : optionKinds[long];
+  if (long === '--port') return ofWords(...serviceWords);
   if (ruleOptions.has(long) && !flags.includes('<file>')) return ofWords(...ruleWords);
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }

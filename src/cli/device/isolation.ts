@@ -1,9 +1,10 @@
 /** Owns the commands that isolate a device and release it, and how isolations are shown. */
 import type { Device } from '../../api/device.ts';
-import { namesFor, peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
+import { peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import type { Peer } from '../../policy/rule.ts';
-import { allDevices, deviceName, findDevice } from '../lookup/device.ts';
+import { allDevices, deviceName, findDevice, pickDevice } from '../lookup/device.ts';
+import { unknownLabels } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
@@ -39,9 +40,14 @@ export async function isolate(session: Session, text: string, options: IsolateOp
   const { reason, for: duration, allow: texts = [] } = options;
   if (reason.trim() === '') throw usageError('--reason is empty: say why');
   const client = await session.client();
-  const device = await findDevice(session, text);
-  const names = await namesFor(session, texts);
+  const devices = await allDevices(session);
+  const device = pickDevice(devices, text);
+  const names = peerNames(devices);
   const allow = texts.map((one) => readAllowed(one, names));
+  const known = new Set(devices.flatMap(({ labels = [] }) => labels));
+  // Without a question: nothing holds up an isolation, and isolating the device again replaces it.
+  const named = new Set(allow.flatMap((peer) => ('labels' in peer ? peer.labels : [])));
+  for (const doubt of unknownLabels(named, known)) session.say(`Warning: ${doubt.text}`);
   const until = duration === undefined ? undefined : readExpiry(duration, Date.now());
   const isolated = await client.devices.isolate(device.organization_id, device.id, {
     reason,

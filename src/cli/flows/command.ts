@@ -23,7 +23,7 @@ export function addFlowsCommands(program: Command): void {
         new Option('--direction <direction>', 'only to the device (in) or from it (out)').choices(['in', 'out']),
         new Option('--far <end>', 'only with this far end: a device, an address or a range of addresses'),
         new Option('--protocol <protocol>', 'tcp, udp, icmp, icmpv6 or a number'),
-        new Option('--port <port>', 'only to this port'),
+        new Option('--port <port>', 'only to this port: a number, or a service like ssh'),
         new Option('--since <time>', 'only from this time on').default('1h'),
         new Option('--until <time>', 'only until this time'),
         new Option('--limit <number>', 'maximum number of lines; with --follow, of earlier ones').default('50'),

@@ -1,5 +1,6 @@
 /** Owns the list of observed traffic: who with whom, how often, and which rule decides. */
 import type { Flow } from '../../api/flows/flow.ts';
+import { serviceNamed } from '../../policy/services.ts';
 import { flowTraffic, reasonText } from '../../client/words/flow.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import { farWords } from '../lookup/flow-words.ts';
@@ -44,7 +45,7 @@ export async function flows(session: Session, text: string | undefined, options:
     ...(admitted === true && { verdict: 'admitted' as const }),
     ...(direction && { direction }),
     ...(protocol !== undefined && { protocol }),
-    ...(port !== undefined && { port: readNumber(port, '--port', 65_535) }),
+    ...(port !== undefined && { port: serviceNamed(port)?.port ?? readNumber(port, '--port', 65_535) }),
     since: timeOf(since),
     ...(until !== undefined && { until: timeOf(until) }),
     limit,

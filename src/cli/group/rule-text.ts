@@ -1,14 +1,19 @@
 /** Owns the text form of rules as users type them: `tcp 443 from 10.0.0.0/8, label:app`. */
 import { closestWord } from '../../client/words/closest-word.ts';
 import { usageError } from '../terminal/exit.ts';
+import { readGroup } from '../../policy/group.ts';
+import { defaultLimits, namingLimits } from '../../policy/limits.ts';
 import { protocols, type Direction, type Peer } from '../../policy/rule.ts';
 import { serviceNamed, services } from '../../policy/services.ts';
 import { isTimestamp } from '../../policy/time/timestamp.ts';
 import { readExpiry } from '../terminal/time.ts';
 import { nearService, portNamed } from '../terminal/port.ts';
+import { portProblemInWords } from '../../client/words/port-problem.ts';
 import { preposition } from '../../client/words/rule.ts';
 import { nearPeerWord } from '../../client/words/near-peer-word.ts';
 import { noNames, readPeerWord, type PeerNames } from './peer-text.ts';
+
+const limits = { ...defaultLimits, ...namingLimits };
 
 /** A rule as typed: of the right shape, not yet validated (the policy core says what is wrong with its values). */
 export interface TypedRule {
@@ -41,8 +46,7 @@ const example: { readonly [D in Direction]: string } = {
 
 /**
  * Reads `PROTOCOL [PORTS] [from|to FAR END] [until TIME] [# DESCRIPTION]`, or a service in the place of protocol and ports. Several ports, with commas, make several
- * rules, and each may be named by its service. Port numbers and
- * addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
+ * rules, and each may be named by its service. Addresses are taken as typed: their faults are found and reported by the validation that the server uses too.
  */
 export function readRuleWords(
   direction: Direction,
@@ -65,6 +69,7 @@ export function readRuleWords(
     serviceNamed(protocol.split(',')[0] ?? '') === undefined
       ? readProtocolPorts(direction, protocol, portWords.join(''))
       : readServices(protocol, portWords);
+  for (const one of ports) refuseWrongPorts(one);
   return ports.map(({ ip_protocol, ports: [from_port, to_port] }) => ({
     ip_protocol,
     from_port,
@@ -105,6 +110,13 @@ function readUntil(all: readonly string[]): {
 interface Ports {
   readonly ip_protocol: string;
   readonly ports: readonly [number, number];
+}
+
+/** By the validation that the server uses, told without the names of fields. */
+function refuseWrongPorts({ ip_protocol, ports: [from_port, to_port] }: Ports): void {
+  const { problems } = readGroup({ inbound_rules: [{ ip_protocol, from_port, to_port }] }, { mode: 'update', limits });
+  const [first] = problems;
+  if (first !== undefined) throw usageError(portProblemInWords(first.detail));
 }
 
 /** `tcp 80,443`. */

@@ -173,7 +173,7 @@ export function readWritten(written: unknown, mode: 'create' | 'update', names: 
   return { group, problems: more === 0 ? once : [...once, { path: [], detail: `and ${more} more problems` }] };
 }
 
-/** `policy.yaml:12: tcp 70000: from_port must be between 0 and 65535, got 70000.` */
+/** `policy.yaml:12: tcp 70000: a port must be between 1 and 65535, got 70000.` */
 export const problemLine = ({ words, detail }: WrittenProblem, place: string): string =>
   `${place}: ${words === undefined ? '' : `\`${words}\`: `}${detail}`;
 

@@ -65,6 +65,15 @@ export function commandExitOf(error: unknown, { debug }: { readonly debug: boole
   return { code, lines: debug && fault.stack !== undefined ? fault.stack.split('\n') : [fault.message] };
 }
 
+/** Whether the text has this name as a whole: `web-10` does not name `web-1`. */
+function isNamedIn(text: string, name: string): boolean {
+  for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {
+    const isBegun = at === 0 || !/[\w.-]$/.test(text.slice(0, at));
+    if (isBegun && !/^(?:[\w-]|\.\w)/.test(text.slice(at + name.length))) return true;
+  }
+  return false;
+}
+
 function describe(error: RingfenceError): readonly string[] {
   // The message of a single problem is the problem itself. Where it is in a list, its place says more.
   const isSaid = ({ pointer, detail }: (typeof error.errors)[number]): boolean =>
@@ -73,7 +82,7 @@ function describe(error: RingfenceError): readonly string[] {
     .filter((problem) => !isSaid(problem))
     .map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
   if (error.moreErrors > 0) lines.push(`  and ${error.moreErrors} more`);
-  for (const device of error.devices) if (!error.message.includes(device)) lines.push(`  device ${device}`);
+  for (const device of error.devices) if (!isNamedIn(error.message, device)) lines.push(`  device ${device}`);
   const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
   return [`${messageOf(error)}${asked}`, ...lines];
 }

@@ -5,7 +5,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { groupChanges } from './changes.ts';
-import { changeSentence, sentenceText, wholeSentence, type Names } from './sentence.ts';
+import { changeSentence, sentenceOf, sentenceText, wholeSentence, type Names } from './sentence.ts';
 
 const id = (end: number): string => `00000000-0000-4000-8000-${String(end).padStart(12, '0')}`;
 const names: Names = {
@@ -39,6 +39,14 @@ test('a rule that was added is told as what it allows, from whom and in which gr
   expect(wholeSentence(entry('updateSecurityGroup', { before, after }), names)).toBe(
     'ada allowed tcp 22 from bastion in ssh',
   );
+});
+
+test('what an agent reports again is told as no change, and what is new by its fields', () => {
+  const agent = { credential: { kind: 'device_token' }, subject_id: id(1), fields: ['local_ip'] };
+  const sentence = (more: object): string =>
+    sentenceText(sentenceOf(entry('updateDevice', { ...agent, ...more }), names));
+  expect(sentence({ unchanged: true })).toBe('bastion reported again, no change');
+  expect(sentence({})).toBe('bastion reported local ip');
 });
 
 test.each([

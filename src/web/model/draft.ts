@@ -1,4 +1,5 @@
 /** Owns the draft of a group: the content of the editor's fields, and the server's validation of it, field by field. */
+import { portProblemInWords } from '../../client/words/port-problem.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
@@ -185,7 +186,7 @@ export function problemsAt(
   return field === 'ports'
     ? first === undefined
       ? []
-      : [first.detail]
+      : [portProblemInWords(first.detail)]
     : [...new Set(here.map(({ detail }) => detail))];
 }
 

@@ -56,13 +56,15 @@ describe('a draft', () => {
   });
 
   it('puts each sentence of the one validation at its field, and none twice', () => {
-    expect(problemsOf(row('tcp', '70000'), 'ports')).toEqual(['from_port must be between 0 and 65535, got 70000.']);
+    expect(problemsOf(row('tcp', '70000'), 'ports')).toEqual(['a port must be between 1 and 65535, got 70000.']);
     expect(problemsOf(row('tcp', '80', 'label:web', '10.0.0.1', 'lable:app'), 'ranges')).toEqual([
       '“lable:app” names no devices. Did you mean “label:app”?',
     ]);
     const draft = { ...draftOf(emptyContent, noNames), name: 'x', appliesTo: ['label:web', 'lable:db'] };
     expect(problemAt(judge(draft, { names: noNames }).problems, '/applies_to')).toContain('“label:db”');
-    expect(problemsOf(row('tcp', '90-80'), 'ports')).toEqual(['from_port 90 is greater than to_port 80.']);
+    expect(problemsOf(row('tcp', '90-80'), 'ports')).toEqual([
+      'the range of ports begins at 90 and ends at 80: swap them.',
+    ]);
     expect(problemsOf(row('tcp', 'http'), 'ports')).toHaveLength(1);
     expect(problemsOf(row('tcp', '80', '10.0.0.1', '1.2.3', '010.0.0.1'), 'ranges')).toHaveLength(2);
     expect(problemsOf(row('ipv4', '', 'fd00::1'), 'ranges')[0]).toContain('IPv6');
