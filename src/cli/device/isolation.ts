@@ -4,7 +4,7 @@ import { peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import type { Peer } from '../../policy/rule.ts';
 import { allDevices, deviceName, findDevice, pickDevice } from '../lookup/device.ts';
-import { unknownLabels } from '../lookup/unknown-labels.ts';
+import { labelDoubts } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
@@ -47,7 +47,7 @@ export async function isolate(session: Session, text: string, options: IsolateOp
   const known = new Set(devices.flatMap(({ labels = [] }) => labels));
   // Without a question: nothing holds up an isolation, and isolating the device again replaces it.
   const named = new Set(allow.flatMap((peer) => ('labels' in peer ? peer.labels : [])));
-  for (const doubt of unknownLabels(named, known)) session.say(`Warning: ${doubt.text}`);
+  for (const doubt of labelDoubts(named, known)) session.say(`Warning: ${doubt.text}`);
   const until = duration === undefined ? undefined : readExpiry(duration, Date.now());
   const isolated = await client.devices.isolate(device.organization_id, device.id, {
     reason,

@@ -1,6 +1,6 @@
 /** Owns the organization's changes as sentences: who did what to which group, device or member. */
 import type { AuditEntry } from '../../api/audit.ts';
-import { closestWord } from '../../node/closest-word.ts';
+import { closestWord } from '../../client/words/closest-word.ts';
 import { printable } from '../../node/printable.ts';
 import { actorName } from '../../client/words/action.ts';
 import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
