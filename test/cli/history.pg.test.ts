@@ -47,6 +47,9 @@ it("a device's groups are told by name, newest first; what its agent says of its
   expect(log).toContain('put group web on edge');
   expect(log).not.toContain('local_ip');
   expect(await done(owner.run(['log', '--all']))).toContain('edge reported local ip');
+  await done(owner.run(['group', 'delete', 'web', '--detach', '--yes', '-q']));
+  const after = await done(owner.run(['device', 'history', 'edge']));
+  expect(after).toContain('~ groups default → a group that is deleted or not visible to you');
 });
 
 it('a rename is told of whoever renamed, not of whoever changes the device next; a new role is told', async () => {

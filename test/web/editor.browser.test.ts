@@ -219,6 +219,7 @@ describe('editing a group', () => {
     const page = await open(place.owner.token, `/groups/${group.id}`);
     const rules = page.getByRole('region', { name: 'inbound rules' });
     await expectShown(rules.getByText('read · 1 device'));
+    await expectShown(page.getByRole('region', { name: 'Usage' }).getByText('unknown', { exact: true }));
     expect(await page.getByRole('group', { name: 'Group editor' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Edit', exact: true }).click();
     await inbound(page, 'Ports', 1).fill('8443');

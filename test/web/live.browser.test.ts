@@ -8,6 +8,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { expectShown, isNeeded } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
 import { newPlace } from '../lib/server.ts';
+import { navigationLinks } from '../../src/web/shell/navigation.ts';
 import { query } from '../../src/server/store/store.fixture.ts';
 import { wireTo } from '../lib/wire.ts';
 import { newFleet, type Fleet } from './fleet.fixture.ts';
@@ -56,6 +57,14 @@ test('what others do appears in the activity as sentences, with before and after
     await expectShown(page.getByRole('dialog').getByText('4 devices admit more, 4 devices admit less.'));
     await page.getByRole('button', { name: 'Restore it' }).click();
     await expectShown(entries.filter({ hasText: `${who} restored group operations: allowed tcp 9100 from bastion` }));
+    const time = entries.first().locator('time');
+    await time.hover();
+    expect(await time.getAttribute('title')).toMatch(/\d:\d\d:\d\d/);
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.getByRole('combobox', { name: 'Filter by group' }).click();
+    await page.getByRole('option', { name: 'databases' }).click();
+    await entries.filter({ hasText: 'operations' }).first().waitFor({ state: 'detached' });
+    await expectShown(entries.filter({ hasText: 'created group databases' }));
   });
 });
 
@@ -88,15 +97,8 @@ test('a page that loses its stream says so, and shows what it missed when the st
   }
 });
 
-/** Every page that the menu leads to, and one that only links lead to. */
-const unvisited = [
-  ['Devices', 'Devices'],
-  ['Groups', 'Groups'],
-  ['Reachability', 'Reachability'],
-  ['Activity', 'Activity'],
-  ['Enrollment keys', 'Enrollment keys'],
-  ['Organization', 'Northwind'],
-] as const;
+/** Every page that the menu leads to, but the one that was visited. */
+const unvisited = navigationLinks.map(({ name }) => name).filter((name) => name !== 'Overview');
 
 test('while the server is down, pages that nobody visited open too, the frame names the time, and lists load by themselves after it', async () => {
   const wire = await wireTo(stage.server.url);
@@ -106,14 +108,16 @@ test('while the server is down, pages that nobody visited open too, the frame na
       async (page) => {
         await expectShown(page.getByText('Live', { exact: true }));
         const files = `performance.getEntriesByType('resource').map(({ name }) => name).join()`;
-        for (const file of ['tokens', 'reach', 'keys', 'members', 'command-palette', 'new-group']) {
+        for (const file of ['tokens', 'reach', 'flows', 'tests', 'keys', 'members', 'command-palette', 'new-group']) {
           await expect.poll(() => page.evaluate(files)).toContain(`/${file}-`);
         }
         wire.cut();
         await expectShown(page.getByText(/Disconnected since \d\d:\d\d\./));
         const menu = page.getByRole('navigation', { name: 'Pages' });
-        for (const [link, heading] of unvisited) {
-          await menu.getByRole('link', { name: link, exact: true }).click();
+        for (const name of unvisited) {
+          await menu.getByRole('link', { name, exact: true }).click();
+          // The page of the organization has the name of the organization.
+          const heading = name === 'Organization' ? 'Northwind' : name;
           await expectShown(page.getByRole('heading', { level: 1, name: heading }));
         }
         // The word is whole: nothing of it is outside its box or the window.

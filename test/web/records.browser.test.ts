@@ -156,24 +156,32 @@ test('the activity is filtered by person, device and day in the URL, and a chang
   const place = await newPlace(stage.server);
   const device = await addDevice(place, 'web-1', { labels: ['app'] });
   await addDevice(place, 'web-2');
-  await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { labels: ['app', 'prod'] });
+  const gone = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'gone' });
+  await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, {
+    labels: ['app', 'prod'],
+    addresses: ['100.64.0.9'],
+    tunnel_ip: '100.64.0.8',
+    security_groups: [gone.id],
+  });
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/security_groups/${gone.id}?detach=true`);
   const page = await open({ token: place.owner.token, path: `/o/${place.org}/activity?device=${device.id}` });
   const entries = page.getByRole('region', { name: 'Activity' }).locator('.deed');
-  await expect.poll(() => entries.count()).toBe(2);
+  await expect.poll(() => entries.count()).toBe(3);
   await page.getByRole('button', { name: 'Filter', exact: true }).click();
   await page.getByLabel('Filter by day').fill('2020-01-01');
   await expectShown(page.getByText('Nothing matches'));
   await page.getByRole('button', { name: 'Day: 2020-01-01 , remove this filter' }).click();
-  await expect.poll(() => entries.count()).toBe(2);
-  await entries
-    .first()
-    .getByRole('button', { name: /^Details/ })
-    .click();
-  await entries.first().getByRole('button', { name: 'Take this back' }).click();
+  await expect.poll(() => entries.count()).toBe(3);
+  // The last one took the group off.
+  const change = entries.nth(1);
+  await change.getByRole('button', { name: /^Details/ }).click();
+  await expectShown(change.getByText('groups default → a group that is deleted or not visible to you'));
+  await change.getByRole('button', { name: 'Take this back' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Take it back' }).click();
   await expectShown(page.getByText('The change of web-1 is taken back.'));
   const after = await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`);
-  expect(after.labels).toEqual(['app']);
+  expect(after).toMatchObject({ labels: ['app'], tunnel_ip: '' });
+  expect(after).not.toHaveProperty('addresses');
   await page.getByRole('button', { name: 'Show everything' }).click();
   await expectShown(entries.filter({ hasText: 'web-2' }));
 });
@@ -196,7 +204,13 @@ test('a key shows the groups that its devices get by label too, and one that is 
     .as(made.key as string)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joined', hostname: 'db-7' });
   await entry.getByRole('button', { name: 'Revoke rack' }).waitFor({ state: 'detached' });
-  await entry.getByRole('link', { name: 'Devices that joined' }).click();
+  const own = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { name: 'own' });
+  await stage.server.nobody
+    .as(own.key as string)
+    .expect(201, 'POST', `${place.base}/devices`, { public_key: 'own', hostname: 'own' });
+  const member = await open({ token: place.member.token, path: `/o/${place.org}/keys` });
+  await expectShown(member.getByText('Only owners see which devices joined'));
+  await entry.filter({ hasText: 'rack' }).getByRole('link', { name: 'Devices that joined' }).click();
   await expectShown(page.getByRole('region', { name: 'Activity' }).getByRole('link', { name: 'db-7' }));
 });
 

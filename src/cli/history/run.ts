@@ -11,6 +11,7 @@ import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { printable } from '../../node/printable.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
+import { unseenGroup } from '../../client/words/sentence.ts';
 import { printDryRun } from '../group/dry-run.ts';
 import { peerNames } from '../group/peer-text.ts';
 import { sayWarnings } from '../group/run.ts';
@@ -102,10 +103,10 @@ export async function deviceHistory(session: Session, text: string, options: His
   return printStates(session, withLines(states, limit, lines));
 }
 
-/** Names groups by what they are called now; one that is gone by its id. */
+/** Names groups by what they are called now. */
 export const groupNames = (groups: readonly SecurityGroup[]): ((id: string) => string) => {
   const names = new Map<string, string>(groups.map(({ id, group_name }) => [id, group_name]));
-  return (id) => names.get(id) ?? id;
+  return (id) => names.get(id) ?? unseenGroup;
 };
 
 export async function groupDiff(session: Session, text: string, from?: string, to?: string): Promise<void> {

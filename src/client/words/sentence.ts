@@ -178,7 +178,7 @@ function groupClauses(before: GroupFields, after: GroupFields, names: Names, cal
   ];
 }
 
-const unseenGroup = 'a group that is deleted or not visible to you';
+export const unseenGroup = 'a group that is deleted or not visible to you';
 
 const without = (list: readonly string[] = [], taken: readonly string[] = []): readonly string[] =>
   list.filter((one) => !taken.includes(one));

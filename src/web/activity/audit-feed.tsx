@@ -9,7 +9,7 @@ import { EventsIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
-import { dayLimits, isInSearch, isSearching, noSearch, type ActivitySearch } from '../model/activity-search.ts';
+import { beginOf, isInSearch, isSearching, noSearch, type ActivitySearch } from '../model/activity-search.ts';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
 import { grouped } from '../model/number.ts';
 import { plural } from '../model/rule-text.ts';
@@ -38,10 +38,10 @@ function useAudit(org: string) {
   });
 }
 
-/** Entries that fill a window, and pages that a search reads by itself. */
-const [enough, mostPages] = [20, 20];
+/** Entries that fill a window, and pages that a search reads by itself: more where it knows where to end. */
+const [enough, mostPages, mostPagesToBegin] = [20, 20, 200];
 
-/** A search reads older entries by itself until it has found some, or all of its day. */
+/** A search reads older entries by itself until it has found some, or all of its day, or all since what it names was made. */
 function useOlder({
   search,
   found,
@@ -53,14 +53,14 @@ function useOlder({
 }): void {
   const pages = data?.pages;
   const oldest = pages?.at(-1)?.value.at(-1)?.at;
-  const begin = search.day === undefined ? undefined : dayLimits(search.day)[0];
-  const isDayOpen = begin !== undefined && oldest !== undefined && Date.parse(oldest) >= begin;
+  const begin = beginOf(search);
+  const isSpanOpen = begin !== undefined && oldest !== undefined && Date.parse(oldest) >= begin;
   const isWanted =
     isSearching(search) &&
     hasNextPage &&
     !isFetching &&
-    (pages?.length ?? 0) < mostPages &&
-    (begin === undefined ? found < enough : isDayOpen);
+    (pages?.length ?? 0) < (begin === undefined ? mostPages : mostPagesToBegin) &&
+    (begin === undefined ? found < enough : isSpanOpen);
   useEffect(() => {
     if (isWanted) void fetchNextPage();
   }, [isWanted, fetchNextPage]);

@@ -1,4 +1,4 @@
-/** Owns taking back a change of a device from the activity: its name, labels and groups as they were before. */
+/** Owns taking back a change of a device from the activity: its name, addresses, labels and groups as they were before. */
 import type { ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { Device, UpdateDevice } from '../../api/device.ts';
@@ -9,16 +9,24 @@ import { deviceName } from '../state/live.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import type { Session } from '../state/session.ts';
 
-const fields = ['hostname', 'labels', 'security_groups'] as const;
+/** By name, how the question calls each and what it is where it is absent. */
+const fields = {
+  hostname: ['name', ''],
+  tunnel_ip: ['tunnel address', ''],
+  addresses: ['addresses', []],
+  labels: ['labels', []],
+  security_groups: ['groups', []],
+} as const;
+const isField = (name: string): name is keyof typeof fields => Object.hasOwn(fields, name);
 
 /** What the entry changed of these fields, as it was before; undefined where it changed none. */
 export function deviceWayBack({ operation, before, after, revision }: AuditEntry): UpdateDevice | undefined {
   if (operation !== 'updateDevice' || before === undefined || after === undefined || revision === undefined)
     return undefined;
-  const empty = { hostname: '', labels: [], security_groups: [] };
-  const old = { ...empty, ...before };
-  const now = { ...empty, ...after };
-  const changed = fields.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
+  const empty = Object.fromEntries(Object.entries(fields).map(([name, [, absent]]) => [name, absent]));
+  const old: Readonly<Record<string, unknown>> = { ...empty, ...before };
+  const now: Readonly<Record<string, unknown>> = { ...empty, ...after };
+  const changed = Object.keys(fields).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
   return changed.length === 0 ? undefined : Object.fromEntries(changed.map((name) => [name, old[name]]));
 }
 
@@ -30,7 +38,7 @@ export function askWayBack(device: Device, back: UpdateDevice, client: Session['
       <p>
         Its{' '}
         {Object.keys(back)
-          .map((name) => (name === 'security_groups' ? 'groups' : name === 'hostname' ? 'name' : name))
+          .map((name) => (isField(name) ? fields[name][0] : name))
           .join(' and ')}{' '}
         become what they were before this change.
       </p>

@@ -9,7 +9,7 @@ import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { actorName } from '../../client/words/action.ts';
 import { deviceChanges, fieldLines, groupChanges, type Line } from '../../client/words/changes.ts';
-import { sentenceOf, type Names, type Sentence } from '../../client/words/sentence.ts';
+import { sentenceOf, unseenGroup, type Names, type Sentence } from '../../client/words/sentence.ts';
 import { shortId } from '../../client/words/short-id.ts';
 import type { Confirmation } from '../components/confirm.tsx';
 import { DownIcon, UpIcon } from '../components/icons.tsx';
@@ -29,7 +29,7 @@ function linesOf(entry: AuditEntry, names: Names): readonly Line[] | undefined {
   if (before === undefined && after === undefined) return undefined;
   if (isAbout('SecurityGroup', entry))
     return groupChanges(before as Partial<SecurityGroup>, after as Partial<SecurityGroup>, { nameOf: names.deviceOf });
-  if (isAbout('Device', entry)) return deviceChanges(before, after, (id) => names.groupOf(id) ?? shortId(id));
+  if (isAbout('Device', entry)) return deviceChanges(before, after, (id) => names.groupOf(id) ?? unseenGroup);
   return fieldLines(before ?? {}, after ?? {});
 }
 

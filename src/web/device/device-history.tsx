@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { DevicePolicy, DevicePolicyState } from '../../api/history/states.ts';
 import { deviceChanges, type Line } from '../../client/words/changes.ts';
+import { unseenGroup } from '../../client/words/sentence.ts';
 import { Lines } from '../components/lines.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
@@ -38,7 +39,7 @@ export function DeviceHistory({ device }: { readonly device: Device }): ReactNod
   const states = data?.pages.flatMap(({ value }) => value);
   // With more to load, the last one cannot be compared with the one before it yet.
   const shown = hasNextPage ? states?.slice(0, -1) : states;
-  const nameOf = (group: string): string => groupById.get(group)?.group_name ?? 'a group that you may not see';
+  const nameOf = (group: string): string => groupById.get(group)?.group_name ?? unseenGroup;
   const linesOf = (before: DevicePolicy | undefined, after: DevicePolicy | undefined): readonly Line[] => [
     ...(after === undefined || before?.user_id === after.user_id
       ? []

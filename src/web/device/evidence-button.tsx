@@ -5,6 +5,7 @@ import type { Device } from '../../api/device.ts';
 import { DialogButton } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { notify } from '../components/toast.tsx';
+import { dayLimits } from '../model/activity-search.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -43,9 +44,9 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
   const { submit, busy, fault } = useWrite(async () => {
     const now = Date.now();
     // Before the device was registered there is nothing to tell, and the history may not go back that far.
-    const at = new Date(Math.max(Date.parse(`${from}T00:00`), Date.parse(device.created_at))).toISOString();
+    const at = new Date(Math.max(dayLimits(from)[0], Date.parse(device.created_at))).toISOString();
     // The end of the last day, unless that is today.
-    const end = new Date(Math.min(Date.parse(`${to}T00:00`) + dayMs, now)).toISOString();
+    const end = new Date(Math.min(dayLimits(to)[1], now)).toISOString();
     const { file } = await client.evidence.create(device.organization_id, device.id, { at, to: end });
     save(file, fileName(name, from, to));
     notify('The evidence is downloaded. The activity shows that it was made.');

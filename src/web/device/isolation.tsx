@@ -3,6 +3,7 @@
  * that ends it.
  */
 import { Button, Modal, Select, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';
@@ -18,6 +19,7 @@ import { deviceName } from '../state/live.ts';
 import { useNames, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
+import { InForceCount } from './in-force-count.tsx';
 import { LabelInput } from './label-input.tsx';
 
 const hour = 3_600_000;
@@ -107,6 +109,20 @@ export function IsolateButton({ device }: { readonly device: Device }): ReactNod
   );
 }
 
+/** Receipts of the isolation, also from the devices that refuse this one. */
+function Receipts({ device }: { readonly device: Device }): ReactNode {
+  const { client } = useSession();
+  const { organization_id: org, revision } = device;
+  const { data } = useQuery({
+    queryKey: ['convergence', org, revision],
+    queryFn: ({ signal }) => client.statuses.convergence(org, { revision, limit: 1, signal }),
+    refetchInterval: ({ state: { data: last } }) =>
+      last !== undefined && last.in_force === last.devices ? false : (last?.devices ?? 0) <= 200 ? 3_000 : 8_000,
+    placeholderData: (before) => before,
+  });
+  return data === undefined ? null : <InForceCount counts={data} />;
+}
+
 /** What is to be known first about an isolated device. */
 export function IsolationBanner({ device }: { readonly device: Device }): ReactNode {
   const { client } = useSession();
@@ -131,6 +147,7 @@ export function IsolationBanner({ device }: { readonly device: Device }): ReactN
         device refuses it{until === undefined ? '' : ` until ${new Date(until).toLocaleString()}`}. The groups below
         apply again afterwards.
       </p>
+      <Receipts device={device} />
       {governs ? (
         <div>
           <Button variant="default" loading={busy} onClick={() => start()}>

@@ -15,7 +15,7 @@ import { useSession } from '../state/session.ts';
 
 const tones = { used: 'good', unused: 'warn', unknown: 'plain' } as const;
 
-/** For those who may read it; nothing where no traffic was observed. */
+/** For those who may read it. */
 export function GroupRuleUsage({
   group,
   draftWithout,
@@ -39,7 +39,7 @@ export function GroupRuleUsage({
     retry: false,
   });
   const usage = data?.value;
-  if (usage === undefined || usage.observed === 0 || usage.rules.length === 0) return null;
+  if (usage === undefined || usage.rules.length === 0) return null;
   const unused = usage.rules.filter(({ state }) => state === 'unused');
   return (
     <section className="card" aria-label="Usage">

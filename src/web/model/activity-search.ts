@@ -1,5 +1,6 @@
 /** Owns which entries the activity page shows: by words, person, device, group and day, all from the URL. */
 import type { AuditEntry } from '../../api/audit.ts';
+import { isUuid } from '../../policy/ids.ts';
 
 /** The part of the URL behind the question mark. What is absent does not narrow. */
 export interface ActivitySearch {
@@ -35,6 +36,16 @@ export const noSearch: { readonly [Name in keyof ActivitySearch]-?: undefined } 
   group: undefined,
   day: undefined,
 };
+
+/** When what an id names was made: the first 48 bits of such a UUID are the time. Undefined for other words. */
+function madeAt(word: string | undefined): number | undefined {
+  const id = word?.trim().toLowerCase() ?? '';
+  return isUuid(id) && id[14] === '7' ? Number.parseInt(id.replace('-', '').slice(0, 12), 16) : undefined;
+}
+
+/** Before this moment nothing can match; undefined where it can at any. */
+export const beginOf = ({ day, q }: ActivitySearch): number | undefined =>
+  day === undefined ? madeAt(q) : dayLimits(day)[0];
 
 /** The first and the last moment of a local date, in milliseconds since the epoch. */
 export function dayLimits(day: string): readonly [from: number, to: number] {

@@ -3,11 +3,12 @@ import type { AuditEntry } from '../../api/audit.ts';
 import { wholeSentence, type Names } from '../../client/words/sentence.ts';
 
 /** What an entry is about. */
-export type Topic = 'groups' | 'devices' | 'people' | 'access';
+export type Topic = 'groups' | 'devices' | 'trials' | 'people' | 'access';
 
 const topics: readonly (readonly [RegExp, Topic])[] = [
   [/SecurityGroup$/, 'groups'],
-  [/Device$/, 'devices'],
+  [/Device$|^liftIsolation$|^createEvidence$/, 'devices'],
+  [/Trial$|PolicyTests$/, 'trials'],
   [/(Token|Key|^sign(In|Out))$|Webhook|^sign/, 'access'],
 ];
 
@@ -18,6 +19,7 @@ export const topicChoices: readonly { readonly value: 'all' | Topic; readonly la
   { value: 'all', label: 'Everything' },
   { value: 'groups', label: 'Groups and rules' },
   { value: 'devices', label: 'Devices' },
+  { value: 'trials', label: 'Trials and tests' },
   { value: 'people', label: 'Members' },
   { value: 'access', label: 'Keys and sign-ins' },
 ];

@@ -22,6 +22,7 @@ type Urgent = Overview['urgent'][number];
 
 function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: string }): ReactNode {
   const { device_id, hostname, in_force, detail, last_seen_at } = device;
+  const advice = inForceAdvice[in_force];
   const known = useSnapshot().deviceById.get(device_id);
   const name = known === undefined ? hostname || 'a device' : deviceName(known);
   return (
@@ -30,9 +31,10 @@ function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: 
         <strong>{name}</strong>
       </Link>
       <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
-      <span className="small dimmed clip urgent-why" title={inForceAdvice[in_force]}>
-        {detail ?? inForceMeanings[in_force]}
-      </span>
+      <details className="small dimmed urgent-why">
+        <summary>{detail ?? inForceMeanings[in_force]}</summary>
+        {advice === undefined ? null : <p>What to do: {advice}.</p>}
+      </details>
       <span className="small dimmed urgent-seen">
         {last_seen_at === undefined ? 'never seen' : <Ago at={last_seen_at} />}
       </span>

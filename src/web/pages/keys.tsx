@@ -83,7 +83,9 @@ function Entry({
           )}
         </div>
       </div>
-      {!isDone || !isOwner ? null : (
+      {!isDone ? null : !isOwner ? (
+        <span className="small dimmed">Only owners see which devices joined: the audit log says it.</span>
+      ) : (
         <Link className="link small" to="/o/$org/activity" params={{ org }} search={{ q: entry.id }}>
           Devices that joined
         </Link>

@@ -3,7 +3,6 @@ import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
-import { inForceTitles, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import type { Trial } from '../../api/trial/trials.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -13,7 +12,7 @@ import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { grouped } from '../model/number.ts';
+import { InForceCount } from '../device/in-force-count.tsx';
 import { plural } from '../model/rule-text.ts';
 import { endWords, scopeWords, timeLeft, trialName } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
@@ -44,28 +43,6 @@ function Countdown({ trial, skew }: { readonly trial: Trial; readonly skew: numb
       </strong>{' '}
       left
     </>
-  );
-}
-
-type Counts = NonNullable<Trial['enforcement']>;
-const countOf = (counts: Counts, word: InForce): number => counts[word === 'yes' ? 'in_force' : word];
-
-/** How many devices have the change, and how the others are. */
-function Progress({ trial }: { readonly trial: Trial }): ReactNode {
-  const { enforcement } = trial;
-  if (enforcement === undefined) return null;
-  const rest = mostUrgentFirst.filter((word) => word !== 'yes' && countOf(enforcement, word) > 0);
-  return (
-    <span className="tags">
-      <span>
-        In force on {grouped(enforcement.in_force)} of {plural(enforcement.devices, 'device')}
-      </span>
-      {rest.map((word) => (
-        <Tag key={word} tone={stateTones[word]}>
-          {grouped(countOf(enforcement, word))} {inForceTitles[word]}
-        </Tag>
-      ))}
-    </span>
   );
 }
 
@@ -197,7 +174,7 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
             </Link>{' '}
             is on trial, <Countdown trial={trial} skew={skew} />.
           </span>
-          <Progress trial={trial} />
+          {trial.enforcement === undefined ? null : <InForceCount counts={trial.enforcement} />}
           {failing.length === 0 ? null : <Tag tone="bad">{failingWords}</Tag>}
         </span>
         <span className="row">
