@@ -6,6 +6,7 @@ import {
   checkEvidence,
   digestOfEvidence,
   evidenceBody,
+  evidenceDigestSteps,
   evidenceKeyText,
   evidenceOpening,
   parseEvidenceKey,
@@ -107,4 +108,16 @@ test('a key has one spelling', () => {
   ]) {
     expect(parseEvidenceKey(wrong)).toBeUndefined();
   }
+});
+
+test('a large page is hashed in steps, to the same digest', () => {
+  const text = 'a page with 🔒 and é '.repeat(40_000);
+  const steps = evidenceDigestSteps(text);
+  let count = 0;
+  for (let step = steps.next(); ; step = steps.next(), count += 1) {
+    if (step.done !== true) continue;
+    expect(step.value).toBe(digestOfEvidence(text));
+    break;
+  }
+  expect(count).toBeGreaterThan(3);
 });

@@ -20,6 +20,19 @@ const signed = (sha256: string): Buffer => Buffer.from(`ringfence-evidence-1 sha
 
 export const digestOfEvidence = (body: string | Uint8Array): string => createHash('sha256').update(body).digest('hex');
 
+const hashedAtOnce = 256 * 1_024;
+
+/** The same of a large page. The caller can do other work between two steps. */
+export function* evidenceDigestSteps(body: string): Generator<void, string> {
+  const bytes = Buffer.from(body);
+  const hash = createHash('sha256');
+  for (let from = 0; from < bytes.length; from += hashedAtOnce) {
+    hash.update(bytes.subarray(from, from + hashedAtOnce));
+    yield;
+  }
+  return hash.digest('hex');
+}
+
 const keyBytes = 32;
 const keyPrefix = 'ed25519:';
 

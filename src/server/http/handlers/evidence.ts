@@ -2,7 +2,7 @@
 import type { EvidenceKey } from '../../../api/evidence/operations.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import { parseTimestamp } from '../../../policy/time/timestamp.ts';
-import { digestOfEvidence, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
+import { evidenceDigestSteps, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
 import { programVersion } from '../../../node/version.ts';
 import { collectEvidence } from '../../evidence/evidence.ts';
 import { evidencePage } from '../../evidence/page.ts';
@@ -54,7 +54,7 @@ const create: Handler<'createEvidence'> = async (call, services) => {
     throw problem('/to', 'out_of_range', 'Too much changed in this span for one file. Ask for a shorter one.');
   const { slices } = preview;
   const body = await slices.run(evidencePage(document));
-  const sha256 = digestOfEvidence(body);
+  const sha256 = await slices.run(evidenceDigestSteps(body));
   const {
     at,
     to,
