@@ -59,7 +59,7 @@ const headers = {
     exclusiveMinimum: 0,
   }),
   'Preference-Applied': header(
-    '`history-tokens`, `complete-lines`, `end-when-not-ready`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
+    '`report-lines`, `history-tokens`, `complete-lines`, `end-when-not-ready`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
   ),
   'Retry-After': header('Seconds to wait.', { type: 'integer', minimum: 0 }),
   'WWW-Authenticate': header('How to authenticate.'),
@@ -86,7 +86,7 @@ function success(operation: Operation, components: Components): JsonObject {
   const described = {
     created: 'The new record.',
     record: 'The record.',
-    list: 'The records, in order of creation.',
+    list: 'The records: in the order that the summary of the operation names, or else in order of creation.',
     deleted: 'The record as last known; where it has a revision, that of the deletion.',
     stream: 'One JSON document a line, for as long as the client stays; a lone line feed is a heartbeat.',
   } as const;

@@ -261,6 +261,7 @@ test('a device is online on every server while it holds a stream, and a failure 
   const [first, other] = devices;
   if (first === undefined || other === undefined) throw new Error('no devices');
   const stream = await openStream(second, place, first).tail(2);
+  expect(stream.head).toContain('Preference-Applied: report-lines');
   await expect.poll(async () => (await convergence()).behind).toBe(1);
   expect(await wordsOf()).toEqual(['behind', 'never_seen']);
   const [status] = await api.expect(200, 'GET', `${place.base}/device_statuses`);
@@ -299,6 +300,7 @@ test('when the time is over, the answer tells who lacks it; a reader that did no
   const [device] = devices;
   if (device === undefined) throw new Error('no device');
   const stream = await openStream(stage.server, place, device, 'respond-async').tail(2);
+  expect(stream.head).not.toMatch(/preference-applied/i);
   const { revision } = await setPort(8081);
   const answer = await convergence(`?revision=${revision}&wait=2`);
   expect(answer).toMatchObject({ in_force: 0, devices: 1 });

@@ -5,7 +5,7 @@ import { operations, type BodyOf, type Operation } from '../../api/operations.ts
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
 import { lengthsOf, type AdmittedRequest, type Call, type HandlerResult, type Handler, type Services } from './call.ts';
-import { HttpError, refuse } from './errors.ts';
+import { HttpError, outcomeUnknown, refuse, toHttpError } from './errors.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { RequestGuard } from './guard/request-guard.ts';
 import { idempotencyOf } from './guard/idempotency.ts';
@@ -122,8 +122,10 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
     const once =
       operation.idempotent &&
       idempotencyOf(operation.idempotent, { id, principal, request, services, variables, query });
+    let hasCommitted = false;
     const by: Call<Id>['by'] = {
       user_id,
+      onCommitted: () => (hasCommitted = true),
       right: rightOf(id, principal, variables),
       ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request, skipsTests) }),
       ...(skipsTests && { tests: 'skip' as const }),
@@ -146,17 +148,23 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
         services,
       );
     try {
-      const answer = await within(
-        once === undefined ? call() : once.answer(call),
-        answerTimeoutMs + heldBack,
-        operation.effect,
-      );
+      const answering = (once === undefined ? call() : once.answer(call)).catch((failure: unknown) => {
+        // What was read for the answer failed, and the change was made: reference 7 (5).
+        throw hasCommitted && saysNotMade(failure) ? outcomeUnknown(failure) : failure;
+      });
+      const answer = await within(answering, answerTimeoutMs + heldBack, operation.effect);
       await right?.check();
       return send(operation, answer, reply);
     } finally {
       right?.end();
     }
   };
+}
+
+/** Whether the failure would tell the caller that the change was not made. */
+function saysNotMade(failure: unknown): boolean {
+  const { code } = toHttpError(failure);
+  return code === 'unavailable' || code === 'storage_full';
 }
 
 /** Milliseconds that the caller asks the answer to be held back. */

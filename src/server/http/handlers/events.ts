@@ -118,8 +118,10 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
     const tokens = prefers(prefer, tokensPreference);
     const complete = prefers(prefer, completePreference);
     const leavesWhenNotReady = prefers(prefer, readyPreference);
+    const takesReceiptRequests = prefers(prefer, reportPreference);
     const preferences = [
       ...(promises || twoWay ? [signsApplied(hub.settings)] : []),
+      ...(takesReceiptRequests ? [reportPreference] : []),
       ...(tokens ? [tokensPreference] : []),
       ...(complete ? [completePreference] : []),
       ...(leavesWhenNotReady ? [readyPreference] : []),
@@ -132,7 +134,7 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
       items: body as WatchRequest,
       holder: holderOf(admitted),
       admittedAt: now - elapsedMs,
-      takesReceiptRequests: prefers(prefer, reportPreference),
+      takesReceiptRequests,
       tokens,
       complete,
       leavesWhenNotReady,

@@ -171,7 +171,7 @@ export function usersIn(context: Context, members: Members): Users & Batched<Use
         if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
         for (const { org_id } of places) {
           const org = parseOrganizationId(org_id);
-          const { revision } = await members.remove(org, { user_id: id, right, audit, tests: 'report' }, id);
+          const { revision } = await members.remove(org, { ...by, user_id: id, tests: 'report' }, id);
           if (revision !== undefined) changed.set(org, revision);
         }
         const ended = await transactions.run(async (tx) => {

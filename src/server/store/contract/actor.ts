@@ -61,6 +61,8 @@ export interface Authority {
   readonly right: Right;
   /** Adds an audit entry in the transaction of the write: both happen or neither. A refused write has no entry. */
   readonly audit?: AuditNote | undefined;
+  /** Called when a write has committed, before its promise resolves. A failure after that is none of the write. */
+  readonly onCommitted?: (() => void) | undefined;
 }
 
 export const asServer: Authority = { right: serverRight };

@@ -34,7 +34,7 @@ const listStates = statement<StateRow>(
    ORDER BY s.revision DESC LIMIT (SELECT $6::bigint)`,
 );
 
-/** As the index `history_names` has it. */
+/** As the index `history_device_names` has it. */
 const hostnameOf = "((s.body || '}')::json ->> 'hostname')";
 /** Values: organization, device, below this revision, limit. */
 const listNamesakes = statement<StateRow>(

@@ -56,7 +56,7 @@ export const isPassing = (cause: unknown): boolean => {
 
 /** Whether the connection ended under a statement, rather than the statement being refused or taking too long. */
 export function wasLost(cause: unknown): boolean {
-  if (!(cause instanceof StoreError) || cause.code !== 'unavailable') return false;
+  if (!(cause instanceof StoreError) || (cause.code !== 'unavailable' && cause.code !== 'storage_full')) return false;
   return sqlState(cause.cause) === undefined || endsConnection(cause.cause);
 }
 

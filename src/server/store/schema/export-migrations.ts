@@ -55,8 +55,7 @@ export const exportMigrations: readonly Migration[] = [
     // Other queries of an organization must not take these indexes for theirs, which PostgreSQL does above all before it has statistics.
     sql: `
       CREATE INDEX history_revision ON history (org_id, (revision + 0));
-      DROP INDEX history_names;
-      CREATE INDEX history_names ON history (md5((body || '}')::json ->> 'hostname'), org_id) WHERE kind = 'device';
+      CREATE INDEX history_device_names ON history (md5((body || '}')::json ->> 'hostname'), org_id) WHERE kind = 'device';
     `,
   },
   {
@@ -68,5 +67,11 @@ export const exportMigrations: readonly Migration[] = [
       DROP INDEX flows_list;
       CREATE INDEX flows_list ON flows (org_id, until, id) INCLUDE (sums, device_id);
     `,
+  },
+  {
+    version: 42,
+    title: 'names of devices have one index',
+    // In a transaction of its own: it locks out readers, and servers of an earlier version read on while the other one is built.
+    sql: 'DROP INDEX history_names',
   },
 ];

@@ -2,7 +2,8 @@
  * Proves that any number of servers bring a database of any earlier version, or an empty one, to this version, and
  * leave a later version unchanged.
  */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { asServer } from '../contract/actor.ts';
@@ -55,6 +56,21 @@ test('a step that fails leaves the version before it, whole', async () => {
   await expect(migrate(url, [...migrations, broken])).rejects.toThrow(StoreError);
   expect(await query(url, `SELECT FROM pg_tables WHERE tablename = 'half'`)).toEqual([]);
   expect(await migrate(url)).toBe(latest);
+});
+
+test('servers of an earlier version read the history while its indexes are built', async () => {
+  const url = await postgres.emptyUrl();
+  await migrate(
+    url,
+    migrations.filter(({ version }) => version < 40),
+  );
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query(`BEGIN; ${migrations.find(({ version }) => version === 40)?.sql ?? ''}`);
+  const reading = query(url, 'SELECT FROM history');
+  await expect(reading).resolves.toEqual([]);
+  await client.query('COMMIT');
 });
 
 test('data written under version 1 are all there after the later steps', async () => {

@@ -51,9 +51,9 @@ export function inOrganization<T>(
 }
 
 /** A write outside of the organizations' order, with its audit entry if it has a note. Its right is checked first, and held until the commit. */
-export function outsideOrganizations<T>(
+export async function outsideOrganizations<T>(
   context: Context,
-  { right, audit }: Authority,
+  { right, audit, onCommitted }: Authority,
   work: (tx: Runner) => Promise<T>,
   subject: (result: T) => AuditSubject,
 ): Promise<T> {
@@ -63,5 +63,7 @@ export function outsideOrganizations<T>(
     if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(result))]);
     return result;
   };
-  return context.guard.whenVerified(() => context.transactions.run(write));
+  const result = await context.guard.whenVerified(() => context.transactions.run(write));
+  onCommitted?.();
+  return result;
 }

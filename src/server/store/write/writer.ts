@@ -158,7 +158,11 @@ export class Writer {
         return;
       }
       this.#queues.set(org, queue);
-      queue.waiting.push({ write, resolve: resolve as (value: unknown) => void, reject });
+      const committed = (value: unknown): void => {
+        given.by.onCommitted?.();
+        resolve(value as T);
+      };
+      queue.waiting.push({ write, resolve: committed, reject });
       if (queue.loops === 0) void this.#drain(org, queue);
       else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
     });
