@@ -74,6 +74,7 @@ export class Hub {
   #streams = 0;
   #draining = false;
   #polling = false;
+  #isBlind = false;
   /** Polls since the database answered last. They are counted instead of time, which also passes while this process is frozen. */
   #unanswered = 0;
   #sweeping: Iterator<readonly [Channel, Stream]> | undefined;
@@ -307,8 +308,7 @@ export class Hub {
     const now = this.#o.clock.now();
     for (const channel of this.#channels.values()) {
       channel.tick(now);
-      const idle = channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs;
-      if (idle) this.#forget(channel);
+      if (channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs) this.#forget(channel);
     }
     keepWithin(this.settings, [...this.#channels.values()], this.#pool, now);
     if (this.#streams === 0) return;
@@ -321,8 +321,11 @@ export class Hub {
     try {
       const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
       await this.#heads.immediate.getMany(watched.map((channel) => channel.org));
+      if (this.#isBlind) this.#o.onWarning('the server can check for changes again', undefined);
+      this.#isBlind = false;
     } catch (cause) {
-      this.#o.onWarning('cannot check for changes', cause);
+      if (!this.#isBlind) this.#o.onWarning('cannot check for changes; the server keeps trying', cause);
+      this.#isBlind = true;
     } finally {
       this.#polling = false;
     }

@@ -47,6 +47,8 @@ export class Hints {
   #unsentFrom = 0;
   #connection: DatabaseConnection | undefined;
   #warned = false;
+  /** Hints of other servers do not arrive, and this was said. */
+  #isDeaf = false;
   #sending = false;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
@@ -101,7 +103,13 @@ export class Hints {
     const lost = (cause?: unknown): void => {
       if (this.#closed || this.#retry !== undefined) return;
       this.#connection = undefined;
-      if (cause !== undefined) onWarning('the connection for hints was lost', cause);
+      if (cause !== undefined && !this.#isDeaf) {
+        this.#isDeaf = true;
+        onWarning(
+          'cannot listen for changes of other servers: they are polled until that works again, and arrive a little later',
+          cause,
+        );
+      }
       this.#retry = setTimeout(() => {
         this.#retry = undefined;
         void this.#connect();
@@ -124,6 +132,8 @@ export class Hints {
       return;
     }
     this.#connection = connection;
+    if (this.#isDeaf) onWarning('changes of other servers are heard of at once again', undefined);
+    this.#isDeaf = false;
     void this.#send();
   }
 
