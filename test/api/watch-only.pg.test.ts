@@ -110,13 +110,25 @@ test('a group that keeps the devices of an enrollment key closed becomes watch o
     code: 'group_in_use',
     enrollment_keys: [id],
   });
+  const changes = `${place.base}/changes`;
+  const set = { security_groups: [{ id: closing.id, mode: 'observe' }] };
+  expect(await place.owner.api.expect(409, 'POST', changes, set)).toMatchObject({
+    code: 'group_in_use',
+    enrollment_keys: [id],
+  });
   expect((await read(place, closing)).mode).toBeUndefined();
+  await place.owner.api.expect(200, 'POST', `${changes}?detach=true`, set);
+  await patchGroup(place, 200, closing, { mode: 'enforce' });
   await patchGroup(place, 200, closing, { mode: 'observe' }, '?detach=true');
   // A key with another group that enforces admits no open device.
   const [one, other] = [await group(place), await group(place)];
   await place.owner.api.expect(201, 'POST', keys, { name: 'two', security_groups: [one.id, other.id] });
   await patchGroup(place, 200, one, { mode: 'observe' });
   await patchGroup(place, 409, other, { mode: 'observe' });
+  await patchGroup(place, 200, one, { mode: 'enforce' });
+  const both = [one, other].map((each) => ({ id: each.id, mode: 'observe' }));
+  await place.owner.api.expect(409, 'POST', changes, { security_groups: both });
+  await place.owner.api.expect(200, 'POST', changes, { security_groups: both.slice(0, 1) });
 });
 
 describe('a watch-only group', () => {

@@ -43,6 +43,7 @@ export const historyRows = {
       'conflict',
       'newer_record',
       'would_open',
+      'group_in_use',
       'trial_pending',
       'phase_limit',
       'limit_reached',

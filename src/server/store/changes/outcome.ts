@@ -6,7 +6,7 @@ import type { SavedGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
-import { checkPeers } from '../groups/groups.ts';
+import { checkPeers, refuseOpenKeys } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/single-statement.ts';
@@ -40,6 +40,18 @@ export async function judgeOutcome(context: Context, locked: Locked, outcome: Ou
         outcome.closed.flatMap(({ id, later }) => (later ? [id] : [])),
       ]),
     );
+  if (!outcome.detach) await checkKeys(context, locked, outcome);
+}
+
+async function checkKeys(context: Context, locked: Locked, { set, before, inPart }: Outcome): Promise<void> {
+  for (const [index, one] of set.groups.entries()) {
+    if (one.type === 'create' || one.patch.mode !== 'observe') continue;
+    const row = before.groups.get(one.id);
+    const old = row && stored<GroupRecord>({ id: '', ...row }).record;
+    // A guardrail does not replace the default group: without it no device opens.
+    if (old === undefined || old.guardrail !== undefined || old.mode === 'observe') continue;
+    await inPart('security_groups', index, () => refuseOpenKeys(context, locked, one.id));
+  }
 }
 
 /** A device that a group names for the first time must be there when all is written. */

@@ -181,6 +181,16 @@ async function createNamed(
   return made;
 }
 
+/** Judged after the write that made the group watch only: devices that come with a key are no more open than those that are here. */
+export async function refuseOpenKeys(
+  context: Context,
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  id: string,
+): Promise<void> {
+  const keys = await tx.run(sql.findOpenKeys, [org, id, now(context)]);
+  if (keys.length > 0) refuse({ code: 'group_in_use', devices: [], enrollment_keys: keys.map(keyNameOf) });
+}
+
 interface NamedUpdate {
   readonly id: GroupId;
   readonly item: Item;
@@ -220,9 +230,7 @@ async function updateNamed(
   const mayLeave = patch.applies_to !== undefined || patch.mode === 'observe';
   if (mayLeave && old?.guardrail === null && old.mode === 'enforce' && !detach) {
     await refuseLeftByGroup(locked, id, old.applies_to);
-    // Devices that come with a key are no more open than those that are here.
-    const keys = patch.mode === 'observe' ? await tx.run(sql.findOpenKeys, [org, id, now(context)]) : [];
-    if (keys.length > 0) refuse({ code: 'group_in_use', devices: [], enrollment_keys: keys.map(keyNameOf) });
+    if (patch.mode === 'observe') await refuseOpenKeys(context, locked, id);
   }
   return group;
 }
