@@ -39,9 +39,9 @@ function start(options: Partial<FlowReportsOptions> = {}) {
     log: () => {},
     ...options,
   });
-  const pass = async (tuples: readonly RecordedTuple[], unrecorded = 0): Promise<boolean> => {
+  const pass = async (tuples: readonly RecordedTuple[], unrecorded = 0, minutes = 1): Promise<boolean> => {
     recorded = { tuples, unrecorded };
-    now += 60_000;
+    now += minutes * 60_000;
     await reports.take();
     return reports.send(new AbortController().signal);
   };
@@ -72,6 +72,16 @@ describe('a report of observed traffic', () => {
         ],
         not_recorded: 5,
       },
+    ]);
+  });
+
+  test('of the time after a suspend is of as long as the server takes, and the next one of its minute', async () => {
+    const { pass, sent } = start();
+    await pass([tuple(443)], 0, 180);
+    await pass([]);
+    expect(sent.map(({ since, until, tuples }) => [since, until, tuples.length])).toEqual([
+      ['2026-11-18T10:00:00.000Z', '2026-11-18T11:00:00.000Z', 1],
+      ['2026-11-18T11:00:00.000Z', '2026-11-18T11:01:00.000Z', 0],
     ]);
   });
 

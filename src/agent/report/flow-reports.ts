@@ -132,8 +132,10 @@ export class FlowReports {
   #queue({ tuples, unrecorded, observed }: Recorded & { readonly observed: 'refused' | 'all' }, now: number): void {
     const kept = withinBounds(tuples);
     const not_recorded = unrecorded + packetsOf(tuples) - packetsOf(kept);
+    // After a suspend or a step of the clock, the time since the last reading is longer than a report may be of.
+    const since = Math.max(Math.min(this.#since, now), now - flowLimits.minutesPerReport * minute);
     this.#waiting.push({
-      since: new Date(Math.min(this.#since, now)).toISOString(),
+      since: new Date(since).toISOString(),
       until: new Date(now).toISOString(),
       observed,
       tuples: kept.map(reported),
