@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
-import { Isolation } from './isolation.ts';
+import { Isolation, IsolationWarning } from './isolation.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
 import { Selector } from './group.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
@@ -125,6 +125,12 @@ export const RegisteredDevice = Type.Object(
   { ...strict, $id: 'RegisteredDevice', title: 'RegisteredDevice' },
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
+
+/** The answer to an isolation: the record, and warnings if there are any. */
+export const IsolatedDevice = Type.Object(
+  { ...Device.properties, warnings: Type.Optional(Type.Array(IsolationWarning)) },
+  { ...strict, $id: 'IsolatedDevice', title: 'IsolatedDevice' },
+);
 
 /** Why a device has a group: its list names it, it applies by label, it is the default group, or it is a guardrail. */
 const appliedBy = ['list', 'label', 'default', 'guardrail'] as const;

@@ -1,7 +1,7 @@
 /** Owns the wire form of a device's isolation (reference 1.5), and the validation of the request that isolates one. */
 import { Type } from 'typebox';
 import { readPeers } from '../policy/fleet/read-peers.ts';
-import type { UserId } from '../policy/ids.ts';
+import type { DeviceId, UserId } from '../policy/ids.ts';
 import { field, isObject } from '../policy/json.ts';
 import { join, Problems, type Found } from '../policy/problem.ts';
 import { parseTimestamp } from '../policy/time/timestamp.ts';
@@ -53,6 +53,21 @@ export const IsolateDevice = Type.Object(
   },
 );
 export type IsolateDevice = Wire<typeof IsolateDevice>;
+
+/** A warning about an isolation that is in force as requested. */
+export const IsolationWarning = Type.Object(
+  {
+    code: Type.Enum(['shared_address'], {
+      description: '`shared_address`: other devices have this address, too, and the fleet refuses it.',
+    }),
+    detail: Type.String({ description: 'A sentence for a person.' }),
+    address: Type.String({ description: 'The address.' }),
+    devices: Type.Optional(Type.Array(id<DeviceId>('A device.'), { description: 'The other devices that have it.' })),
+    more_devices: Type.Optional(Type.Integer({ minimum: 1, description: 'How many devices there are besides.' })),
+  },
+  { ...strict, $id: 'IsolationWarning', title: 'IsolationWarning' },
+);
+export type IsolationWarning = Wire<typeof IsolationWarning>;
 
 /** What is checked besides `allow`, for which the policy core has better words. */
 const withoutAllow = Type.Object({ ...IsolateDevice.properties, allow: Type.Optional(Type.Unknown()) }, strict);

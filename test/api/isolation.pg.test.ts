@@ -67,6 +67,27 @@ describe('an owner', () => {
     expect(states.map(({ record }) => record?.isolated?.reason)).toContain('odd logins');
   });
 
+  test('is told which other devices the fleet refuses with it, because they share an address', async () => {
+    const place = await newPlace(stage.server);
+    const device = await add(place, { tunnel_ip: '100.64.0.1/24', addresses: ['fd00::1', '10.0.0.1'] });
+    const app = await add(place, { hostname: 'app', tunnel_ip: '100.64.0.1/32', addresses: ['FD00:0::1'] });
+    const db = await add(place, { addresses: ['100.64.0.1'] });
+    const { warnings, ...record } = await isolate(place, device);
+    expect(record).toEqual(await place.owner.api.expect(200, 'GET', pathOf(place, device)));
+    // The one without a name comes first.
+    const both = [db.id, app.id];
+    expect(warnings).toMatchObject([
+      { code: 'shared_address', address: '100.64.0.1', devices: both },
+      {
+        code: 'shared_address',
+        address: 'fd00::1',
+        detail: 'The other devices now refuse fd00::1 also as an address of app.',
+        devices: [app.id],
+      },
+    ]);
+    expect(await isolate(place, await add(place, { tunnel_ip: '100.64.0.2' }))).not.toHaveProperty('warnings');
+  });
+
   test('is told everything that is wrong, with its place', async () => {
     const place = await newPlace(stage.server);
     const device = await add(place);

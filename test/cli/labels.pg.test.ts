@@ -164,6 +164,10 @@ it('a device is isolated for a while, allows what is named, is shown as isolated
   const mistyped = await people.owner.run([...isolate, '--allow', 'label:forensic']);
   expect(mistyped.stderr).toContain('Warning: no device has label `forensic`; did you mean `forensics`?\n');
   expect(mistyped.code).toBe(0);
+  await device('twin', '--tunnel-ip', '100.64.0.7');
+  expect((await people.owner.run(isolate)).stderr).toContain(
+    'Warning: The other devices now refuse 100.64.0.7 also as an address of twin.\n',
+  );
   expect(await people.owner.run([...isolate, '--allow', 'lab-1'])).toMatchObject({ code: 2 });
   expect(await people.member.run(isolate)).toMatchObject({ code: 4 });
   expect(await done(people.owner.run(['device', 'release', 'web-7']))).toContain('is released');

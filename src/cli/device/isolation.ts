@@ -1,5 +1,6 @@
 /** Owns the commands that isolate a device and release it, and how isolations are shown. */
 import type { Device } from '../../api/device.ts';
+import { printable } from '../../node/printable.ts';
 import { peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import type { Peer } from '../../policy/rule.ts';
@@ -56,6 +57,7 @@ export async function isolate(session: Session, text: string, options: IsolateOp
   });
   const end = until === undefined ? 'until you release it' : `until ${shortTime(until)}`;
   await session.printRecord(isolated, `Isolated device ${deviceName(isolated)} (${isolated.id}) ${end}.`);
+  for (const { detail } of isolated.warnings ?? []) session.say(`Warning: ${printable(detail)}`);
 }
 
 export async function release(session: Session, text: string): Promise<void> {

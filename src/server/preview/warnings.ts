@@ -17,13 +17,13 @@ interface Moments {
   readonly after: PolicySnapshot;
 }
 
-const inWords = (devices: readonly SnapshotDevice[]): string => {
+export const inWords = (devices: readonly SnapshotDevice[]): string => {
   const named = devices.slice(0, 5).map(({ id, hostname }) => (hostname === '' ? id : hostname));
   const more = devices.length - named.length;
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 };
 
-const naming = (devices: readonly SnapshotDevice[]): Pick<SimulationWarning, 'devices' | 'more_devices'> => ({
+export const naming = (devices: readonly SnapshotDevice[]): Pick<SimulationWarning, 'devices' | 'more_devices'> => ({
   devices: devices.slice(0, mostNamed).map(({ id }) => id),
   ...(devices.length > mostNamed && { more_devices: devices.length - mostNamed }),
 });

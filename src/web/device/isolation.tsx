@@ -37,12 +37,12 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
   const [labels, setLabels] = useState<readonly string[]>([]);
   const { submit, busy, fault } = useWrite(async () => {
     const ms = durations[duration]?.ms;
-    await client.devices.isolate(device.organization_id, device.id, {
+    const { warnings = [] } = await client.devices.isolate(device.organization_id, device.id, {
       reason: reason.trim(),
       ...(ms !== undefined && { until: new Date(Date.now() + ms).toISOString() }),
       ...(labels.length > 0 && { allow: labels.map((label) => ({ labels: [label] })) }),
     });
-    notify(`${deviceName(device)} is isolated.`);
+    notify([`${deviceName(device)} is isolated.`, ...warnings.map(({ detail }) => detail)].join(' '));
     close();
   });
   return (

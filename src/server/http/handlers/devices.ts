@@ -13,6 +13,7 @@ import type { IsolationRecord } from '../../../policy/isolation/isolation-record
 import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
+import { sharedAddresses } from '../../preview/shared-addresses.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
@@ -204,7 +205,7 @@ const move: Handler<'moveDevice'> = async (call, { store }) => {
 /** Policy tests do not refuse an isolation or its end. Tests that break are shown as failing. */
 const inEmergency = (by: Actor): Actor => ({ ...by, tests: 'report' });
 
-const isolate: Handler<'isolateDevice'> = async (call, { store, clock }) => {
+const isolate: Handler<'isolateDevice'> = async (call, { store, clock, preview }) => {
   const { org_id, device_id } = call.params;
   const now = clock();
   const named = devicesAllowed(call.body).filter(isUuid).map(parseDeviceId);
@@ -219,7 +220,11 @@ const isolate: Handler<'isolateDevice'> = async (call, { store, clock }) => {
     ...(allow && { allow }),
   };
   const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
-  return stored(await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected));
+  const device = await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected);
+  // After the write: nothing holds up an isolation.
+  const warnings = await sharedAddresses(await preview.read(org_id), device_id, preview.slices);
+  if (warnings.length === 0) return stored(device);
+  return { ...stored(device), json: `${device.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
 };
 
 const liftIsolation: Handler<'liftIsolation'> = async (call, { store }) => {
