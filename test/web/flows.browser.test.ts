@@ -106,7 +106,7 @@ test('flows show names, packets of all minutes and the nearest rule with what do
     'No rule admits it. The nearest is database: tcp 5432 from label:app; ci-1 (100.64.9.2) is not among those it names.',
   );
   expect(await rows.filter({ hasText: '192.0.2.7' }).innerText()).toContain('its port is 9187, not 22');
-  await expectShown(page.getByText('3 packets were not recorded'));
+  await expectShown(page.getByText('6 packets were not recorded'));
   await page.getByText('Both', { exact: true }).click();
   await expectShown(rows.filter({ hasText: 'Admitted by database: tcp 9187 from any.' }));
   await expectShown(rows.filter({ hasText: 'None of its groups has an outbound rule' }));
