@@ -62,10 +62,10 @@ export const exportMigrations: readonly Migration[] = [
     version: 41,
     title:
       'the last report of each device by its own clock, and the sums of each device of an organization by an index',
+    // The index first: the other change locks out readers, and servers of an earlier version read on while the index is built.
     sql: `
+      CREATE INDEX flows_organization ON flows (org_id, until, id) INCLUDE (sums, device_id);
       ALTER TABLE refusal_levels ADD COLUMN reported timestamptz;
-      DROP INDEX flows_list;
-      CREATE INDEX flows_list ON flows (org_id, until, id) INCLUDE (sums, device_id);
     `,
   },
   {
@@ -73,5 +73,16 @@ export const exportMigrations: readonly Migration[] = [
     title: 'names of devices have one index',
     // In a transaction of its own: it locks out readers, and servers of an earlier version read on while the other one is built.
     sql: 'DROP INDEX history_names',
+  },
+  {
+    version: 43,
+    title: 'sums of observed traffic have one index for an organization',
+    sql: 'DROP INDEX flows_list',
+  },
+  {
+    version: 44,
+    title: 'idempotency keys of creates outside of organizations',
+    // There, the place of a key is its user.
+    sql: 'ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_org_id_fkey',
   },
 ];

@@ -58,19 +58,32 @@ test('a step that fails leaves the version before it, whole', async () => {
   expect(await migrate(url)).toBe(latest);
 });
 
-test('servers of an earlier version read the history while its indexes are built', async () => {
+test.each([
+  [40, 'history'],
+  [41, 'flows'],
+] as const)('servers of an earlier version read while step %i builds indexes of %s', async (step, table) => {
   const url = await postgres.emptyUrl();
   await migrate(
     url,
-    migrations.filter(({ version }) => version < 40),
+    migrations.filter(({ version }) => version < step),
   );
   const client = new Client({ connectionString: url });
   await client.connect();
   onTestFinished(() => client.end());
-  await client.query(`BEGIN; ${migrations.find(({ version }) => version === 40)?.sql ?? ''}`);
-  const reading = query(url, 'SELECT FROM history');
+  await client.query(`BEGIN; ${migrations.find(({ version }) => version === step)?.sql ?? ''}`);
+  const reading = query(url, `SELECT FROM ${table}`);
   await expect(reading).resolves.toEqual([]);
   await client.query('COMMIT');
+});
+
+test('sums of observed traffic are found by an index after every step', async () => {
+  const url = await postgres.emptyUrl();
+  await migrate(url);
+  const found = await query(
+    url,
+    `SELECT indexname FROM pg_indexes WHERE tablename = 'flows' AND indexdef LIKE '%(org_id, until, id)%'`,
+  );
+  expect(found).toEqual([{ indexname: 'flows_organization' }]);
 });
 
 test('data written under version 1 are all there after the later steps', async () => {
