@@ -35,3 +35,13 @@ test('every schema is a valid JSON Schema 2020-12, free of our own keywords', ()
     expect(validate, name).toBeTypeOf('function');
   }
 });
+
+test('every create takes an Idempotency-Key', () => {
+  const creates = operationIds.filter((id) => paths[id][2] === 'created');
+  expect(creates.length).toBeGreaterThan(10);
+  for (const id of [...creates, 'applyChanges'] as const) {
+    const [method, path] = paths[id];
+    const operation = document.paths[path]?.[method.toLowerCase()];
+    expect(operation?.['parameters'], id).toContainEqual(expect.objectContaining({ name: 'Idempotency-Key' }));
+  }
+});

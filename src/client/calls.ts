@@ -52,6 +52,13 @@ export type IdempotentId = {
 }[CallId];
 export const idempotentCalls: ReadonlySet<CallId> = new Set(
   Object.keys({
+    createUser: true,
+    createMyToken: true,
+    createUserToken: true,
+    createOrganization: true,
+    addMember: true,
+    createInvitation: true,
+    createWebhook: true,
     createSecurityGroup: true,
     createUserSecurityGroup: true,
     createDevice: true,

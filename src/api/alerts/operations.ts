@@ -8,6 +8,7 @@ export const webhookRows = {
     effect: 'write',
     tag: 'alerts',
     summary: 'Create a webhook for alerts',
+    idempotent: 'secret',
     body: AddWebhook,
     answer: MadeWebhook,
     fails: ['limit_reached'],

@@ -69,13 +69,14 @@ export function idempotencyOf(
   { id, principal, request, services, variables, query }: KeyedRequest,
 ): Idempotency | undefined {
   const given = readKey(request.headers[header]);
-  const { org_id } = variables;
-  if (given === undefined || org_id === undefined) return undefined;
+  if (given === undefined) return undefined;
+  const { org_id, ...subjects } = variables;
   const { store, random } = services;
   const key: IdempotencyKey = {
+    place: org_id ?? principal.user_id,
     caller: principal.kind === 'enrollment' ? principal.key_id : principal.user_id,
     key: digest(`ringfence idempotency key ${given}`),
-    fingerprint: digest(canonical([id, query, request.body ?? {}])),
+    fingerprint: digest(canonical([id, query, request.body ?? {}, ...Object.values(subjects)])),
   };
   const secret = `${given} ${secretIn(request.headers)}`;
   const encode = (text: string): Uint8Array => (kind === 'secret' ? seal(secret, text, random) : Buffer.from(text));
@@ -88,7 +89,7 @@ export function idempotencyOf(
     );
   };
   const find = async (): Promise<HandlerResult | undefined> => {
-    const stored = await store.idempotencyKeys.find(org_id, key);
+    const stored = await store.idempotencyKeys.find(key);
     return stored && decode(stored);
   };
   /** The answer that the transaction recorded. */
@@ -97,7 +98,7 @@ export function idempotencyOf(
   const make = async (call: () => Promise<HandlerResult>): Promise<HandlerResult> => {
     const made = await call();
     const text = JSON.stringify(made);
-    return text === recorded ? made : decode(await store.idempotencyKeys.finish(org_id, key, encode(text)));
+    return text === recorded ? made : decode(await store.idempotencyKeys.finish(key, encode(text)));
   };
   return {
     creator: (by, answerOf) => ({

@@ -35,13 +35,14 @@ const createInvitation: Handler<'createInvitation'> = async (call, { store, cloc
   if (!(end > clock() && end <= clock() + longestMs))
     wrong('/expires_at', 'out_of_range', 'The time must be in the future, and at most 90 days from now.');
   if (problems.length > 0 || at === undefined) throw invalid(problems);
-  const made = await store.invitations.invite(call.params.org_id, call.by, {
+  const answerOf = (made: InvitationRecord) => record(shown(made));
+  const made = await store.invitations.invite(call.params.org_id, call.creator(answerOf), {
     issuer: at,
     ...(address === undefined ? { username: username ?? '' } : { email: address }),
     role,
     expires_at: new Date(end),
   });
-  return record(shown(made));
+  return answerOf(made);
 };
 
 function issuerProblem(issuers: readonly string[]): string {

@@ -14,8 +14,8 @@ const answer = (organization: OrganizationRecord, location?: string) =>
 
 const create: Handler<'createOrganization'> = async (call, { store }) => {
   const { name, description = '' } = call.body;
-  const organization = await store.organizations.create(call.by.user_id, { name, description }, call.by);
-  return answer(organization, pathFor('readOrganization', { org_id: organization.id }));
+  const answerOf = (made: OrganizationRecord) => answer(made, pathFor('readOrganization', { org_id: made.id }));
+  return answerOf(await store.organizations.create(call.by.user_id, { name, description }, call.creator(answerOf)));
 };
 
 const list: Handler<'listOrganizations'> = async (call, { store }) => {
@@ -71,15 +71,21 @@ const addMember: Handler<'addMember'> = async (call, { store }) => {
     throw invalid([{ pointer: '', code: user_id === undefined ? 'missing_field' : 'contradiction', detail }]);
   }
   const { org_id } = call.params;
+  const answerOf = (made: MemberRecord) =>
+    record(shown(made), { location: pathFor('readMember', { org_id, user_id: made.user_id }) });
   const member = await store.members
-    .add(org_id, call.by, user_id === undefined ? { username: username ?? '' } : { user_id: parseUserId(user_id) })
+    .add(
+      org_id,
+      call.creator(answerOf),
+      user_id === undefined ? { username: username ?? '' } : { user_id: parseUserId(user_id) },
+    )
     .catch((error: unknown) => {
       if (!(error instanceof StoreError) || error.problem.code !== 'not_found' || error.problem.what !== 'user')
         throw error;
       const pointer = user_id === undefined ? '/username' : '/user_id';
       throw invalid([{ pointer, code: 'unknown_user', detail: 'This user does not exist.' }]);
     });
-  return record(shown(member), { location: pathFor('readMember', { org_id, user_id: member.user_id }) });
+  return answerOf(member);
 };
 
 const readMember: Handler<'readMember'> = async (call, { store }) =>

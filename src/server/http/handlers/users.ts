@@ -39,8 +39,9 @@ const createUser: Handler<'createUser'> = async (call, { store }) => {
       'A username must not contain invisible characters or line breaks, and must not mix scripts such as Latin with Cyrillic or Greek.';
     throw invalid([{ pointer: '/username', code: 'not_a_username', detail }]);
   }
-  const user = await store.users.create({ username }, call.by);
-  return record(showUser(user), { location: pathFor('readUser', { user_id: user.id }) });
+  const answerOf = (made: UserRecord) =>
+    record(showUser(made), { location: pathFor('readUser', { user_id: made.id }) });
+  return answerOf(await store.users.create({ username }, call.creator(answerOf)));
 };
 
 const listUsers: Handler<'listUsers'> = async (call, { store }) => {
@@ -91,8 +92,9 @@ async function issueToken(
   const { name = '', scope = 'full', expires_at } = call.body;
   const { secret, digest } = mint('user', random);
   const fresh = { digest, name, scope, expires_at: futureExpiry(expires_at, clock) };
-  const token = await store.tokens.issue(user, fresh, call.by);
-  return record({ ...showToken(token), token: secret }, { location: pathFor('readToken', { token_id: token.id }) });
+  const answerOf = (made: TokenRecord) =>
+    record({ ...showToken(made), token: secret }, { location: pathFor('readToken', { token_id: made.id }) });
+  return answerOf(await store.tokens.issue(user, fresh, call.creator(answerOf)));
 }
 
 const createMyToken: Handler<'createMyToken'> = (call, services) => issueToken(call, services, call.principal.user_id);

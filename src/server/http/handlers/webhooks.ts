@@ -32,8 +32,9 @@ const create: Handler<'createWebhook'> = async (call, services) => {
   checkUrl(url, services);
   const secret = mintWebhookSecret(services.random);
   const fields = { url, events, name, offline_after, secret };
-  const webhook = await services.store.webhooks.create(org_id, call.by, fields);
-  return record({ ...webhook, secret }, { location: pathFor('readWebhook', { org_id, webhook_id: webhook.id }) });
+  const answerOf = (made: WebhookRecord) =>
+    record({ ...made, secret }, { location: pathFor('readWebhook', { org_id, webhook_id: made.id }) });
+  return answerOf(await services.store.webhooks.create(org_id, call.creator(answerOf), fields));
 };
 
 const show = { id: ({ id }: { readonly id: string }) => id, json: (row: object) => JSON.stringify(row) };

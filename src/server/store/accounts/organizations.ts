@@ -92,6 +92,7 @@ const emptying = [
   'security_groups',
   'enrollment_keys',
   'webhooks',
+  'idempotency_keys',
   'members',
   'changes',
   'history',

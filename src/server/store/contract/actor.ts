@@ -63,6 +63,8 @@ export interface Authority {
   readonly audit?: AuditNote | undefined;
   /** Called when a write has committed, before its promise resolves. A failure after that is none of the write. */
   readonly onCommitted?: (() => void) | undefined;
+  /** Records a create with its idempotency key. Where the key is known, nothing is written: `repeated`. */
+  readonly idempotency?: IdempotentWrite | undefined;
 }
 
 export const asServer: Authority = { right: serverRight };
@@ -76,6 +78,4 @@ export interface Actor extends Authority {
    * failing, as when a user is removed from the server.
    */
   readonly tests?: 'skip' | 'report' | undefined;
-  /** Records a create with its idempotency key. Where the key is known, nothing is written: `repeated`. */
-  readonly idempotency?: IdempotentWrite | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Owns idempotency keys in the database. The row is written in the transaction of the create, under the organization's
- * lock: a create and its key are there together or not at all, on every server and after every crash.
+ * Owns idempotency keys in the database. The row is written in the transaction of the create: a create and its key are
+ * there together or not at all, on every server and after every crash.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import {
@@ -8,6 +8,7 @@ import {
   idempotencyKeysKept,
   type IdempotencyKey,
   type IdempotencyKeys,
+  type IdempotentWrite,
 } from '../contract/change/idempotency.ts';
 import { refuse } from '../contract/errors.ts';
 import { statement, type Value } from '../postgres/sql.ts';
@@ -23,18 +24,22 @@ interface AnswerRow {
   readonly answer: Buffer;
 }
 
-/** Values: organization, caller, key, and since when keys are known. */
+/** Values: place, caller, key, and since when keys are known. The column of the place is named after most of them. */
 const known = 'org_id = $1 AND caller = $2 AND key = $3 AND at > $4';
 
-const findKey = statement<{ readonly at: string }>(
-  'find_idempotency_key',
-  `SELECT at FROM idempotency_keys WHERE ${known}`,
+/**
+ * Waits for a transaction that has the same key in hand. A key that is older than a day starts again. No row: the key is known. Values: place, caller,
+ * key, since when keys are known, now, fingerprint.
+ */
+const claimKey = statement<{ readonly at: string }>(
+  'claim_idempotency_key',
+  `INSERT INTO idempotency_keys AS k (org_id, caller, key, at, fingerprint, answer, is_final) VALUES ($1, $2, $3, $5, $6, '', false)
+   ON CONFLICT (org_id, caller, key) DO UPDATE SET at = EXCLUDED.at, fingerprint = EXCLUDED.fingerprint, answer = '', is_final = false
+   WHERE k.at <= $4 RETURNING at`,
 );
-/** A key that is older than a day starts again. Values: organization, caller, key, now, fingerprint, answer. */
-const insertKey = statement<never>(
-  'insert_idempotency_key',
-  `INSERT INTO idempotency_keys (org_id, caller, key, at, fingerprint, answer, is_final) VALUES ($1, $2, $3, $4, $5, $6, false)
-   ON CONFLICT (org_id, caller, key) DO UPDATE SET at = EXCLUDED.at, fingerprint = EXCLUDED.fingerprint, answer = EXCLUDED.answer, is_final = false`,
+const recordAnswer = statement<never>(
+  'record_idempotent_answer',
+  `UPDATE idempotency_keys SET answer = $5 WHERE ${known}`,
 );
 /** A commit of its own: once it is confirmed, everything before it is durable too. */
 const readAnswer = statement<AnswerRow>(
@@ -46,10 +51,10 @@ const finishAnswer = statement<AnswerRow>(
   `UPDATE idempotency_keys SET answer = CASE WHEN is_final THEN answer ELSE $5 END, is_final = true WHERE ${known} RETURNING fingerprint, answer`,
 );
 const forgetOld = statement<never>('forget_idempotency_keys', 'DELETE FROM idempotency_keys WHERE at <= $1');
-/** Values: how many an organization keeps. */
+/** Values: how many are kept of a place. */
 const forgetMany = statement<never>(
   'forget_many_idempotency_keys',
-  // Materialized: a planner that does not know the table's size would look for the limit of an organization again for every key.
+  // Materialized: a planner that does not know the table's size would look for the limit of a place again for every key.
   `WITH full_up AS MATERIALIZED (
      SELECT o.org_id, (SELECT i.at FROM idempotency_keys i WHERE i.org_id = o.org_id ORDER BY i.at DESC OFFSET $1 LIMIT 1) AS at
      FROM (SELECT org_id FROM idempotency_keys GROUP BY org_id HAVING count(*) > $1) AS o)
@@ -60,7 +65,30 @@ const forgetMany = statement<never>(
 export const knownSince = ({ clock }: Pick<Stamps, 'clock'>): string =>
   new Date(clock() - idempotencyKeyMs).toISOString();
 
-/** A create that records its key and its answer. Refused with `repeated` when the key is known. */
+const placeValues = (stamps: Pick<Stamps, 'clock'>, { place, caller, key }: IdempotencyKey): Value[] => [
+  place,
+  caller,
+  Buffer.from(key),
+  knownSince(stamps),
+];
+
+/** Runs a create in its transaction, and records its key and its answer there. Refused with `repeated` when the key is known. */
+export async function recorded<T>(
+  stamps: Pick<Stamps, 'clock'>,
+  tx: Runner,
+  idempotency: IdempotentWrite | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (idempotency === undefined) return work();
+  const place = placeValues(stamps, idempotency);
+  const claimed = await tx.run(claimKey, [...place, now(stamps), Buffer.from(idempotency.fingerprint)]);
+  if (claimed.length === 0) return refuse({ code: 'repeated' });
+  const made = await work();
+  await tx.run(recordAnswer, [...place, Buffer.from(idempotency.answerOf(made))]);
+  return made;
+}
+
+/** A write of an organization that is recorded where its request has a key. */
 export function recordedWrite<T>(
   stamps: Pick<Stamps, 'clock'>,
   org: OrganizationId,
@@ -68,20 +96,11 @@ export function recordedWrite<T>(
 ): SingleStatementWrite<T> | TransactionWrite<T> {
   const { idempotency } = given.by;
   if (idempotency === undefined) return given;
-  const { caller, fingerprint, answerOf } = idempotency;
-  const key = Buffer.from(idempotency.key);
   const write =
     given.kind === 'transaction' ? given : { ...asTransaction(org, given), opening: openingOf(given.by, now(stamps)) };
   return {
     ...write,
-    async run(tx, head) {
-      const [row] = await tx.run(findKey, [org, caller, key, knownSince(stamps)]);
-      if (row !== undefined) return refuse({ code: 'repeated' });
-      const made = await write.run(tx, head);
-      const values = [Buffer.from(fingerprint), Buffer.from(answerOf(made))];
-      await tx.run(insertKey, [org, caller, key, now(stamps), ...values]);
-      return made;
-    },
+    run: (tx, head) => recorded(stamps, tx, idempotency, () => write.run(tx, head)),
   };
 }
 
@@ -91,23 +110,17 @@ export function idempotencyKeysIn(context: {
   readonly clock: () => number;
 }): IdempotencyKeys {
   const { writes, guard } = context;
-  const place = (org: OrganizationId, { caller, key }: IdempotencyKey): Value[] => [
-    org,
-    caller,
-    Buffer.from(key),
-    knownSince(context),
-  ];
   return {
-    async find(org, key) {
-      const values = [...place(org, key), Buffer.from(key.fingerprint)];
+    async find(key) {
+      const values = [...placeValues(context, key), Buffer.from(key.fingerprint)];
       const [row] = await guard.whenVerified(() => writes.run(readAnswer, values));
       if (row !== undefined && !row.fingerprint.equals(key.fingerprint))
         return refuse({ code: 'idempotency_key_reused' });
       return row?.answer;
     },
 
-    async finish(org, key, answer) {
-      const values = [...place(org, key), Buffer.from(answer)];
+    async finish(key, answer) {
+      const values = [...placeValues(context, key), Buffer.from(answer)];
       const [row] = await guard.whenVerified(() => writes.run(finishAnswer, values));
       // A failover may have lost the create.
       return row === undefined ? refuse({ code: 'outcome_unknown' }) : row.answer;

@@ -5,6 +5,7 @@ import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { auditValue, insertAudit, insertEntries, type AuditSubject } from './audit-entry.ts';
 import type { Context } from './context.ts';
+import { recorded } from './idempotency.ts';
 import { holdRight } from './right.ts';
 import { now } from './stamp.ts';
 import { transactionWrite } from './writer.ts';
@@ -53,13 +54,13 @@ export function inOrganization<T>(
 /** A write outside of the organizations' order, with its audit entry if it has a note. Its right is checked first, and held until the commit. */
 export async function outsideOrganizations<T>(
   context: Context,
-  { right, audit, onCommitted }: Authority,
+  { right, audit, onCommitted, idempotency }: Authority,
   work: (tx: Runner) => Promise<T>,
   subject: (result: T) => AuditSubject,
 ): Promise<T> {
   const write = async (tx: Runner): Promise<T> => {
     await holdRight(tx, right, now(context));
-    const result = await work(tx);
+    const result = await recorded(context, tx, idempotency, () => work(tx));
     if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(result))]);
     return result;
   };

@@ -3,16 +3,18 @@ import type { EnrollmentKeyId, OrganizationId, UserId } from '../../../../policy
 
 /** For how long a key is known. */
 export const idempotencyKeyMs = 86_400_000;
-/** How many keys of an organization are known at least, newest first. */
+/** How many keys of a place are known at least, newest first. */
 export const idempotencyKeysKept = 10_000;
 
-/** The key of a request: its place in an organization, and what the request asked for. */
+/** The key of a request: whose it is, and what the request asked for. */
 export interface IdempotencyKey {
+  /** The organization that the request is about; for a create outside of organizations, its user. */
+  readonly place: OrganizationId | UserId;
   /** The user, or the enrollment key of a device that enrolls. */
   readonly caller: UserId | EnrollmentKeyId;
   /** A digest: the key itself is not stored. */
   readonly key: Uint8Array;
-  /** A digest of the operation, its query and its body. */
+  /** A digest of the operation, what its path names, its query and its body. */
   readonly fingerprint: Uint8Array;
 }
 
@@ -28,9 +30,9 @@ export interface IdempotencyKeys {
    * durable: a create whose outcome was unknown is confirmed first. Fails with `idempotency_key_reused` when the
    * recorded request asked for something else.
    */
-  find(org: OrganizationId, key: IdempotencyKey): Promise<Uint8Array | undefined>;
+  find(key: IdempotencyKey): Promise<Uint8Array | undefined>;
   /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
-  finish(org: OrganizationId, key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
-  /** Deletes keys that are older than a day, and the oldest of an organization that has too many. */
+  finish(key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
+  /** Deletes keys that are older than a day, and the oldest of a place that has too many. */
   forget(): Promise<void>;
 }
