@@ -14,15 +14,16 @@ export interface TestPgbouncer {
   close(): Promise<void>;
 }
 
-/** With its own defaults but for the mode and the size of the pool: a small one, so that sessions change hands all the time. */
+/** At a free port unless one is given. With its own defaults but for the mode and the size of the pool: a small one, so that sessions change hands all the time. */
 export async function startPgbouncer(
   node: DatabaseNode,
   mode: 'session' | 'transaction',
   poolSize: number,
+  given?: number,
 ): Promise<TestPgbouncer> {
   const folder = await mkdtemp(join(tmpdir(), 'rf-pgbouncer-'));
   await chmod(folder, 0o755);
-  const port = await freePort();
+  const port = given ?? (await freePort());
   const file = join(folder, 'pgbouncer.ini');
   await writeFile(
     file,

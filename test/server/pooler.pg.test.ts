@@ -49,6 +49,46 @@ async function startServers(
 
 const notices = (server: TestServer): number => server.logged().split('behind a connection pooler').length - 1;
 
+const deafLines = (server: TestServer): number =>
+  server.logged().split('cannot listen for changes of other servers').length - 1;
+
+test('a --database-listen-url that leads through a pooler in transaction mode is noticed: changes are polled, and the way is taken once it works', async () => {
+  const listening = await startPgbouncer(node, 'transaction', 3);
+  const port = Number(new URL(listening.url).port);
+  let isListening = true;
+  onTestFinished(() => (isListening ? listening.close() : undefined));
+  const [here, there] = await startServers('transaction', 3, (directUrl) => ({
+    databaseListenUrl: directUrl.replace(`:${node.port}/`, `:${port}/`),
+  }));
+  const { org, base, owner } = await newPlace(here);
+  const stream = new EventStream(there.url, owner.token, org, [{ kind: 'security-groups' }]);
+  onTestFinished(() => stream.close());
+  await stream.tail();
+  await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'polled' });
+  await stream.until('the change', ({ documents }) => documents.some(({ value }) => value?.group_name === 'polled'));
+  expect([deafLines(here), deafLines(there)]).toEqual([1, 1]);
+  expect(here.logged()).toContain('PgBouncer in transaction mode, or to another database');
+
+  await listening.close();
+  isListening = false;
+  const other = await startPgbouncer(node, 'session', 10, port);
+  onTestFinished(() => other.close());
+  const isHeard = (server: TestServer): boolean => server.logged().includes('are heard of at once again');
+  await expect.poll(() => [isHeard(here), isHeard(there)], { timeout: 60_000 }).toEqual([true, true]);
+  const heard: string[] = [];
+  there.store.log.onHint(({ organizations }) => heard.push(...organizations));
+  await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'told' });
+  await expect.poll(() => heard).toContain(org);
+  expect([deafLines(here), deafLines(there)]).toEqual([1, 1]);
+});
+
+test('a --database-listen-url that leads to another database is noticed', async () => {
+  const url = await direct.emptyUrl();
+  const server = await startTestServer(direct, { url, databaseListenUrl: await direct.emptyUrl() });
+  onTestFinished(() => server.close());
+  expect(deafLines(server)).toBe(1);
+});
+
 describe.each([
   // So few sessions that each serves both servers in turn.
   { mode: 'transaction', poolSize: 3 },

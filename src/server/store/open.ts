@@ -65,7 +65,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const newId = idMaker({ clock, random });
   const hints = new Hints({
     ...connection,
-    listenAt: options.listenUrl === undefined ? undefined : new Primary(options.listenUrl),
+    listenAt:
+      options.listenUrl === undefined ? undefined : { at: new Primary(options.listenUrl), ordinary: reads, newId },
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });

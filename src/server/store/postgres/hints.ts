@@ -9,6 +9,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { WorkerPeers } from '../contract/broadcast.ts';
 import type { Hint } from '../contract/change-log.ts';
 import type { DatabaseConnection } from './database-connection.ts';
+import { checkArrival, type ListenWay } from './listen-check.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';
 import type { Primary } from './primary.ts';
 import { WorkerPeerHints } from './worker-peer-hints.ts';
@@ -31,7 +32,7 @@ const paceMs = 5;
 export interface HintsOptions {
   readonly primary: Primary;
   /** A way to the database on which a session keeps its state, where `primary` leads through a pooler. */
-  readonly listenAt?: Primary | undefined;
+  readonly listenAt?: ListenWay | undefined;
   readonly onWarning: (message: string, cause: unknown) => void;
   /** The other processes of this server, and by what name, a UUID, they know this one. */
   readonly workerPeers?: { readonly way: WorkerPeers; readonly name: string } | undefined;
@@ -52,6 +53,8 @@ export class Hints {
   #sending = false;
   #closed = false;
   #retry: NodeJS.Timeout | undefined;
+  /** Aborted at the end. */
+  readonly #ending = new AbortController();
 
   constructor(options: HintsOptions) {
     this.#o = options;
@@ -89,6 +92,7 @@ export class Hints {
 
   async close(): Promise<void> {
     clearTimeout(this.#retry);
+    this.#ending.abort();
     for (let wait = 0; this.#sending && wait < 50; wait += 1) await new Promise((resolve) => setTimeout(resolve, 10));
     this.#closed = true;
     await this.#connection?.end();
@@ -118,13 +122,14 @@ export class Hints {
     };
     let connection: DatabaseConnection | undefined;
     try {
-      connection = await (listenAt ?? primary).open();
+      connection = await (listenAt?.at ?? primary).open();
       connection.client.on('error', lost).on('end', () => lost());
       if (connection.isPooled && listenAt === undefined) this.#warnOfPooler();
       else await this.#listen(connection);
     } catch (cause) {
-      await connection?.end();
+      // First the cause: the end of the connection has none.
       lost(cause);
+      await connection?.end();
       return;
     }
     if (this.#closed) {
@@ -156,11 +161,18 @@ export class Hints {
       if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
     });
     await connection.run(listen, []);
+    const { listenAt } = this.#o;
+    if (listenAt === undefined) return;
+    // To all who listen it means nothing, like the mark of worker peers.
+    const payload = `s${listenAt.newId()}`;
+    const notifyAll = (): Promise<unknown> => listenAt.ordinary.run(notify, [payload]);
+    await checkArrival(connection, { notify: notifyAll, payload, signal: this.#ending.signal });
   }
 
   /** One NOTIFY in flight, and a pause behind it; what gathers meanwhile goes with the next. */
   async #send(): Promise<void> {
-    const connection = this.#connection;
+    // Where this process cannot listen, others may, and its hints would gather without end.
+    const connection = this.#connection ?? (this.#isDeaf ? this.#o.listenAt?.ordinary : undefined);
     if (this.#sending || connection === undefined) return;
     this.#sending = true;
     try {
@@ -174,7 +186,7 @@ export class Hints {
         await sleep(paceMs);
       }
     } catch (cause) {
-      this.#o.onWarning('a hint to other servers was lost', cause);
+      if (!this.#isDeaf) this.#o.onWarning('a hint to other servers was lost', cause);
     } finally {
       this.#sending = false;
     }
