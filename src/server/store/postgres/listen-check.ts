@@ -31,11 +31,12 @@ export async function checkArrival(
   { notify, payload, signal }: Arrival,
 ): Promise<void> {
   const over = new AbortController();
-  let onNotification = (_: { readonly payload?: string | undefined }): void => {};
+  let arrive = (): void => {};
+  const onNotification = (notification: { readonly payload?: string | undefined }): void => {
+    if (notification.payload === payload) arrive();
+  };
   const arrived = new Promise<void>((resolve, reject) => {
-    onNotification = (notification) => {
-      if (notification.payload === payload) resolve();
-    };
+    arrive = resolve;
     client.on('notification', onNotification);
     client.once('end', () => reject(new Error('the connection was lost')));
     notify().catch(reject);
