@@ -250,6 +250,19 @@ describe('reverting a change set', () => {
     expect(await groupsOn(open)).toMatchObject([{ by: 'default' }]);
   });
 
+  test('asks where a device gives back the only list that it had', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const listed = await group(api, base, { inbound_rules: [tcp(22)] });
+    const one = await device(api, base, {});
+    const set = { devices: [{ id: one.id, security_groups: [listed.id] }] };
+    const { change_id } = await api.expect(200, 'POST', `${base}/changes`, set);
+    const path = `${base}/changes/${change_id}/revert`;
+    expect(await api.expect(409, 'POST', path)).toMatchObject({ code: 'would_open', devices: [one.id] });
+    await api.expect(200, 'POST', `${path}?detach=true`);
+    expect(await api.expect(200, 'GET', `${base}/devices/${one.id}/groups`)).toMatchObject([{ by: 'default' }]);
+  });
+
   test('makes every record what it was, as one change set; deleted groups come back under their ids', async () => {
     const { owner, base } = await newPlace(stage.server);
     const { api } = owner;

@@ -81,6 +81,34 @@ test.each<[string, (attack: Attack) => readonly [string, string, unknown]]>([
   expect(await place.owner.api.expect(200, 'GET', `${place.base}/members`)).toHaveLength(3);
 });
 
+test('a demoted owner reads nothing by a body that it held back, and gets no answer of before again', async () => {
+  const { place, mallory } = await newAttack();
+  const { api } = place.owner;
+  const made = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k' });
+  const body = { group_name: 'web' };
+  const groups = `${place.base}/security_groups`;
+  const headers = { authorization: `Bearer ${mallory.token}`, 'idempotency-key': 'once' };
+  const first = new Held(server.url, { method: 'POST', path: groups, body, headers });
+  first.release();
+  expect((await first.answer).status).toBe(201);
+  const demoted = [
+    hold(mallory.token, 'POST', `${place.base}/propose`, { device_ids: [made.id] }),
+    new Held(server.url, { method: 'POST', path: groups, body, headers }),
+  ];
+  await Promise.all(demoted.map(({ admitted }) => admitted));
+  await api.expect(200, 'PATCH', `${place.base}/members/${mallory.id}`, { role: 'member' });
+  for (const request of demoted) request.release();
+  for (const request of demoted) expect((await request.answer).status).toBe(403);
+  const removed = [
+    hold(mallory.token, 'POST', `${place.base}/simulate`, {}),
+    hold(mallory.token, 'POST', `${place.base}/events`, [{ kind: 'device' }]),
+  ];
+  await Promise.all(removed.map(({ admitted }) => admitted));
+  await api.expect(200, 'DELETE', `${place.base}/members/${mallory.id}`);
+  for (const request of removed) request.release();
+  for (const request of removed) expect((await request.answer).status).toBe(404);
+});
+
 test('a revoked token mints no token, and a revoked token of an administrator none for an administrator', async () => {
   const person = await newPerson(server);
   const { id: admin } = await server.admin.expect(200, 'GET', '/api/users/me');

@@ -70,6 +70,8 @@ export interface RouteOptions extends StreamRouteOptions {
 declare module 'fastify' {
   interface FastifyRequest {
     admitted: AdmittedRequest | undefined;
+    /** Its body had not come completely when the caller was admitted. */
+    isLate: boolean;
   }
   interface FastifyContextConfig {
     operation?: OperationId;
@@ -178,13 +180,23 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
+/** Whether the right is judged after the body has come: a write does so in its transaction, but not an answer that is repeated. Reference 5 (15). */
+const judgesAgain = (id: OperationId, { headers }: FastifyRequest): boolean =>
+  operations[id].effect !== 'read' &&
+  (operations[id].idempotent === undefined || headers['idempotency-key'] === undefined);
+
 /** Registers every operation under every path it answers on. */
 export function registerOperations(app: FastifyInstance, options: RouteOptions): void {
-  app.decorateRequest('admitted', undefined);
+  app.decorateRequest('admitted', undefined).decorateRequest('isLate', false);
   const { guard } = options;
   for (const id of operationIds) {
     const onRequest = async (request: FastifyRequest): Promise<void> => {
       request.admitted = await guard.admit(id, request, request.params as Record<string, unknown>);
+      request.isLate = operations[id].body !== undefined && !request.raw.complete;
+    };
+    const preHandler = async (request: FastifyRequest): Promise<void> => {
+      if (request.isLate && !judgesAgain(id, request))
+        request.admitted = await guard.admit(id, request, request.params as Record<string, unknown>);
     };
     const handler = id === 'watchEvents' ? streamRoute(options, admittedOf) : answerer(id, options);
     for (const path of pathsOf(id)) {
@@ -193,6 +205,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
         url: path.replace(/\{(\w+)\}/g, ':$1'),
         config: { operation: id },
         onRequest,
+        preHandler,
         handler,
       });
     }

@@ -116,17 +116,15 @@ class ChangeSetTransaction {
     };
   }
 
-  /** Whether lists decide which devices open, and the devices whose own list the set empties: that asks for it. */
+  /** Whether lists decide which devices open, and the devices whose own list the set empties: that asks for it. A revert asks for nothing. */
   #byList(): readonly [boolean, readonly string[]] {
-    const { groups, devices } = this.#write.set;
-    const lists = devices.flatMap(({ id, patch }) =>
+    const { set, options } = this.#write;
+    const lists = set.devices.flatMap(({ id, patch }) =>
       patch.security_groups ? [{ id, list: patch.security_groups }] : [],
     );
-    const stops = groups.some((one) => one.type === 'update' && one.patch.mode === 'observe');
-    return [
-      stops || lists.some(({ list }) => list.length > 0),
-      lists.flatMap(({ id, list }) => (list.length === 0 ? [id] : [])),
-    ];
+    const emptied = options.restores === true ? [] : lists.filter(({ list }) => list.length === 0);
+    const stops = set.groups.some((one) => one.type === 'update' && one.patch.mode === 'observe');
+    return [stops || lists.length > emptied.length, emptied.map(({ id }) => id)];
   }
 
   /** What changes nothing is not on trial. */

@@ -204,8 +204,13 @@ export async function removeDevice(
   return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
 }
 
-/** Why an isolation that has ended may not be lifted now. */
-const liftedMeanwhile: ReadonlySet<StoreError['code']> = new Set(['precondition_failed', 'not_found', 'not_a_member']);
+/** Why an isolation that has ended may not be lifted now. A server of a later version lifts that of its own record. */
+const liftedElsewhere: ReadonlySet<StoreError['code']> = new Set([
+  'precondition_failed',
+  'not_found',
+  'not_a_member',
+  'newer_record',
+]);
 
 /** The audit note of an isolation whose time is over: the server acts, for an owner. */
 const liftNote = (user: Actor['user_id']): AuditNote => ({
@@ -331,8 +336,8 @@ export function devicesIn(context: Context): Devices {
             { if_match: revision },
           );
         } catch (error) {
-          // Another server was first, or somebody has changed the device: then it is looked at again.
-          if (!(error instanceof StoreError) || !liftedMeanwhile.has(error.code)) throw error;
+          // Another server was first or will do it, or somebody has changed the device: then it is looked at again.
+          if (!(error instanceof StoreError) || !liftedElsewhere.has(error.code)) throw error;
         }
       }
     },

@@ -13,7 +13,8 @@ export const groupsByLabel = (device: string): string =>
 export const enforcesAny = (list: string): string =>
   `(${list} <> '{}' AND EXISTS (SELECT FROM security_groups e WHERE e.id = ANY (${list}) AND e.mode = 'enforce'))`;
 
-const modeAfterTrials = (group: string): string =>
+/** The mode of a group when its trial has ended and nobody has confirmed it. */
+export const modeAfterTrials = (group: string): string =>
   `CASE WHEN ${group}.trial IS NULL THEN ${group}.mode ELSE coalesce(${group}.trial::json -> 'before' ->> 'mode', 'enforce') END`;
 
 /** The same when every trial has ended and nobody has confirmed it. */
