@@ -11,8 +11,20 @@ import { componentsOf, licenceNotices } from './packaging/components.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const whole = process.argv[2] !== 'server';
-if (!whole) process.stderr.write('setup: building the program and the web UI\n');
 const outdir = `${dist}.${process.pid}`;
+/** Ctrl-C also ends esbuild's own process, and whichever end is noticed first: one line, and nothing of a build that is not whole. */
+const interrupted = () => {
+  rmSync(outdir, { recursive: true, force: true });
+  process.stderr.write('setup: interrupted\n');
+  process.exit(130);
+};
+process.on('SIGINT', interrupted).on('SIGTERM', interrupted);
+process.on('uncaughtException', (error) => {
+  if (error.message.startsWith('The service was stopped')) interrupted();
+  process.stderr.write(`${error.stack ?? error.message}\n`);
+  process.exit(1);
+});
+if (!whole) process.stderr.write('setup: building the program and the web UI\n');
 try {
   const [program, client, web] = await Promise.all([
     buildProgram({ outdir }),

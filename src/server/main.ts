@@ -1,5 +1,4 @@
 /** Owns the command `ringfence server`. It runs one serving process, or a primary process with several workers, until a signal stops it. */
-import { once } from 'node:events';
 import { createLog, type Log } from './http/observe/log.ts';
 import { terminalLog } from './http/observe/terminal-log.ts';
 import { serverConfig, type ServerConfig } from './options/config.ts';
@@ -8,6 +7,7 @@ import type { ServerValues } from './options/server-options.ts';
 import { prepare, startServer, streamLimitsOf, type RunningServer, type Surroundings } from './serve.ts';
 import { StartError } from './lifecycle/start-error.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
+import { stopSignals } from './lifecycle/stop-signals.ts';
 import { WorkerPool } from './workers/pool.ts';
 import { notifyReady } from './workers/systemd-notify.ts';
 import { WorkerProcess } from './workers/worker.ts';
@@ -46,8 +46,6 @@ const graceMs = 1_000;
 const databaseGraceMs = 30_000;
 /** A stop that takes longer than this is announced. */
 const slowStopMs = 2_000;
-/** Signals within this time come from one key press. */
-const sameKeyMs = 500;
 /** How long open handles may keep a stopped process alive. */
 const lingerMs = 1_000;
 
@@ -118,7 +116,7 @@ async function startWithDemo(config: ServerConfig, around: Surroundings): Promis
 /** One of several serving processes. It prints nothing for the operator; the primary process does. */
 async function runWorker(config: ServerConfig, worker: WorkerProcess, version: string): Promise<number> {
   // Ctrl-C in a terminal reaches every process of the server. The first one decides when a worker stops.
-  const signals = stopSignals(['SIGTERM']);
+  const stopped = stopSignals(['SIGTERM']);
   process.on('SIGINT', () => {});
   const log = logOf(config).child({ worker: worker.number });
   try {
@@ -144,7 +142,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     worker.measure = () => server.measure();
     const endBalance = worker.balance(server.listener);
     worker.reportReady(server.url);
-    await Promise.race([worker.stop, signals.first]);
+    await Promise.race([worker.stop, stopped]);
     endBalance();
     exitWithin((config.shutdownDelay + config.shutdownTimeout) * 1000 + graceMs, 1);
     await server.close();
@@ -155,7 +153,6 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
     await worker.reportFailure(error.lines, error.exitCode);
     return error.exitCode;
   } finally {
-    signals.forget();
     worker.disconnect();
   }
 }
@@ -179,12 +176,12 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
   // The server was killed while this process started: there is nothing to serve.
   if (worker === 'orphan') process.exit(1);
   if (worker !== undefined) return runWorker(config, worker, version);
-  const signals = stopSignals(['SIGTERM', 'SIGINT']);
+  const stopped = stopSignals(['SIGTERM', 'SIGINT']);
   const log = logOf(config);
   try {
     const start = config.demoIdp ? startWithDemo : config.workers === 1 ? startServer : startWorkers;
     const starting: Promise<Running> = start(config, { log, say }, version);
-    const server = await Promise.race([starting, signals.first.then(() => undefined)]);
+    const server = await Promise.race([starting, stopped.then(() => undefined)]);
     if (server === undefined) {
       // A start may hang at a point where nothing can be undone. Everything that it started ends with this process.
       complain('stopped before the server was ready');
@@ -192,7 +189,7 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     }
     announce(server, config, { say, terminal: process.stdout.isTTY });
     await notifyReady(process.env);
-    await signals.first;
+    await stopped;
     const slow = setTimeout(() => say('Stopping. The server finishes the requests in flight.'), slowStopMs).unref();
     exitWithin((config.shutdownDelay + config.shutdownTimeout) * 1000 + databaseGraceMs, 1);
     await server.close();
@@ -206,26 +203,5 @@ export async function runServer(values: ServerValues, { version }: { readonly ve
     complain(first);
     for (const line of more) process.stderr.write(`${line}\n`);
     return error.exitCode;
-  } finally {
-    signals.forget();
   }
-}
-
-/** The first signal asks; a later one ends at once. Ctrl-C on `npm start` comes twice: from the terminal, and a moment later from npm. */
-function stopSignals(names: readonly NodeJS.Signals[]): { readonly first: Promise<void>; forget(): void } {
-  const abort = new AbortController();
-  const heard = (): Promise<unknown> =>
-    Promise.race(names.map((name) => once(process, name, { signal: abort.signal })));
-  const first = heard().then(() => {
-    const at = performance.now();
-    const again = (): void => {
-      heard().then(
-        () => (performance.now() - at < sameKeyMs ? again() : process.exit(1)),
-        () => {},
-      );
-    };
-    again();
-  });
-  first.catch(() => {});
-  return { first, forget: () => abort.abort() };
 }

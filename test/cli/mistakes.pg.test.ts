@@ -57,3 +57,18 @@ it('typos, a wrong scheme and a server that is down are each one line that helps
   expect(seen).toEqual(mistakes.map(({ typed, code, said }) => ({ typed, code, stdout: `ringfence: ${said}\n` })));
   expect(await done(owner.run(['group', 'show', 'web', '-o', 'json']))).toBe(before);
 });
+
+it('a person whom the server does not know, and cannot invite, can still be added: the answer says how', async () => {
+  const { owner } = people;
+  const { code, stderr } = await owner.run(['member', 'add', 'kim@example.org']);
+  expect({ code, stderr }).toEqual({
+    code: 3,
+    stderr: [
+      'ringfence: user kim@example.org does not exist, and this server has no identity provider at which an invited person could sign in',
+      '  An administrator can create the user, and a token for the person:',
+      '    ringfence user create kim@example.org',
+      '    ringfence token create first --user kim@example.org',
+      '',
+    ].join('\n'),
+  });
+});

@@ -12,7 +12,7 @@ import { sentenceNames } from '../lookup/subject-names.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabel } from '../terminal/label.ts';
-import { idColumn, renderTable } from '../terminal/table.ts';
+import { idColumn, renderTable, type Layout } from '../terminal/table.ts';
 import { readPastTime, shortTime } from '../terminal/time.ts';
 import { readLimit } from './run.ts';
 
@@ -47,22 +47,29 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
   await session.print({
     data: told.map(({ entry, sentence }) => ({ ...entry, sentence })),
     ids: told.map(({ entry }) => entry.id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
-          { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
-          { head: 'WHO', text: ({ entry }) => actorName(entry) },
-          { head: 'WHAT', text: ({ sentence }) => sentence },
-          { ...idColumn<(typeof told)[number]>('ID', ({ entry }) => entry.subject_id ?? '', layout), wide: true },
-          { head: 'WITH', text: ({ entry }) => entry.credential.kind.replace('_', ' '), wide: true },
-          { head: 'FROM', text: ({ entry }) => entry.address, wide: true },
-        ],
-        told,
-        layout,
-      ),
+    table: (layout) => (told.length === 0 ? 'No change matches.\n' : tableOf(told, layout)),
   });
 }
+
+interface ToldEntry {
+  readonly entry: AuditEntry;
+  readonly sentence: string;
+}
+
+const tableOf = (told: readonly ToldEntry[], layout: Layout): string =>
+  renderTable(
+    [
+      { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
+      { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
+      { head: 'WHO', text: ({ entry }) => actorName(entry) },
+      { head: 'WHAT', text: ({ sentence }) => sentence },
+      { ...idColumn<ToldEntry>('ID', ({ entry }) => entry.subject_id ?? '', layout), wide: true },
+      { head: 'WITH', text: ({ entry }) => entry.credential.kind.replace('_', ' '), wide: true },
+      { head: 'FROM', text: ({ entry }) => entry.address, wide: true },
+    ],
+    told,
+    layout,
+  );
 
 /** An agent's own words on where its device is reached are no change that people look for. */
 const isChange: Filter = ({ unchanged, credential, operation }) =>

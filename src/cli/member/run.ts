@@ -3,13 +3,14 @@ import type { Invitation, Member, RemovedMember } from '../../api/organization.t
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { isAddress } from '../../client/sign-in.ts';
+import { isAddress, signInMethods } from '../../client/sign-in.ts';
 import { findMember } from '../lookup/member.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { usageError } from '../terminal/exit.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
+import { shellWord } from '../terminal/text.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 
@@ -52,10 +53,33 @@ export async function add(session: Session, text: string, options: AddOptions): 
   if (atSignIn === true || (await isAddress(client, text))) return invite(session, text, options);
   const organization = await session.organization();
   const body = isUuid(text) ? { user_id: text } : { username: await clearUsername(session, text) };
-  let member = await client.members.add(organization, body);
+  let member = await client.members.add(organization, body).catch(async (error: unknown) => {
+    throw (await unknownUser(session, text, error)) ?? error;
+  });
   if (role === 'owner') member = await client.members.update(organization, member.user_id, { role });
   const as = role === 'owner' ? ' as an owner' : '';
   return session.printRecord(member, `Added ${member.username} to the organization${as}.`, member.user_id);
+}
+
+/** What to do about a user who does not exist; undefined for every other failure. */
+async function unknownUser(session: Session, text: string, error: unknown): Promise<CliError | undefined> {
+  const isUnknown = error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_user');
+  if (!isUnknown) return undefined;
+  const missing = `user ${text} does not exist`;
+  if (isUuid(text)) return new CliError('notFound', missing);
+  const { provider } = await signInMethods(await session.client());
+  if (provider !== undefined)
+    return new CliError('notFound', `${missing}; to invite a person, give the e-mail address, or add --at-sign-in`);
+  const name = shellWord(text);
+  return new CliError(
+    'notFound',
+    `${missing}, and this server has no identity provider at which an invited person could sign in`,
+    [
+      'An administrator can create the user, and a token for the person:',
+      `  ringfence user create ${name}`,
+      `  ringfence token create first --user ${name}`,
+    ],
+  );
 }
 
 async function invite(session: Session, text: string, options: AddOptions): Promise<void> {

@@ -1,7 +1,7 @@
 /** Proves the words for differences whose values are records: a person reads them, and no JSON. */
 import { expect, test } from 'vitest';
 import { parseUserId } from '../../policy/ids.ts';
-import { deviceChanges } from './changes.ts';
+import { deviceChanges, fieldLines } from './changes.ts';
 import { coverageWords } from './observation.ts';
 
 test('an isolation is told with its reason, its end and whom it still allows', () => {
@@ -15,6 +15,16 @@ test('an isolation is told with its reason, its end and whom it still allows', (
   expect(lines({})).toEqual([['+', 'isolated (break-in)']]);
   expect(lines({ until, allow: [{ labels: ['forensics'] }, { all_devices: true }] })).toEqual([
     ['+', `isolated (break-in) until ${until}, allowing label:forensics, all-devices`],
+  ]);
+});
+
+test('a field that says nothing is not told, whichever way it says nothing', () => {
+  expect(fieldLines({}, { group_description: '', labels: [], tunnel_ip: null })).toEqual([]);
+  expect(fieldLines({ group_description: '' }, { group_description: 'of the shop' })).toEqual([
+    ['+', 'description of the shop'],
+  ]);
+  expect(fieldLines({ group_description: 'of the shop' }, { group_description: '' })).toEqual([
+    ['-', 'description of the shop'],
   ]);
 });
 

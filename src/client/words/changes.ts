@@ -56,6 +56,10 @@ function valueText(value: unknown): string {
   return JSON.stringify(value ?? null);
 }
 
+/** A record may say nothing of a field in several ways. */
+const saysNothing = (value: unknown): boolean =>
+  value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+
 /** Lines for the changed fields, except those that the caller describes itself. */
 export function fieldLines(before: object, after: object, except: readonly string[] = []): readonly Line[] {
   const [old, now]: Readonly<Record<string, unknown>>[] = [{ ...before }, { ...after }];
@@ -63,11 +67,12 @@ export function fieldLines(before: object, after: object, except: readonly strin
   return [...names]
     .filter((name) => !still.has(name) && !except.includes(name))
     .filter((name) => JSON.stringify(old?.[name]) !== JSON.stringify(now?.[name]))
+    .filter((name) => !saysNothing(old?.[name]) || !saysNothing(now?.[name]))
     .map((name): Line => {
       const [from, to] = [old?.[name], now?.[name]];
       const label = labels[name] ?? name.replaceAll('_', ' ');
-      if (from === undefined) return ['+', `${label} ${valueText(to)}`];
-      return to === undefined
+      if (saysNothing(from)) return ['+', `${label} ${valueText(to)}`];
+      return saysNothing(to)
         ? ['-', `${label} ${valueText(from)}`]
         : ['~', `${label} ${valueText(from)} → ${valueText(to)}`];
     });

@@ -117,7 +117,7 @@ test('a difference names every rule that came or went, and a device by its name'
   const before = group({ inbound_rules: [rule(80), rule(443)] });
   const after = group({ group_description: 'shells', inbound_rules: [rule(443), fromBastion] });
   expect(groupChanges(before, after, { nameOf: names.deviceOf })).toEqual([
-    ['~', 'description "" → shells'],
+    ['+', 'description shells'],
     ['-', 'in tcp 80 from any'],
     ['+', 'in tcp 22 from device:bastion'],
   ]);

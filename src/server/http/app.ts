@@ -77,8 +77,13 @@ function addHeaders(headers: Headers, request: FastifyRequest, reply: FastifyRep
   for (const [name, value] of headers) reply.header(name, value);
 }
 
-function answerError(failure: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const { status, headers, body } = problemResponse(failure, request, log);
+function answerError(
+  failure: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  about: Pick<AppOptions, 'log' | 'health'>,
+): FastifyReply {
+  const { status, headers, body } = problemResponse(failure, request, about);
   return reply.code(status).headers(headers).serializer(String).send(body);
 }
 
@@ -159,7 +164,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     // These come before any hook.
     frameworkErrors: (error, request, reply) => {
       addHeaders(headersAt(options.publicUrl), request, reply);
-      answerError(error, request, reply, log);
+      answerError(error, request, reply, options);
     },
     clientErrorHandler: answerUnreadable,
     // Bodies are read by our own schemas, and answers written by JSON.stringify. Its compilers would only be loaded.
@@ -167,7 +172,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   });
   app.setErrorHandler((error, request, reply) => {
     if (toHttpError(error).code === 'storage_full') options.health.noteFullStorage();
-    return answerError(error, request, reply, log);
+    return answerError(error, request, reply, options);
   });
   // Never reached: such requests are refused before their bodies would be read.
   app.setNotFoundHandler((request) => {
@@ -196,7 +201,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,
   });
-  registerOperations(app, { services, guard, stream, log, metrics, answerTimeoutMs });
+  registerOperations(app, { services, guard, stream, log, metrics, health: options.health, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
   return app;
 }

@@ -21,6 +21,8 @@ export interface WorkerPoolOptions {
 /** Waits before a worker that keeps dying is replaced; one that served for `healthyMs` starts over. */
 const backOffMs = [0, 100, 250, 500, 1_000, 2_000, 5_000];
 const healthyMs = 30_000;
+/** The wait before a worker that an interrupt ended is replaced. */
+const interruptedMs = 500;
 /** So many deaths before the first worker has served are a start that cannot succeed. */
 const mostDeaths = 3;
 /** How long a worker may take to report what it measures. */
@@ -76,6 +78,10 @@ export class WorkerPool {
     // All workers wait at one listening socket, and the kernel gives a connection to the first that accepts. If this
     // process handed connections over, one on its way to a killed worker would stay open and unanswered for ever.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
+    // However this process ends. Without it, the workers outlive the database for a moment, and tell of lost connections.
+    process.on('exit', () => {
+      for (const worker of this.#workers) worker.child.process.kill('SIGKILL');
+    });
     this.#start(1, 0);
   }
 
@@ -272,11 +278,14 @@ export class WorkerPool {
       this.#onFailure(new StartError([`the workers exit before they serve requests (${how})`]));
       return;
     }
-    const wait = backOffMs[Math.min(deaths - 1, backOffMs.length - 1)] ?? 0;
-    this.#o.log.error(
-      { worker: worker.number, how },
-      `worker ${worker.number} exited unexpectedly (${how}); starting a new one in ${wait} ms`,
-    );
+    // Ctrl-C reaches all processes, and ends a worker that is too new to ignore it. This process may hear of it a moment later.
+    const isInterrupted = how === 'SIGINT' && !worker.started;
+    const wait = isInterrupted ? interruptedMs : (backOffMs[Math.min(deaths - 1, backOffMs.length - 1)] ?? 0);
+    if (!isInterrupted)
+      this.#o.log.error(
+        { worker: worker.number, how },
+        `worker ${worker.number} exited unexpectedly (${how}); starting a new one in ${wait} ms`,
+      );
     if (wait > 0) await sleep(wait);
     if (!this.#stopping) this.#start(worker.number, deaths);
   }

@@ -9,6 +9,7 @@ import type { Log } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { problemResponse } from '../observe/problem-response.ts';
 import { logRequest } from '../observe/request-log.ts';
+import type { Health } from '../pages/health.ts';
 import type { StreamHandler } from './events.ts';
 
 const operation = 'watchEvents';
@@ -17,11 +18,12 @@ export interface StreamRouteOptions {
   readonly stream: StreamHandler;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly health: Health;
 }
 
 /** The route's handler. `admittedOf` gives the caller that the guard let in. */
 export function streamRoute(
-  { stream, log, metrics }: StreamRouteOptions,
+  { stream, log, metrics, health }: StreamRouteOptions,
   admittedOf: (r: FastifyRequest) => AdmittedRequest,
 ) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -45,7 +47,7 @@ export function streamRoute(
     } catch (failure) {
       if (!reply.sent) throw failure;
       // The head of the answer may be sent already: all that is left is to log the failure and to end the connection.
-      problemResponse(failure, request, log);
+      problemResponse(failure, request, { log, health });
       raw.socket.destroy();
     }
     return reply;

@@ -15,13 +15,15 @@ export interface ProblemResponse {
 export function problemResponse(
   failure: unknown,
   { id, method, url }: { readonly id: string; readonly method: string; readonly url: string },
-  log: Log,
+  { log, health }: { readonly log: Log; readonly health: { readonly draining: boolean } },
 ): ProblemResponse {
   const error = toHttpError(failure);
   const path = pathOf(url);
   if (error.status >= 500) {
     const about = { req: id, method, path: withoutSecrets(path) };
-    log[error.status === 503 ? 'warn' : 'error']({ ...about, err: error.cause ?? error }, error.message);
+    // A server that stops refuses what comes meanwhile: that is no news for its operator.
+    const level = error.status !== 503 ? 'error' : health.draining ? 'debug' : 'warn';
+    log[level]({ ...about, err: error.cause ?? error }, error.message);
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(error.extras.headers ?? {})) headers[name.toLowerCase()] = value;

@@ -23,3 +23,10 @@ test('with --verbose it also shows requests, and where an error happened', () =>
   expect(request).toMatch(/^\d\d:\d\d:\d\d GET \/api\/me 200 1.5 ms\n$/);
   expect(warning).toMatch(/answer\n +at .*terminal-log\.test\.ts/);
 });
+
+test('a cause that says the same is not said twice', () => {
+  const lines: string[] = [];
+  const log = createLog('info', terminalLog({ write: (text) => lines.push(text), verbose: false }));
+  log.warn({ err: new Error('no room') }, 'no room');
+  expect(lines).toEqual([expect.stringMatching(/ warn {2}no room\n$/)]);
+});

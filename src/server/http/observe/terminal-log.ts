@@ -29,7 +29,7 @@ function lineOf(entry: Readonly<Record<string, unknown>>, verbose: boolean): str
   }
   const why = isObject(err) ? textOf(err['message']) : '';
   const stack = verbose && isObject(err) && typeof err['stack'] === 'string' ? err['stack'].split('\n').slice(1) : [];
-  const head = `${clockTime(time)} ${textOf(level).padEnd(5)} ${textOf(msg)}${why === '' ? '' : `: ${why}`}`;
+  const head = `${clockTime(time)} ${textOf(level).padEnd(5)} ${textOf(msg)}${why === '' || why === textOf(msg) ? '' : `: ${why}`}`;
   return [head, ...stack.map(printable)].map((line) => `${line}\n`).join('');
 }
 

@@ -64,6 +64,18 @@ test('what only reads is unavailable when its connection is lost, and a transact
   expect(await transactions.run((tx) => tx.run(ownPid, []))).toHaveLength(1);
 });
 
+test('a pipelined connection that was closed opens no other one, which would outlive its owner', async () => {
+  const warnings: string[] = [];
+  const primary = new Primary(await postgres.freshUrl());
+  const open = vi.spyOn(primary, 'open');
+  const connection = new PipelinedConnection({ primary, onWarning: (message) => warnings.push(message) });
+  await connection.run(ownPid, []);
+  await connection.close();
+  await expect(connection.run(ownPid, [])).rejects.toMatchObject({ code: 'unavailable' });
+  expect(open).toHaveBeenCalledTimes(1);
+  expect(warnings).toEqual([]);
+});
+
 test('a database that shuts down right behind its last client says nothing that would be a warning', async () => {
   const warnings: string[] = [];
   const transactions = new Transactions(1, {

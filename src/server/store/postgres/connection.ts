@@ -26,6 +26,8 @@ export class PipelinedConnection implements Runner {
   #open: DatabaseConnection | undefined;
   /** What a failure means for a statement that was sent. */
   readonly #failed: (cause: unknown) => StoreError;
+  /** What the database still says to a connection that is being closed is no loss, and no other one is opened. */
+  #closing = false;
   inFlight = 0;
 
   constructor(options: ConnectionOptions) {
@@ -36,11 +38,12 @@ export class PipelinedConnection implements Runner {
   /** The open connection, opening it first if need be. A lost one is forgotten at once, so that the next caller opens another. */
   #opened(): Promise<DatabaseConnection> {
     if (this.#connection !== undefined) return this.#connection;
+    if (this.#closing) return Promise.reject(new StoreError({ code: 'unavailable' }, { message: 'it is closed' }));
     const forget = (cause?: unknown): void => {
       if (this.#connection !== opening) return;
       this.#connection = undefined;
       this.#open = undefined;
-      if (cause !== undefined) this.#options.onWarning('a database connection was lost', cause);
+      if (cause !== undefined && !this.#closing) this.#options.onWarning('a database connection was lost', cause);
     };
     const { primary, timeouts } = this.#options;
     const opening = primary.open({ pipeline: true, ...(timeouts && { timeouts }) }).then(
@@ -114,6 +117,7 @@ export class PipelinedConnection implements Runner {
   }
 
   async close(): Promise<void> {
+    this.#closing = true;
     const connection = await this.#connection?.catch(() => undefined);
     this.#connection = undefined;
     this.#open = undefined;
