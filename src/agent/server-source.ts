@@ -15,7 +15,7 @@ import { keepCompiled } from './host/compile-cache.ts';
 import type { Log } from './host/log.ts';
 import { commandRunner } from './host/run-command.ts';
 import { notifyReady } from './host/systemd-notify.ts';
-import { tunnelAddress } from './host/tunnel-address.ts';
+import { tunnelAddresses } from './host/tunnel-address.ts';
 import { enroll } from './source/enrollment.ts';
 import { IdentifiedSource } from './source/identified-policy-source.ts';
 import { BadIdentity, type Identity, type IdentityFolder } from './source/identity.ts';
@@ -151,7 +151,7 @@ function enrollDevice(
       makeKey: () => randomBytes(32).toString('base64'),
       hostname: hostname().slice(0, 255),
       ...(machine !== undefined && { machine }),
-      tunnelAddress: () => tunnelAddress(commandRunner([]), driver()),
+      tunnelAddresses: () => tunnelAddresses(commandRunner([]), driver()),
       makeRequestKey: randomUUID,
       // Another body, as after a change of the host name, is another request.
       register: (body, requestKey, within) =>

@@ -54,14 +54,15 @@ export const IsolateDevice = Type.Object(
 );
 export type IsolateDevice = Wire<typeof IsolateDevice>;
 
-/** A warning about an isolation that is in force as requested. */
+/** A warning about an isolation that was written as requested. */
 export const IsolationWarning = Type.Object(
   {
-    code: Type.Enum(['shared_address'], {
-      description: '`shared_address`: other devices have this address, too, and the fleet refuses it.',
+    code: Type.Enum(['shared_address', 'no_address', 'no_address_of_family', 'earlier_address'], {
+      description:
+        '`shared_address`: other devices have this address, too, and the fleet refuses it. `no_address`, `no_address_of_family`: the record of the device has no address, or none of a family that other devices have, so the fleet refuses none. `earlier_address`: the device had this address, no record has it now, and the fleet does not refuse it.',
     }),
     detail: Type.String({ description: 'A sentence for a person.' }),
-    address: Type.String({ description: 'The address.' }),
+    address: Type.Optional(Type.String({ description: 'The address; absent where none is meant.' })),
     devices: Type.Optional(Type.Array(id<DeviceId>('A device.'), { description: 'The other devices that have it.' })),
     more_devices: Type.Optional(Type.Integer({ minimum: 1, description: 'How many devices there are besides.' })),
   },

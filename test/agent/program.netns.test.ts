@@ -95,7 +95,7 @@ describe('an enrolled agent', () => {
     await device.untilOpen('22 443', agent);
 
     const [record] = await place.owner.api.expect(200, 'GET', `${place.base}/devices`);
-    expect(record.tunnel_ip).toBe('100.64.0.1');
+    expect(record).toMatchObject({ tunnel_ip: '100.64.0.1', addresses: ['fd7f::1'] });
     await comesTrue(async () =>
       expect(await statusByCommand()).toMatchObject({
         running: true,

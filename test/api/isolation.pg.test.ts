@@ -85,7 +85,39 @@ describe('an owner', () => {
         devices: [app.id],
       },
     ]);
-    expect(await isolate(place, await add(place, { tunnel_ip: '100.64.0.2' }))).not.toHaveProperty('warnings');
+    const both6 = { tunnel_ip: '100.64.0.2', addresses: ['fd00::2'] };
+    expect(await isolate(place, await add(place, both6))).not.toHaveProperty('warnings');
+  });
+
+  test('is told what the fleet does not refuse: a device without an address, without one of a family, and addresses that it had before', async () => {
+    const place = await newPlace(stage.server);
+    const warned = async (device: Json): Promise<readonly string[]> =>
+      ((await isolate(place, device)).warnings ?? []).map(({ code, address = '' }: Json) =>
+        `${code} ${address}`.trim(),
+      );
+    expect(await warned(await add(place))).toEqual(['no_address']);
+    expect(await warned(await add(place, { tunnel_ip: '100.64.0.9/24' }))).toEqual([]);
+    const app = await add(place, { tunnel_ip: '100.64.0.1', addresses: ['fd00::1'] });
+    const [one, two] = [await add(place, { addresses: ['fd00::2'] }), await add(place, { tunnel_ip: '100.64.0.2' })];
+    expect(await warned(one)).toEqual(['no_address_of_family']);
+    expect(await warned(two)).toEqual(['no_address_of_family']);
+    // Its user takes its addresses out of the record before anybody isolates it.
+    const path = pathOf(place, app);
+    await place.member.api.expect(200, 'PATCH', path, {
+      tunnel_ip: '100.64.0.7/24',
+      addresses: ['fd00::7', '10.0.0.7'],
+    });
+    await place.member.api.expect(200, 'PATCH', path, { tunnel_ip: '100.64.0.8', addresses: ['fd00::1'] });
+    // Another device has that one now.
+    await add(place, { addresses: ['10.0.0.7'] });
+    expect(await warned(app)).toEqual([
+      'earlier_address 100.64.0.1',
+      'earlier_address 100.64.0.7',
+      'earlier_address fd00::7',
+    ]);
+    const addresses = ['fd00::1', '100.64.0.1', '100.64.0.7', 'fd00::7'];
+    await place.owner.api.expect(200, 'PATCH', path, { addresses });
+    expect(await warned(app)).toEqual([]);
   });
 
   test('is told everything that is wrong, with its place', async () => {
@@ -145,11 +177,24 @@ describe('the user of an isolated device', () => {
     expect(await refused(member.api, 'PATCH', path, { addresses: ['10.0.0.9'] })).toBe('address_by_owner');
     expect(await refused(member.api, 'DELETE', path)).toBe('isolated_by_owner');
     expect(await refused(member.api, 'DELETE', `${base}/members/${member.id}`)).toBe('isolated_by_owner');
+    expect(await refused(member.api, 'POST', `${base}/changes`, { delete: [device.id] })).toBe('isolated_by_owner');
     const changed = await member.api.expect(200, 'PATCH', path, { hostname: 'other' });
     expect(changed.isolated).toMatchObject({ reason: 'odd logins' });
     expect((await owner.api.expect(200, 'PATCH', path, { tunnel_ip: '100.64.0.3' })).isolated).toBeDefined();
     await owner.api.expect(200, 'DELETE', path);
     await member.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
+  });
+
+  test('moves no address by a change set either, nor by the way back from one of before', async () => {
+    const place = await newPlace(stage.server);
+    const { member, base } = place;
+    const device = await add(place, { tunnel_ip: '100.64.0.1' });
+    const write = (tunnel_ip: string) => ({ devices: [{ id: device.id, tunnel_ip }] });
+    const { change_id } = await member.api.expect(200, 'POST', `${base}/changes`, write('100.64.0.2'));
+    await isolate(place, device);
+    expect(await refused(member.api, 'POST', `${base}/changes`, write('100.64.0.3'))).toBe('address_by_owner');
+    expect(await refused(member.api, 'POST', `${base}/changes/${change_id}/revert`)).toBe('address_by_owner');
+    expect((await member.api.expect(200, 'GET', pathOf(place, device))).tunnel_ip).toBe('100.64.0.2');
   });
 
   test('keeps it isolated when an owner takes the device over', async () => {

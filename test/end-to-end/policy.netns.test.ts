@@ -510,8 +510,10 @@ describe('policy by name', () => {
     ]);
     await fleet.device(1).stopAgent('SIGKILL');
     await fleet.device(1).nft('delete', 'table', 'inet', 'service');
+    // In both families: the agent has enrolled with all addresses of its interface.
     await expectVerdicts([
       [tcp(1, 2, 5_433), dropIn],
+      [tcp(1, 2, 5_433, 6), dropIn],
       [tcp(1, 3, 5_433), 'open'],
     ]);
     await fleet.lab.startAgent(fleet.device(1));

@@ -58,7 +58,7 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
         makeKey: () => `made-${(keys += 1)}`,
         makeRequestKey: () => `request-${keys}`,
         hostname: 'web-1',
-        tunnelAddress: async () => undefined,
+        tunnelAddresses: async () => [],
         register: (body, requestKey) => server.register(body, requestKey),
         clock,
         log: (_, message) => logged.push(message),
@@ -70,9 +70,17 @@ function setUp(server: FakeServer, overrides: Partial<EnrollmentOptions> = {}) {
 }
 
 describe('an enrollment', () => {
-  test('names the address that the device has in the tunnel already', async () => {
+  test('names the addresses that the device has in the tunnel already, as many as a record takes', async () => {
     const server = new FakeServer();
-    await setUp(server, { tunnelAddress: async () => '100.64.0.1' }).run();
+    const more = Array.from({ length: 20 }, (_, index) => `fd7f::${index + 1}`);
+    await setUp(server, { tunnelAddresses: async () => ['100.64.0.1', ...more] }).run();
+    const addresses = more.slice(0, 16);
+    expect(server.asked).toEqual([{ public_key: 'made-1', hostname: 'web-1', tunnel_ip: '100.64.0.1', addresses }]);
+  });
+
+  test('names no further address where there is one', async () => {
+    const server = new FakeServer();
+    await setUp(server, { tunnelAddresses: async () => ['100.64.0.1'] }).run();
     expect(server.asked).toEqual([{ public_key: 'made-1', hostname: 'web-1', tunnel_ip: '100.64.0.1' }]);
   });
 

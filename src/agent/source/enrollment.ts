@@ -3,6 +3,7 @@
  * moment.
  */
 import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
+import { limits } from '../../api/limits.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
@@ -21,8 +22,8 @@ export interface EnrollmentOptions {
   readonly hostname: string;
   /** This machine, where it has an id. */
   readonly machine?: string;
-  /** The device's address in the tunnel, where it has one already. */
-  readonly tunnelAddress: () => Promise<string | undefined>;
+  /** The device's addresses in the tunnel, as far as it has them already: isolation refuses those that are in its record. */
+  readonly tunnelAddresses: () => Promise<readonly string[]>;
   /** Sent again with the same body and request key, it registers the device once and answers as the first time. */
   readonly register: (body: AddDevice, requestKey: string, signal: AbortSignal) => Promise<RegisteredDevice>;
   readonly clock: Clock;
@@ -50,12 +51,14 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
   const requestKey = sameRequest ?? options.makeRequestKey();
   if (sameRequest === undefined) await folder.apply({ organization, publicKey, requestKey });
   try {
-    const tunnelAddress = await options.tunnelAddress();
+    const [first, ...others] = await options.tunnelAddresses();
+    const addresses = others.slice(0, limits.deviceAddresses);
     const device = await options.register(
       {
         public_key: publicKey,
         hostname: options.hostname,
-        ...(tunnelAddress !== undefined && { tunnel_ip: tunnelAddress }),
+        ...(first !== undefined && { tunnel_ip: first }),
+        ...(addresses.length > 0 && { addresses }),
       },
       requestKey,
       signal,

@@ -13,7 +13,7 @@ import type { IsolationRecord } from '../../../policy/isolation/isolation-record
 import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
-import { sharedAddresses } from '../../preview/shared-addresses.ts';
+import { isolationWarnings } from '../../preview/isolation-warnings.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
@@ -222,7 +222,8 @@ const isolate: Handler<'isolateDevice'> = async (call, { store, clock, preview }
   const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
   const device = await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected);
   // After the write: nothing holds up an isolation.
-  const warnings = await sharedAddresses(await preview.read(org_id), device_id, preview.slices);
+  const isolatedNow = { org: org_id, id: device_id, snapshot: await preview.read(org_id) };
+  const warnings = await isolationWarnings(isolatedNow, { history: store.history, slices: preview.slices });
   if (warnings.length === 0) return stored(device);
   return { ...stored(device), json: `${device.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
 };

@@ -43,6 +43,8 @@ export interface History {
     query: StatePage & { readonly reader: GroupReader },
   ): Promise<readonly State<GroupRecord>[]>;
   ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
+  /** Every `tunnel_ip` and every one of `addresses` that the device has or had in its newest 10,000 states, as it was written, each once. */
+  addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly string[]>;
   /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
   namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
   /** The groups at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */

@@ -48,6 +48,18 @@ const listNamesakes = statement<StateRow>(
    ORDER BY s.revision DESC LIMIT $4`,
 );
 
+/** Values: organization, device. */
+const listAddresses = statement<{ address: string }>(
+  'list_past_addresses',
+  `SELECT DISTINCT a.address FROM (
+     SELECT (s.body || '}')::json AS record FROM history s WHERE s.org_id = $1 AND s.kind = 'device' AND s.id = $2
+     ORDER BY s.revision DESC LIMIT 10000) AS r
+   CROSS JOIN LATERAL (
+     SELECT r.record ->> 'tunnel_ip' AS address
+     UNION ALL SELECT json_array_elements_text(r.record -> 'addresses') WHERE json_typeof(r.record -> 'addresses') = 'array') AS a
+   WHERE a.address <> '' ORDER BY 1`,
+);
+
 interface AtRow {
   readonly head: number;
   readonly history_start: number;
@@ -207,6 +219,9 @@ export function historyIn(context: Context, keepMs: number): History {
   return {
     ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
     ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
+    async addressesOf(org, id) {
+      return (await reads.run(listAddresses, [org, id])).map(({ address }) => address);
+    },
     async namesakes(org, id, { below, limit } = {}) {
       const rows = await standbyReads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
       return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
