@@ -132,6 +132,9 @@ export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trialQue
 
 export const MoveDeviceQuery = Type.Object({ ...skipTests, detach }, strict);
 
+/** Devices outside the scope of a trial take the change when it is kept or widened. */
+export const KeepTrialQuery = Type.Object({ ...skipTests, detach }, strict);
+
 export const DeleteGroupQuery = Type.Object(
   {
     ...skipTests,

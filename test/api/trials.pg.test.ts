@@ -159,3 +159,37 @@ test('what cannot be tried is refused with its place', async () => {
     expect((await api.expect(422, method, path, body)).errors, path).toMatchObject([{ pointer, code }]);
   expect(await api.expect(200, 'GET', `${base}/trials`)).toEqual([]);
 });
+
+test('what a trial does outside its scope is judged when it is widened or kept: tests that fail, devices that open', async () => {
+  const { owner, member, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const rules = { inbound_rules: [tcp(22)], applies_to: [{ labels: ['db'] }] };
+  const group = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'db', ...rules });
+  const path = `${base}/security_groups/${group.id}`;
+  const expected = { name: 'ssh', from: { address: '100.64.9.9' }, to: { labels: ['db'] }, expect: 'allow' };
+  const test22 = { ...expected, protocol: 'tcp', port: 22 };
+  await api.expect(200, 'PUT', `${base}/policy_tests`, [test22]);
+  const patch = { inbound_rules: [tcp(80)], applies_to: [{ labels: ['web'] }] };
+  const tried = await api.expect(200, 'PATCH', `${path}?confirm_within=60&scope=label:canary`, patch);
+  const late = await device(api, base, { labels: ['db'], tunnel_ip: '100.64.0.1' });
+  const one = `${base}/trials/${tried.trial.id}`;
+  const opened = { code: 'would_open', devices: [late.id] };
+  expect(await api.expect(409, 'PATCH', one, { scope: null })).toMatchObject(opened);
+  expect(await api.expect(409, 'POST', `${one}/confirm`)).toMatchObject(opened);
+  const moved = { devices: [{ id: late.id, labels: ['canary', 'db'] }] };
+  expect(await api.expect(409, 'POST', `${base}/changes`, moved)).toMatchObject(opened);
+  expect(await groupsOn(api, base, late)).toEqual([`label ${group.id}`]);
+
+  await api.expect(200, 'PATCH', `${base}/devices/${late.id}`, { labels: ['db', 'web'] });
+  for (const [method, at, body] of [
+    ['PATCH', one, { scope: null }],
+    ['POST', `${one}/confirm`, undefined],
+  ] as const) {
+    const refused = await api.expect(422, method, at, body);
+    expect(refused).toMatchObject({ code: 'policy_test_failed', tests: [{ name: 'ssh', state: 'failing' }] });
+  }
+  await member.api.expect(403, 'POST', `${one}/confirm?skip_tests=true`);
+  await api.expect(200, 'POST', `${one}/confirm?skip_tests=true`);
+  const [entry] = await api.expect(200, 'GET', `${base}/audit?limit=1`);
+  expect(entry).toMatchObject({ operation: 'confirmTrial', fields: ['skip_tests'] });
+});

@@ -1,5 +1,5 @@
 /** Owns the operations on trials, as rows of the table of operations (reference 4.15). */
-import { PageQuery } from '../list.ts';
+import { KeepTrialQuery, PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 import { Trial, UpdateTrial } from './trials.ts';
 
@@ -23,15 +23,17 @@ export const trialRows = {
     summary: 'Let more devices try a change',
     body: UpdateTrial,
     bodyReader: 'handler',
+    query: KeepTrialQuery,
     answer: Trial,
-    fails: ['trial_over', 'newer_record'],
+    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed'],
   },
   confirmTrial: {
     effect: 'write',
     tag: 'security groups',
     summary: 'Keep a change that is being tried',
+    query: KeepTrialQuery,
     answer: Trial,
-    fails: ['trial_over', 'newer_record'],
+    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed'],
   },
   revertTrial: {
     effect: 'write',

@@ -89,6 +89,9 @@ async function choose(session: Session, started: StartedTrial): Promise<Choice> 
   }
 }
 
+/** What the server may refuse when the change is kept, with the option that insists. */
+const insistOptions: Readonly<Record<string, string>> = { would_open: '--detach', policy_test_failed: '--skip-tests' };
+
 /** Someone else may have ended it, or its time was over: then that is how it ended. */
 async function endTrial(session: Session, id: string, way: 'confirm' | 'revert'): Promise<Trial> {
   const client = await session.client();
@@ -98,8 +101,14 @@ async function endTrial(session: Session, id: string, way: 'confirm' | 'revert')
     session.noteWritten(trial.revision);
     return trial;
   } catch (error) {
-    if (!(error instanceof RingfenceError) || error.code !== 'trial_over') throw error;
-    return readEnd(session, id);
+    if (!(error instanceof RingfenceError)) throw error;
+    if (error.code === 'trial_over') return readEnd(session, id);
+    const option = insistOptions[error.code];
+    if (option !== undefined)
+      session.terminal.note(
+        `The trial goes on. To keep the change all the same: ringfence trial confirm ${id} ${option}`,
+      );
+    throw error;
   }
 }
 

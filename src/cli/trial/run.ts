@@ -2,6 +2,7 @@
 import type { Trial } from '../../api/trial/trials.ts';
 import { printable } from '../../node/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';
 import { findOne } from '../session/find-one.ts';
 import { countsLine } from '../session/in-force.ts';
@@ -12,9 +13,18 @@ import { CliError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime, spanWords } from '../terminal/time.ts';
 
-export interface WidenOptions {
+/** What a trial that is kept or widened may do to devices outside its scope. */
+export interface KeepOptions {
+  readonly detach?: boolean;
+  readonly skipTests?: boolean;
+}
+
+export interface WidenOptions extends KeepOptions {
   readonly on: readonly string[];
 }
+
+const skipped = ({ skipTests }: KeepOptions): { readonly skip_tests?: true } =>
+  skipTests === true ? { skip_tests: true } : {};
 
 /** Names of what trials change and of who started them; ids where there is no name, and for programs. */
 async function namer(session: Session): Promise<(trial: Trial) => { readonly what: string; readonly by: string }> {
@@ -84,7 +94,7 @@ function requirePending(trial: Trial): void {
     throw new CliError('conflict', `the trial is over (${trial.state}). ${endingWords(trial)}`);
 }
 
-export async function confirm(session: Session, text: string): Promise<void> {
+export async function confirm(session: Session, text: string, options: KeepOptions): Promise<void> {
   const client = await session.client();
   const trial = await find(session, text);
   requirePending(trial);
@@ -92,7 +102,11 @@ export async function confirm(session: Session, text: string): Promise<void> {
     for (const line of trialLines(trial, Date.now())) session.terminal.note(printable(line));
     if (!(await session.confirm('Keep the change all the same?'))) return session.say('Nothing was changed.');
   }
-  return printEnd(session, await client.trials.confirm(await session.organization(), trial.id));
+  const organization = await session.organization();
+  const kept = await writeOrAsk(session, options.detach, (asked) =>
+    client.trials.confirm(organization, trial.id, { ...skipped(options), ...asked }),
+  );
+  return printEnd(session, kept);
 }
 
 export async function revert(session: Session, text: string): Promise<void> {
@@ -107,11 +121,15 @@ function printEnd(session: Session, trial: Trial): Promise<void> {
   return session.printRecord(trial, `${endingWords(trial)} (${trial.id})`);
 }
 
-export async function widen(session: Session, text: string, { on }: WidenOptions): Promise<void> {
+export async function widen(session: Session, text: string, { on, ...options }: WidenOptions): Promise<void> {
   const client = await session.client();
   const trial = await find(session, text);
   requirePending(trial);
-  const widened = await client.trials.widen(await session.organization(), trial.id, { scope: scopeText(on) });
+  const organization = await session.organization();
+  const scope = scopeText(on);
+  const widened = await writeOrAsk(session, options.detach, (asked) =>
+    client.trials.widen(organization, trial.id, { scope }, { ...skipped(options), ...asked }),
+  );
   session.noteWritten(widened.revision);
   return print(session, widened);
 }

@@ -18,6 +18,7 @@ import { endWords, scopeWords, timeLeft, trialName } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import type { OpenTrials } from '../state/trials.ts';
 import { useWrite } from '../state/write.ts';
@@ -137,7 +138,8 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
   const trouble = trial.enforcement?.trouble.length ?? 0;
   const name = trialName(trial, snapshot);
   const end = async (how: 'confirm' | 'revert'): Promise<void> => {
-    await client.trials[how](org, trial.id);
+    if (how === 'revert') await client.trials.revert(org, trial.id);
+    else await writeOrAsk((agreed) => client.trials.confirm(org, trial.id, agreed));
     await queries.invalidateQueries({ queryKey: ['trials', org] });
   };
   const { start, busy } = useWrite(end, 'The trial goes on');

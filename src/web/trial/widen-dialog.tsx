@@ -8,6 +8,7 @@ import { Segmented } from '../components/segmented.tsx';
 import { notify } from '../components/toast.tsx';
 import { selectorChip } from '../model/far-end.ts';
 import { useLive } from '../state/organization.ts';
+import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { ScopeInput, scopeText } from './scope-input.tsx';
@@ -29,7 +30,7 @@ export function WidenDialog({
   const scope = where === 'all' ? null : scopeText(chips);
   const { submit, busy, fault } = useWrite(async () => {
     if (scope === undefined) return;
-    await client.trials.widen(org, trial.id, { scope });
+    await writeOrAsk((agreed) => client.trials.widen(org, trial.id, { scope }, agreed));
     await queries.invalidateQueries({ queryKey: ['trials', org] });
     notify('More devices try the change now.');
     close();

@@ -119,12 +119,12 @@ const widen: Handler<'widenTrial'> = async (call, services) => {
   refuse(check(UpdateTrial, body));
   const { scope } = body as { readonly scope: unknown };
   const selectors = scope === null ? undefined : readScope(scope);
-  const trial = await services.store.trials.widen(org_id, call.by, trial_id, selectors);
+  const trial = await services.store.trials.widen(org_id, call.by, trial_id, selectors, call.query);
   return record(await answerOf(org_id, trial, services));
 };
 
 const confirm: Handler<'confirmTrial'> = async (call, { store }) =>
-  record(await store.trials.confirm(call.params.org_id, call.by, call.params.trial_id));
+  record(await store.trials.confirm(call.params.org_id, call.by, call.params.trial_id, call.query));
 
 const revert: Handler<'revertTrial'> = async (call, { store }) =>
   record(await store.trials.revert(call.params.org_id, call.by, call.params.trial_id));

@@ -21,8 +21,8 @@ export interface Outcome {
   /** In the order of the set. */
   readonly groups: readonly SavedGroup[];
   readonly before: RecordsBefore;
-  /** Devices that a group kept from the default group before: then, and at the end of all trials. */
-  readonly closed: readonly { readonly id: string; readonly now: boolean; readonly later: boolean }[];
+  /** Devices that a group kept from the default group before. */
+  readonly closed: readonly sql.ClosedRow[];
   readonly restores: boolean;
   readonly detach: boolean;
   readonly inPart: <T>(list: List, index: number, work: () => T | Promise<T>) => Promise<T>;
@@ -36,8 +36,9 @@ export async function judgeOutcome(context: Context, locked: Locked, outcome: Ou
     refuseOpened(
       await locked.tx.run(sql.openedSince, [
         locked.org,
-        outcome.closed.flatMap(({ id, now }) => (now ? [id] : [])),
-        outcome.closed.flatMap(({ id, later }) => (later ? [id] : [])),
+        outcome.closed.flatMap(({ id, kept }) => (kept ? [id] : [])),
+        outcome.closed.flatMap(({ id, ended }) => (ended ? [id] : [])),
+        outcome.closed.flatMap(({ id, scoped }) => (scoped ? [id] : [])),
       ]),
     );
   if (!outcome.detach) await checkKeys(context, locked, outcome);

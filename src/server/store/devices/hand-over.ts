@@ -8,7 +8,14 @@ import type { MoveDeviceOptions } from '../contract/devices.ts';
 import { refuse } from '../contract/errors.ts';
 import type { DeviceRecord, Stored } from '../contract/records.ts';
 import { selectOpened, refuseOpened, type OpenedRow } from './opening.ts';
-import { enforcesAny, enforcesAnyAfterTrials, isReplacedAfterTrials, isReplacedByLabel } from './selectors.ts';
+import {
+  enforcesAny,
+  enforcesAnyAfterTrials,
+  enforcesAnyInScope,
+  isReplacedAfterTrials,
+  isReplacedByLabel,
+  isReplacedInScope,
+} from './selectors.ts';
 import { statement } from '../postgres/sql.ts';
 import { isMember } from '../schema/fragments.ts';
 import { changeOf, subjectOf, type AuditChange, type AuditSubject } from '../write/audit-entry.ts';
@@ -38,8 +45,8 @@ const findOpened = statement<OpenedRow>(
   'find_opened_devices',
   selectOpened(
     `${isHandedOver} AND ${remaining} <> d.security_groups AND ${enforcesAny('d.security_groups')}
-     AND NOT (${enforcesAny(remaining)} AND ${enforcesAnyAfterTrials(remaining)})
-     AND NOT (${isReplacedByLabel('d.labels')} AND ${isReplacedAfterTrials('d.labels')})`,
+     AND NOT (${enforcesAny(remaining)} AND ${enforcesAnyAfterTrials(remaining)} AND ${enforcesAnyInScope(remaining, 'd.labels')})
+     AND NOT (${isReplacedByLabel('d.labels')} AND ${isReplacedAfterTrials('d.labels')} AND ${isReplacedInScope('d.labels')})`,
   ),
 );
 

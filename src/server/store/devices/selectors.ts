@@ -34,6 +34,25 @@ export const isReplacedAfterTrials = (labels: string): string =>
      WHERE l.org_id = $1 AND l.trial IS NOT NULL AND l.guardrail IS NULL AND ${modeAfterTrials('l')} = 'enforce'
        AND ${labels} @> ARRAY(SELECT json_array_elements_text(b.selector -> 'labels'))))`;
 
+/** Whether a device with these labels tries the change of this record: it is in the scope of the trial. */
+export const isInScope = (trial: string, labels: string): string =>
+  `(${trial}::json -> 'scope' IS NULL OR EXISTS (SELECT FROM json_array_elements(${trial}::json -> 'scope') AS sc (selector)
+     WHERE ${labels} @> ARRAY(SELECT json_array_elements_text(sc.selector -> 'labels'))))`;
+
+/** Whether a list of groups has one that enforces on a device with these labels, which is inside the scope of some trials and outside of others. */
+export const enforcesAnyInScope = (list: string, labels: string): string =>
+  `EXISTS (SELECT FROM security_groups e WHERE e.id = ANY (${list})
+     AND CASE WHEN e.trial IS NULL OR ${isInScope('e.trial', labels)} THEN e.mode
+       WHEN json_typeof(e.trial::json -> 'before') = 'null' THEN NULL ELSE ${modeAfterTrials('e')} END = 'enforce')`;
+
+/** Whether such a device has a group by label that takes the place of the default group. */
+export const isReplacedInScope = (labels: string): string =>
+  `(EXISTS (SELECT FROM group_selectors s JOIN security_groups l ON l.id = s.group_id
+     WHERE s.org_id = $1 AND ${labels} @> s.labels AND l.guardrail IS NULL AND l.mode = 'enforce' AND (l.trial IS NULL OR ${isInScope('l.trial', labels)}))
+   OR EXISTS (SELECT FROM security_groups l CROSS JOIN LATERAL json_array_elements(l.trial::json -> 'before' -> 'applies_to') AS b (selector)
+     WHERE l.org_id = $1 AND l.trial IS NOT NULL AND l.guardrail IS NULL AND ${modeAfterTrials('l')} = 'enforce' AND NOT ${isInScope('l.trial', labels)}
+       AND ${labels} @> ARRAY(SELECT json_array_elements_text(b.selector -> 'labels'))))`;
+
 /** Inserts the selectors of the groups in `from` (`id`, `org_id`, `applies_to`). */
 export const keepSelectors = (from: string): string =>
   `INSERT INTO group_selectors (group_id, org_id, labels)

@@ -228,7 +228,7 @@ export const updateLabels = deviceUpdate('update_labels', {
   ...identityUpdate,
   columns: { ...identityUpdate.columns, most_ranges: 'integer', detach: 'boolean' },
   refusals: `${identityUpdate.refusals}
-    WHEN n.detach IS NOT TRUE AND ${isChanged('labels')} AND ${opensByLabels({ oldLabels: 'd.labels', newLabels: patchedOf('labels'), newList: patchedList })} THEN 'would_open'
+    WHEN n.detach IS NOT TRUE AND ${isChanged('labels')} AND ${opensByLabels({ oldLabels: 'd.labels', newLabels: patchedOf('labels'), newList: patchedList, givesList: 'n.security_groups IS NOT NULL' })} THEN 'would_open'
     WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,
 });
 

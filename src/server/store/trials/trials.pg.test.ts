@@ -210,3 +210,42 @@ test('a group that is only tried keeps no device closed: a write that would open
   pass(60_000);
   expect(await store.trials.expire({ org, id: trialIdOf(tried), at: 0 })).toBe(true);
 });
+
+test('no device opens unasked by the scope of a trial: when its labels move it in or out, or when the trial is widened or kept', async () => {
+  const { store, org, owner } = await timedWorld();
+  const scoped = { ...minute, scope: [{ labels: ['canary'] }] };
+  const labels = (...names: string[]) =>
+    device(owner.user_id, { fields: { labels: names.toSorted(), hostname: 'db' } });
+  const byLabel = (label: string) => group({ applies_to: [{ labels: [label] }] });
+  const relabel = (id: string, ...names: string[]) =>
+    problemOf(store.devices.update(org, owner, parseDeviceId(id), { labels: names.toSorted() }));
+
+  // The group moves on; a device that came later has what the group was before.
+  const moving = await store.groups.create(org, owner, 'organization', byLabel('old'));
+  const patch = { applies_to: [{ labels: ['new'] }] };
+  const tried = await store.groups.update(org, owner, 'organization', idOf(moving), patch, { trial: scoped });
+  const late = await store.devices.create(org, owner, labels('old'));
+  const opened = { code: 'would_open', devices: [{ id: late.id, hostname: 'db' }] };
+  expect(await relabel(late.id, 'old', 'canary')).toMatchObject(opened);
+  expect(await problemOf(store.trials.widen(org, owner, trialIdOf(tried), undefined))).toMatchObject(opened);
+  expect(await problemOf(store.trials.confirm(org, owner, trialIdOf(tried)))).toMatchObject(opened);
+  expect(await store.devices.groups(org, parseDeviceId(late.id))).toEqual([{ group_id: moving.id, by: 'label' }]);
+  // Asked for, it is done.
+  const kept = await store.trials.confirm(org, owner, trialIdOf(tried), { detach: true });
+  expect(kept).toMatchObject({ state: 'confirmed' });
+
+  // A device in the scope has the new group, and would lose it outside.
+  const added = await store.groups.create(org, owner, 'organization', byLabel('web'), { trial: scoped });
+  const inside = await store.devices.create(org, owner, labels('web', 'canary'));
+  expect(await relabel(inside.id, 'web')).toMatchObject({ code: 'would_open', devices: [{ id: inside.id }] });
+  await store.trials.confirm(org, owner, trialIdOf(added));
+  expect(await store.devices.update(org, owner, parseDeviceId(inside.id), { labels: ['web'] })).toBeDefined();
+
+  // A list that is tried empty asks for it; labels that put the device in its scope do not.
+  const listed = await store.groups.create(org, owner, 'organization', group());
+  const holder = device(owner.user_id, { security_groups: [idOf(listed)] });
+  const { id } = await store.devices.create(org, owner, holder);
+  const emptied = await store.devices.update(org, owner, parseDeviceId(id), { security_groups: [] }, { trial: scoped });
+  expect(await relabel(id, 'canary')).toMatchObject({ code: 'would_open', devices: [{ id }] });
+  expect(await store.trials.confirm(org, owner, trialIdOf(emptied))).toMatchObject({ state: 'confirmed' });
+});

@@ -12,10 +12,11 @@ import type { Selector } from '../../../policy/rule.ts';
 import { isWithin } from '../../../policy/trial/trial.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
-import type { DueTrial, TrialRecord, Trials } from '../contract/change/trials.ts';
+import type { DueTrial, KeepTrialOptions, TrialRecord, Trials } from '../contract/change/trials.ts';
 import { refuse } from '../contract/errors.ts';
 import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
+import { refuseOpenedByTrial } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
 import { openingOfStatement } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
@@ -61,6 +62,14 @@ async function checkRight({ tx, org }: Locked, by: Actor, trial: sql.TrialRow, t
         tried.devices.every(({ user_id }) => isOwner || user_id === by.user_id);
   if (!mayWrite) refuse({ code: 'forbidden' });
 }
+
+/** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
+const judged = <T>(
+  locked: Locked,
+  { scope, devices, groups }: sql.TrialRow,
+  { detach = false }: KeepTrialOptions = {},
+  write: () => Promise<T>,
+): Promise<T> => (scope === null || detach ? write() : refuseOpenedByTrial(locked, { devices, groups }, write));
 
 type Ending = 'confirmed' | 'reverted' | 'expired';
 
@@ -133,11 +142,11 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       return row === undefined ? refuse({ code: 'not_found', what: 'trial' }) : recordOf(row);
     },
 
-    confirm: (org, by, id) =>
+    confirm: (org, by, id, options) =>
       inTrial(org, by, id, (locked, trial, tried) =>
         isOver(trial)
           ? refuse({ code: 'trial_over', state: 'expired' })
-          : end(context, locked, by, trial, tried, 'confirmed'),
+          : judged(locked, trial, options, () => end(context, locked, by, trial, tried, 'confirmed')),
       ),
 
     // Policy tests show what a revert breaks, and never refuse it.
@@ -146,12 +155,13 @@ export function trialsIn(context: Context, keepMs: number): Trials {
         end(context, locked, by, trial, tried, 'reverted'),
       ),
 
-    widen: (org, by, id, scope) =>
+    widen: (org, by, id, scope, options) =>
       inTrial(org, by, id, async (locked, trial, tried) => {
         if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
         const wider = isWithin(undefined, scope) ? undefined : scope;
         if (!isWithin(scopeOf(trial.scope), wider)) return refuse({ code: 'not_wider' });
-        const revision = await rewriteScope(context, locked, by, tried, wider);
+        const write = () => rewriteScope(context, locked, by, tried, wider);
+        const revision = await judged(locked, trial, options, write);
         const text = wider === undefined ? null : JSON.stringify(wider);
         const [row] = await locked.tx.run(sql.widenTrial, [org, id, text, revision]);
         return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);

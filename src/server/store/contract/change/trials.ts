@@ -42,6 +42,12 @@ export interface DueTrial {
   readonly at: number;
 }
 
+/** How a trial is kept or widened. */
+export interface KeepTrialOptions {
+  /** Also where it leaves devices outside the scope with the default group (`would_open` otherwise). */
+  readonly detach?: boolean | undefined;
+}
+
 /**
  * A user who may write all records of a trial may confirm, revert and widen it. The writing transaction checks this
  * (`forbidden`). When several callers end a trial at the same time, one succeeds and the others fail with `trial_over`.
@@ -55,11 +61,17 @@ export interface Trials {
   /** Also one that is over, while the history is kept. */
   get(org: OrganizationId, id: TrialId): Promise<TrialRecord>;
   /** The change stays. `trial_over` from `ends_at` on, also where the server has not reverted it yet: agents have. */
-  confirm(org: OrganizationId, by: Actor, id: TrialId): Promise<TrialRecord>;
+  confirm(org: OrganizationId, by: Actor, id: TrialId, options?: KeepTrialOptions): Promise<TrialRecord>;
   /** Everything is as it was, with new revisions. */
   revert(org: OrganizationId, by: Actor, id: TrialId): Promise<TrialRecord>;
   /** More devices try the change; absent: all. `not_wider` where one that tries it would no longer. */
-  widen(org: OrganizationId, by: Actor, id: TrialId, scope: readonly Selector[] | undefined): Promise<TrialRecord>;
+  widen(
+    org: OrganizationId,
+    by: Actor,
+    id: TrialId,
+    scope: readonly Selector[] | undefined,
+    options?: KeepTrialOptions,
+  ): Promise<TrialRecord>;
   /** The pending trials that end next, of all organizations, the earliest first. */
   next(limit: number): Promise<readonly DueTrial[]>;
   /** Reverts a trial whose time is over. False where it is not pending any more, or not over. */
