@@ -2,6 +2,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EvidenceDocument, EvidenceState } from '../../src/api/evidence/document.ts';
 import { checkEvidence, parseEvidenceKey } from '../../src/node/evidence-file.ts';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
+import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
 import type { Json } from '../lib/http.ts';
 import { query } from '../../src/server/store/store.fixture.ts';
 import {
@@ -117,6 +122,13 @@ test('evidence of a moment says who could connect, by which rules, who wrote the
     written: { by: { user_id: fleet.owner.id }, operation: 'createSecurityGroup', credential: 'user_token' },
   });
   expect(document.in_force.now).toMatchObject({ in_force: 'never_seen', same_policy: true });
+  // The other end of what may pass has a kernel of its own.
+  expect(document.in_force.others).toMatchObject({
+    whose: 'reach',
+    devices: 1,
+    proven: 0,
+    receipts: [{ hostname: 'app-1', in_force: 'never_seen', same_policy: true }],
+  });
   expect(document.not_known.join(' ')).toMatch(
     /Whether the device enforced its policy in that time is not known.*What was refused in that time is not known/,
   );
@@ -218,6 +230,69 @@ test('evidence has the refusals, the receipt and the policy tests of its time', 
   });
   expect(document.in_force.now).toMatchObject({ same_policy: false });
   expect(document.not_known.join(' ')).toMatch(/The policy of the device has changed since.*7 packets/);
+});
+
+test('evidence of an isolated device has the report of every other device, and says which of them do not prove that they refuse it', async () => {
+  const fleet = await newFleet();
+  const { owner, base, db } = fleet;
+  const rest = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'rest',
+    inbound_rules: [tcp(80, {})],
+  });
+  const register = async (hostname: string): Promise<(status: object) => Promise<Json>> => {
+    const made = await owner.api.expect(201, 'POST', `${base}/devices`, {
+      public_key: `${base} ${hostname}`,
+      hostname,
+      security_groups: [rest.id],
+    });
+    return (status) =>
+      server.nobody.as(made.device_token).expect(200, 'PUT', `${base}/devices/${made.id}/status`, status);
+  };
+  const [good, stale] = [await register('good'), await register('stale')];
+  await register('late');
+  const isolated = await owner.api.expect(200, 'POST', `${base}/devices/${db}/isolate`, { reason: 'strange traffic' });
+  const group = readGroupRecord(rest);
+  const digestOf = (more: object): string => policyDigest(canonicalize({ source: 'list', groups: [group], ...more }));
+  const isolation = { refused: [{ id: db, addresses: deviceIdentity(isolated).addresses }] };
+  const refusing = digestOf({ isolation });
+  const report = (policy_digest: string) => ({
+    state: 'applied',
+    revision: isolated.revision,
+    policy_digest,
+    policy_digest_form: digestForm,
+  });
+  await good(report(refusing));
+  // It has the revision in force, as it says, and its rules do not refuse the isolated device.
+  await stale(report(digestOf({})));
+  const at = moment();
+  const othersOf = async (): Promise<EvidenceDocument['in_force']['others']> =>
+    (await evidence(fleet, db, { at })).document.in_force.others;
+  const { document, file } = await evidence(fleet, db, { at });
+  expect(document.in_force.others).toMatchObject({ whose: 'every_device', devices: 5, proven: 1 });
+  const receipts = document.in_force.others?.receipts ?? [];
+  expect(receipts.map(({ hostname, in_force, same_policy }) => `${hostname} ${in_force} ${same_policy}`)).toEqual([
+    'app-1 never_seen true',
+    'guest-1 never_seen true',
+    'late never_seen true',
+    'stale failed true',
+    'good yes true',
+  ]);
+  expect(receipts.at(-1)).toMatchObject({ revision: isolated.revision, policy_digest: refusing });
+  expect(document.not_known.join(' ')).toMatch(
+    /isolated in a state in whose time no sample.*Of the 5 other devices, .*4 do not prove now/,
+  );
+  expect(file).toContain('every other device has to refuse it');
+
+  // What devices report of another policy proves nothing about that time, nor do devices that are gone.
+  await owner.api.expect(200, 'DELETE', `${base}/devices/${fleet.app}`);
+  await owner.api.expect(200, 'DELETE', `${base}/devices/${db}/isolate`);
+  await good({ ...report(digestOf({})), revision: isolated.revision + 2 });
+  const later = await othersOf();
+  expect(later).toMatchObject({ devices: 5, proven: 0 });
+  expect(
+    later?.receipts.map(({ hostname, in_force, same_policy }) => `${hostname} ${in_force} ${same_policy}`),
+  ).toContain('good yes false');
+  expect(later?.receipts[0]).toMatchObject({ hostname: 'app-1', in_force: 'deleted', same_policy: false });
 });
 
 test('only owners make evidence, of the past, and of devices that the organization had; the audit has the digest of each file', async () => {

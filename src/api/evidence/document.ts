@@ -59,6 +59,8 @@ export interface EvidenceState {
   readonly reaches: readonly EvidenceReach[];
   /** Devices whose own policy is not known: what they and this device may exchange is not in the lists. */
   readonly unknown_devices: readonly NamedDevice[];
+  /** The first sample of the time of this state that shows the policy in force on every device of the organization; absent where there is none. */
+  readonly in_force_on_all_at?: Time;
 }
 
 export interface NamedDevice {
@@ -139,16 +141,32 @@ export interface EvidenceReach {
   readonly target: readonly string[];
 }
 
+/** What a device reports when the file is made. */
+export interface EvidenceReceipt {
+  /** As in statuses of devices, or `deleted`. */
+  readonly in_force: string;
+  readonly revision?: number;
+  readonly reported_at?: Time;
+  readonly policy_digest?: string;
+  /** Whether the policy of the last state is still that of this device. With `in_force` `yes`, its kernel is proven to hold that state. */
+  readonly same_policy: boolean;
+}
+
+export interface EvidenceOthers {
+  /** `every_device`: the device is isolated in the last state, so every other device refuses it. `reach`: the devices that the last state names in `reached_by` and `reaches`. */
+  readonly whose: 'every_device' | 'reach';
+  readonly devices: number;
+  /** How many of them are proven to hold the last state. */
+  readonly proven: number;
+  /** At most 10,000, those first that prove nothing. */
+  readonly receipts: readonly (NamedDevice & EvidenceReceipt)[];
+}
+
 export interface EvidenceInForce {
   /** What the device reports now, and whether that proves the last state; absent of a device that is deleted. */
-  readonly now?: {
-    readonly in_force: string;
-    readonly revision?: number;
-    readonly reported_at?: Time;
-    readonly policy_digest?: string;
-    /** Whether the last state is still the policy of the device. */
-    readonly same_policy: boolean;
-  };
+  readonly now?: EvidenceReceipt;
+  /** The same of the other end; absent where the last state has no device, and in files of servers that did not know it. */
+  readonly others?: EvidenceOthers;
   /** Samples of the whole organization in the span: in each where both numbers are equal, the policy was in force on every device. */
   readonly samples: readonly { readonly at: Time; readonly devices: number; readonly in_force: number }[];
 }

@@ -22,7 +22,8 @@ import type { Store } from '../store/contract/store.ts';
 import { changedFields } from './changed-fields.ts';
 import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
 import { unknownsOf } from './not-known.ts';
-import { enforcementNow, inForceOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
+import { enforcementNow, inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
+import { inForceOnAllAt, othersOf, type LastState } from './receipts.ts';
 import { NamedRules, writeOf } from './rule-writers.ts';
 import { stateParts, type StateParts } from './state-document.ts';
 
@@ -84,7 +85,9 @@ export async function collectEvidence(
   const statuses = await enforcementNow(question, services.convergence);
   const present = await services.present(org);
   const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
-  const in_force = await inForceOf(question, { statuses, last: end.snapshot, present }, store);
+  const known = await inForceOf(question, { statuses, last: end.snapshot, present }, store);
+  const others = await othersOf(question, lastState(end), { convergence: services.convergence, present, slices });
+  const in_force = { ...known, ...(others && { others }) };
   const traffic = await trafficOf(question, past, statuses, services);
   const policy_tests = await testsOf(question, end.snapshot, store);
   const ruleWrites = [...written.rules.values()].flatMap(({ group_id, written: write }) =>
@@ -100,7 +103,10 @@ export async function collectEvidence(
     created_at: new Date(clock()).toISOString(),
     created_by: question.by,
     server_version: services.version,
-    states: told,
+    states: told.map((state) => {
+      const whole = inForceOnAllAt(state, in_force.samples, { seconds: samplesOf(question), end: to });
+      return { ...state, ...(whole !== undefined && { in_force_on_all_at: whole }) };
+    }),
     rules: Object.fromEntries(
       [...written.rules].map(([key, { written: write, ...rule }]) => [
         key,
@@ -113,6 +119,11 @@ export async function collectEvidence(
   } satisfies Omit<EvidenceDocument, 'not_known'>;
   return { ...document, not_known: unknownsOf(document, written.isComplete) };
 }
+
+const lastState = ({ snapshot, reached_by, reaches }: StateParts & Pick<DeviceState, 'snapshot'>): LastState => {
+  const named = [...reached_by, ...reaches].flatMap(({ devices }) => devices.map(({ id }) => parseDeviceId(id)));
+  return { snapshot, reach: new Set(named) };
+};
 
 /** Everything that decided verdicts at a revision. */
 async function readSnapshot(

@@ -4,7 +4,10 @@ import type { EvidenceDocument } from '../../api/evidence/document.ts';
 const isWhole = ({ devices, in_force }: EvidenceDocument['in_force']['samples'][number]): boolean =>
   devices === in_force;
 
-function aboutEnforcement({ in_force: { now, samples } }: Omit<EvidenceDocument, 'not_known'>): readonly string[] {
+function aboutEnforcement({
+  states,
+  in_force: { now, others, samples },
+}: Omit<EvidenceDocument, 'not_known'>): readonly string[] {
   const whole = samples.filter(isWhole).length;
   const past =
     samples.length === 0
@@ -18,7 +21,19 @@ function aboutEnforcement({ in_force: { now, samples } }: Omit<EvidenceDocument,
       : now.same_policy
         ? undefined
         : 'The policy of the device has changed since, so its present report says nothing about that time.';
-  return [past, present].flatMap((sentence) => sentence ?? []);
+  const isolated = states.filter(
+    ({ device, in_force_on_all_at }) => device?.isolated && in_force_on_all_at === undefined,
+  );
+  const refusal =
+    isolated.length === 0
+      ? undefined
+      : `The device was isolated in ${isolated.length === 1 ? 'a state' : `${isolated.length} states`} in whose time no sample shows the policy in force on every device. Whether every other device refused it then is not known from samples.`;
+  const lacking = others === undefined ? 0 : others.devices - others.proven;
+  const far =
+    others === undefined || lacking === 0
+      ? undefined
+      : `Of the ${others.devices} ${others.whose === 'reach' ? 'devices that the last state lets connect' : 'other devices, which all have to refuse the isolated device'}, ${lacking} do not prove now that their kernels hold the last state. They are listed first under “In force”.`;
+  return [past, present, refusal, far].flatMap((sentence) => sentence ?? []);
 }
 
 function aboutTraffic({

@@ -16,6 +16,7 @@ import { newestFlows } from '../explain/newest-flows.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
+import { receiptOf } from './receipts.ts';
 
 export interface ObservedSpan {
   readonly org: OrganizationId;
@@ -48,10 +49,9 @@ function isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): boole
 const fineSpanMs = 2 * 86_400_000;
 const hourSeconds = 3_600;
 
-const digestIn = (status: unknown): string | undefined => {
-  const { policy_digest } = (status ?? {}) as { readonly policy_digest?: unknown };
-  return typeof policy_digest === 'string' ? policy_digest : undefined;
-};
+/** Seconds of one sample. */
+export const samplesOf = ({ at, to }: Pick<ObservedSpan, 'at' | 'to'>): number =>
+  to - at > fineSpanMs ? hourSeconds : sampleSeconds;
 
 export async function inForceOf(
   span: ObservedSpan,
@@ -66,21 +66,12 @@ export async function inForceOf(
   },
   { samples }: Pick<Store, 'samples'>,
 ): Promise<EvidenceInForce> {
-  const seconds = span.to - span.at > fineSpanMs ? hourSeconds : sampleSeconds;
+  const seconds = samplesOf(span);
   const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
   const read = await samples.read(span.org, { since: first, seconds });
   const [status] = statuses;
-  const digest = digestIn(status?.status);
   return {
-    ...(status && {
-      now: {
-        in_force: status.in_force,
-        ...(status.revision !== undefined && { revision: status.revision }),
-        ...(status.reported_at !== undefined && { reported_at: status.reported_at }),
-        ...(digest !== undefined && { policy_digest: digest }),
-        same_policy: isSamePolicy(span.device, last, present),
-      },
-    }),
+    ...(status && { now: receiptOf(status, isSamePolicy(span.device, last, present)) }),
     samples: read.flatMap(({ at, devices, in_force }) =>
       devices === undefined || in_force === undefined || Date.parse(at) > span.to
         ? []

@@ -2,6 +2,7 @@
 import type {
   EvidenceCause,
   EvidenceDocument,
+  EvidenceOthers,
   EvidenceReach,
   EvidenceRule,
   EvidenceState,
@@ -156,10 +157,17 @@ const groupWords = {
 } as const;
 
 function* stateSection(state: EvidenceState, index: number, end: string | undefined): Steps<Html> {
-  const { from, until = end, revision, causes, device, groups, admits } = state;
+  const { from, until = end, revision, causes, device, groups, admits, in_force_on_all_at } = state;
   const time = until === undefined ? from : `${from} to ${until}`;
   const head = html`<h3>State ${index + 1}: ${time}</h3>
-    <p>Revision ${revision} of the organization.</p> `;
+    <p>
+      Revision ${revision} of the organization.
+      ${
+        in_force_on_all_at === undefined
+          ? ''
+          : `The sample of ${in_force_on_all_at} shows the policy in force on every device.`
+      }
+    </p> `;
   const changed =
     causes.length === 0
       ? ''
@@ -222,7 +230,7 @@ const ruleRow = (key: string, rule: EvidenceRule, names: DeviceNaming): readonly
   rule.written === undefined ? 'not known' : writeWords(rule.written),
 ];
 
-function inForceSection({ in_force: { now, samples } }: EvidenceDocument): Html {
+function* inForceSection({ in_force: { now, others, samples } }: EvidenceDocument): Steps<Html> {
   const whole = samples.filter(({ devices, in_force }) => devices === in_force).length;
   const past =
     samples.length === 0
@@ -231,14 +239,40 @@ function inForceSection({ in_force: { now, samples } }: EvidenceDocument): Html 
           Samples of the organization in that time: ${samples.length}. In ${whole} of them, the policy was in force on
           every device.
         </p> `;
-  if (now === undefined) return html`${past}`;
+  const far = others === undefined ? '' : yield* othersTable(others);
+  if (now === undefined) return html`${past}${far}`;
   const report =
     now.reported_at === undefined
       ? 'It has not reported.'
       : `It reported at ${now.reported_at}${now.revision === undefined ? '' : ` that its kernel enforces revision ${now.revision}`}.`;
   const same = now.same_policy ? 'The last state above is still its policy.' : 'Its policy has changed since.';
   return html`${past}
-    <p>In force on the device when this file was made: ${now.in_force.replaceAll('_', ' ')}. ${report} ${same}</p> `;
+    <p>In force on the device when this file was made: ${now.in_force.replaceAll('_', ' ')}. ${report} ${same}</p>
+    ${far}`;
+}
+
+function* othersTable({ whose, devices, proven, receipts }: EvidenceOthers): Steps<Html> {
+  const who =
+    whose === 'reach'
+      ? 'Devices of the last state that could connect to it, or that it could connect to'
+      : 'The device is isolated, and every other device has to refuse it';
+  const rows: Html[] = [];
+  for (const { id, hostname, in_force, revision, reported_at, policy_digest, same_policy } of receipts) {
+    const policy = same_policy ? 'as in the last state' : 'changed since';
+    const digest = policy_digest === undefined ? '' : html`<code>${policy_digest}</code>`;
+    const name = nameOf({ id, hostname });
+    rows.push(row([name, in_force.replaceAll('_', ' '), policy, revision ?? '', reported_at ?? '', digest]));
+    yield;
+  }
+  const list =
+    rows.length === 0 ? '' : table(['Device', 'In force', 'Its policy', 'Revision', 'Reported', 'Digest'], rows);
+  return html`<p>
+      ${who}: ${devices}. Of these, ${proven} proved when this file was made that their kernels hold the last state.
+    </p>
+    <details>
+      <summary>What each of them reported</summary>
+      ${list}
+    </details> `;
 }
 
 function* trafficSection({ traffic: { since, until, recorded, refused } }: EvidenceDocument): Steps<Html> {
@@ -291,6 +325,7 @@ export function* evidencePage(document: EvidenceDocument): Steps<string> {
     sections.push(section.text);
   }
   const traffic = yield* trafficSection(document);
+  const inForce = yield* inForceSection(document);
   const head = html`<head>
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -325,7 +360,7 @@ export function* evidencePage(document: EvidenceDocument): Steps<string> {
       Object.entries(rules).map(([key, rule]) => ruleRow(key, rule, names)),
     )}
     <h2>In force</h2>
-    ${inForceSection(document)}
+    ${inForce}
     <h2>Refused traffic</h2>
     ${traffic}
     <h2>Policy tests</h2>
