@@ -191,6 +191,12 @@ describe('a body is read only where an operation takes one, after the credential
     expect(await headOnly('POST', groups(), by(device.device_token))).toBe('403');
   });
 
+  test('a body that says itself that it is far too large is refused before it comes', async () => {
+    const large = { ...by(place.owner.token), 'Content-Length': '99999999999' };
+    expect(await headOnly('POST', groups(), large)).toBe('413');
+    expect(await headOnly('POST', '/api/organizations', large)).toBe('413');
+  });
+
   test('an operation without a body does not read one, whatever it is', async () => {
     const { id } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', {});
     expect(await headOnly('POST', `/api/tokens/${id}/rotate`, by(place.owner.token))).toBe('200');

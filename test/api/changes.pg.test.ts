@@ -142,6 +142,27 @@ describe('a change set', () => {
     await api.expect(200, 'POST', `${base}/changes`, { security_groups: [{ ...whole, group_name: 'as read' }] });
   });
 
+  test('takes a record as it was read, an isolated device and one on trial too, and no other isolation', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const { api } = owner;
+    const [made, listed] = [await device(api, base), await group(api, base)];
+    const path = `${base}/devices/${made.id}`;
+    const allow = [{ labels: ['forensics'] }];
+    await api.expect(200, 'POST', `${path}/isolate`, { reason: 'odd', allow });
+    await api.expect(200, 'PATCH', `${path}?confirm_within=60`, { security_groups: [listed.id] });
+    const { security_groups: _list, ...read } = await api.expect(200, 'GET', path);
+    const isolated = Object.fromEntries(Object.entries(read.isolated).toReversed());
+    const send = (status: number, more: object): Promise<Json> =>
+      api.expect(status, 'POST', `${base}/changes`, { devices: [{ ...read, ...more }] });
+    const answer = await send(200, { hostname: 'renamed', isolated });
+    expect(answer.devices).toMatchObject([{ hostname: 'renamed', isolated: { reason: 'odd', allow } }]);
+    const { updated_at: _at, revision: _revision, ...rest } = read;
+    for (const other of [null, { ...read.isolated, reason: 'x' }, { ...read.isolated, allow: [] }]) {
+      const { errors } = await api.expect(422, 'POST', `${base}/changes`, { devices: [{ ...rest, isolated: other }] });
+      expect(errors).toMatchObject([{ pointer: '/devices/0/isolated', code: 'contradiction' }]);
+    }
+  });
+
   test('takes a thousand records', async () => {
     const { owner, base } = await newPlace(stage.server);
     const many = Array.from({ length: 1_000 }, (_, index) => ({ group_name: `n${index}` }));

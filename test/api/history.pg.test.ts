@@ -178,6 +178,28 @@ describe('restoring', () => {
     expect(await restore()).toMatchObject(body);
   });
 
+  test('brings back rules that have expired by now, of a group that is there and of a deleted one', async () => {
+    const { owner, base } = await newPlace(stage.server);
+    const expires_at = new Date(Date.now() + 60_000).toISOString();
+    const rules = [{ ...ssh, expires_at }];
+    const made = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+      group_name: 'a',
+      inbound_rules: rules,
+    });
+    const path = `${base}/security_groups/${made.id}`;
+    await owner.api.expect(200, 'PATCH', path, { inbound_rules: [] });
+    const clock = (): number => Date.now() + 120_000;
+    const later = await startTestServer(stage.postgres, { url: stage.server.databaseUrl, clock });
+    onTestFinished(() => later.close());
+    const api = later.nobody.as(owner.token);
+    const { errors } = await api.expect(422, 'PATCH', path, { inbound_rules: rules });
+    expect(errors[0].code).toBe('expiry_past');
+    const { revision } = made;
+    expect((await api.expect(200, 'POST', `${path}/restore`, { revision })).inbound_rules).toEqual(rules);
+    await api.expect(200, 'DELETE', path);
+    expect((await api.expect(200, 'POST', `${path}/restore`, { revision })).inbound_rules).toEqual(rules);
+  });
+
   test('makes every check of an ordinary write again', async () => {
     const { server } = stage;
     const { owner, base, org } = await newPlace(server);

@@ -206,6 +206,26 @@ describe('the simulation of a change', () => {
     await simulate(place, { security_group: [] }, 422);
   });
 
+  test('is refused where a record has another revision or is on trial, as the write is', async () => {
+    const { place, postgres, db1 } = await fleet();
+    const old = { security_groups: [{ id: postgres.id, revision: 1, group_name: 'x' }] };
+    expect(await simulate(place, old, 412)).toMatchObject({ code: 'precondition_failed' });
+    const device412 = { devices: [{ id: db1.id, revision: 1, hostname: 'x' }] };
+    expect(await simulate(place, device412, 412)).toMatchObject({ code: 'precondition_failed' });
+    await simulate(place, { policy_tests: [], policy_tests_revision: 7 }, 412);
+    const send = (path: string, body: object): Promise<Json> =>
+      place.owner.api.expect(200, 'PATCH', `${place.base}/${path}?confirm_within=60`, body);
+    const { trial } = await send(`security_groups/${postgres.id}`, { inbound_rules: [tcp(1)] });
+    const pending = { code: 'trial_pending', trial_id: trial.id };
+    const again = { security_groups: [{ id: postgres.id, inbound_rules: [] }] };
+    expect(await simulate(place, again, 409)).toMatchObject(pending);
+    expect(await simulate(place, { delete: [postgres.id] }, 409)).toMatchObject(pending);
+    const spare = await group(place);
+    await send(`devices/${db1.id}`, { security_groups: [spare.id] });
+    await simulate(place, { devices: [{ id: db1.id, security_groups: [] }] }, 409);
+    await simulate(place, { devices: [{ id: db1.id, labels: ['db', 'x'] }], delete: [] });
+  });
+
   test('is for those who could write the records: a member for its own devices and groups, an owner for all', async () => {
     const { place, postgres, db1 } = await fleet();
     const path = `${place.base}/simulate`;

@@ -10,6 +10,7 @@ const fails = [
   'newer_record',
   'precondition_failed',
   'policy_test_failed',
+  'trial_pending',
 ] as const;
 
 export const changeRows = {

@@ -43,7 +43,12 @@ type Write = Pick<Call<Create>, 'params' | 'body' | 'query'>;
 
 /** Reads and validates the body of a group as it will be written. */
 export function readGroupBody(
-  call: { readonly params: Pick<Call<Create>['params'], 'org_id'>; readonly body: unknown },
+  call: {
+    readonly params: Pick<Call<Create>['params'], 'org_id'>;
+    readonly body: unknown;
+    /** An earlier state: its rules may have expired since. */
+    readonly restores?: true;
+  },
   services: Services,
   now?: Stored<GroupRecord>,
   unknown?: ReadonlySet<string>,
@@ -52,7 +57,7 @@ export function readGroupBody(
     mode: now === undefined ? 'create' : 'update',
     org_id: call.params.org_id,
     limits: services.limits,
-    now: services.clock(),
+    ...(call.restores === true ? {} : { now: services.clock() }),
     ...(now === undefined ? {} : { stored: standing(now) }),
     ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });

@@ -63,7 +63,7 @@ function bodyOf(past: GroupRecord): object {
   return { inbound_rules: [], outbound_rules: [], applies_to: [], mode: 'enforce', ...written };
 }
 
-/** The old state is written as if somebody had typed it now: every check of an ordinary write is made again. */
+/** The old state is written as if somebody had typed it now: every check of an ordinary write is made again, but rules may have expired. */
 const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   const { store } = services;
   const { org_id, sg_id } = call.params;
@@ -77,7 +77,7 @@ const restore: Handler<'restoreSecurityGroup'> = async (call, services) => {
   if (!isKnownGroup(past.record)) refuse({ code: 'newer_record', what: 'group' });
   if (past.record.guardrail === 'forbid' && call.query.force !== true) refuseEverything(past.record);
   const expected = expectedRevision(call.ifMatch, nowOf(call).revision);
-  const typed = { params: call.params, body: bodyOf(past.record) };
+  const typed = { params: call.params, body: bodyOf(past.record), restores: true } as const;
   const owner = ownerOf(call);
   const trial = trialOf(call.query);
   if (group !== undefined) {

@@ -13,6 +13,7 @@ import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts'
 import { lengthsOf, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { decideRights, type Role } from '../guard/rights.ts';
+import { expectedRevision } from '../request/conditions.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
 import { applicationProblem, groupProblem } from '../store-problems.ts';
 import { knownRecords, refuseVoid } from './changes.ts';
@@ -111,6 +112,17 @@ function recordProblems(
   return [...ofLists, ...ofGroups];
 }
 
+/** A record must have the revision that its entry names, and no trial is in the way: 412 and 409 as for the write itself. */
+function checkStanding({ groups, devices, deletes }: ChangeBody, known: KnownRecords): void {
+  const listed = devices.flatMap(({ now, patch }) => (patch.security_groups === undefined ? [] : [now]));
+  const deleted = deletes.flatMap(({ id, kind }) => (kind === 'device' ? [] : (known.groups.get(id) ?? [])));
+  const updated = groups.flatMap((one) => (one.type === 'update' ? [one] : []));
+  for (const { if_match, now } of [...updated, ...devices])
+    expectedRevision(if_match === undefined ? undefined : [if_match], now.revision);
+  for (const { trial } of [...updated.map(({ now }) => now), ...listed, ...deleted])
+    if (trial !== undefined) throw new StoreError({ code: 'trial_pending', trial: trial.id });
+}
+
 /** The devices that the rules of a group name as peers. */
 const devicesNamed = ({ inbound_rules = [], outbound_rules = [] }: GroupRecord | SecurityGroup): readonly string[] =>
   [...inbound_rules, ...outbound_rules].flatMap(({ peers = [] }) =>
@@ -133,6 +145,7 @@ function readPlan(call: Simulate, services: Services, known: KnownRecords, befor
   });
   checkRights(call, changes, known);
   refuse(found);
+  checkStanding(changes, known);
   if (services.preview.phase === 1 && changes.groups.some(({ type }) => type === 'create'))
     throw new StoreError({ code: 'phase_forbids' });
   const problems = recordProblems(changes, before, services);
@@ -157,7 +170,9 @@ const simulate: Handler<'simulateChanges'> = async (call, services) => {
   const before = await services.preview.read(org_id);
   const known = await knownRecords(call, services);
   const plan = readPlan(call, services, known, before);
-  const policyTests = plan.policyTests ?? (await services.store.policyTests.read(org_id)).tests;
+  const stored = await services.store.policyTests.read(org_id);
+  const { policyTests = stored.tests, policyTestsRevision } = plan;
+  expectedRevision(policyTestsRevision === undefined ? undefined : [policyTestsRevision], stored.revision);
   const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan, policyTests);
   const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;
   const first = after === undefined ? 0 : affected.findIndex(({ id }) => id > after);

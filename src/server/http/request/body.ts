@@ -68,6 +68,8 @@ async function readBody(
   bounds: JsonBounds,
   claim: BodyClaim | undefined,
 ): Promise<Buffer> {
+  // More than would be discarded below: the client learns it before it sends anything.
+  if ((declaredLength(body.headers) ?? 0) > limit * drainFactor) throw tooLarge(limit);
   // Most bodies have come with their headers, and need not be listened for.
   if (body.complete && !body.destroyed && body.readableLength <= limit) {
     claim?.grow(body.readableLength);

@@ -144,7 +144,19 @@ export function namedIn(body: unknown): NamedRecords {
 }
 
 /** Fields that an entry may repeat from the record, but not contradict. */
-const repeatedFields = ['created_at', 'updated_at'] as const;
+const repeatedFields = {
+  group: ['created_at', 'updated_at', 'trial'],
+  device: ['created_at', 'updated_at', 'trial', 'isolated'],
+};
+
+/** The same for values that differ only in the order of their fields. */
+const isSame = (a: unknown, b: unknown): boolean =>
+  isObject(a) && isObject(b)
+    ? Object.keys(a).length === Object.keys(b).length &&
+      Object.keys(a).every((name) => isSame(field(a, name), field(b, name)))
+    : Array.isArray(a) && Array.isArray(b)
+      ? a.length === b.length && a.every((one, index) => isSame(one, b[index]))
+      : a === b;
 
 class Reading {
   readonly problems = new Problems<Code>();
@@ -159,11 +171,20 @@ class Reading {
 
   group(entry: unknown, here: string): GroupEntry | undefined {
     if (!this.#isObject(entry, here)) return undefined;
-    const { id, user_id, is_default, revision: _revision, created_at: _made, updated_at: _at, ...said } = entry;
+    const {
+      id,
+      user_id,
+      is_default,
+      revision: _revision,
+      created_at: _made,
+      updated_at: _at,
+      trial: _trial,
+      ...said
+    } = entry;
     if (id !== undefined && !this.#isId(id, at(here, 'id'))) return undefined;
     if (id !== undefined && !this.#isFirst(id, at(here, 'id'))) return undefined;
     const now = id === undefined ? undefined : this.#known.groups.get(id.toLowerCase());
-    const if_match = this.#repeated(entry, now, here);
+    const if_match = this.#repeated('group', entry, now, here);
     if (is_default !== undefined && is_default !== (now?.is_default ?? false))
       this.#add(at(here, 'is_default'), 'contradiction', 'Which group is the default group cannot be changed.');
     const owner = this.#owner(user_id, now, at(here, 'user_id'));
@@ -192,7 +213,15 @@ class Reading {
 
   device(entry: unknown, here: string): DeviceEntry | undefined {
     if (!this.#isObject(entry, here)) return undefined;
-    const { id, revision: _revision, created_at: _made, updated_at: _at, ...said } = entry;
+    const {
+      id,
+      revision: _revision,
+      created_at: _made,
+      updated_at: _at,
+      trial: _trial,
+      isolated: _isolated,
+      ...said
+    } = entry;
     if (id === undefined) {
       this.#add(
         at(here, 'id'),
@@ -207,7 +236,7 @@ class Reading {
       this.#add(at(here, 'id'), 'device_unknown', `The organization has no device ${id}.`);
       return undefined;
     }
-    const if_match = this.#repeated(entry, now, here);
+    const if_match = this.#repeated('device', entry, now, here);
     const { organization: organization_id, lengths } = this.#o;
     const found = deviceProblems(said, { mode: 'update', organization_id, user_id: now.user_id, lengths });
     this.#join(found, here);
@@ -296,10 +325,15 @@ class Reading {
   }
 
   /** Checks the fields that the entry repeats from the record; returns the revision that it expects. */
-  #repeated(entry: JsonObject, now: SecurityGroup | Device | undefined, here: string): number | undefined {
-    for (const name of repeatedFields) {
+  #repeated(
+    kind: 'group' | 'device',
+    entry: JsonObject,
+    now: SecurityGroup | Device | undefined,
+    here: string,
+  ): number | undefined {
+    for (const name of repeatedFields[kind]) {
       const said = field(entry, name);
-      if (said !== undefined && said !== now?.[name])
+      if (said !== undefined && !isSame(said, now && field(now as unknown as JsonObject, name)))
         this.#add(at(here, name), 'contradiction', `${name} is set by the server and cannot be changed.`);
     }
     const revision = this.#revisionIn(entry, 'revision', here);
