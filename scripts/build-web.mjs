@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
-import { build } from 'vite';
+import { build, runnerImport } from 'vite';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
@@ -35,17 +35,24 @@ function unstyled(modules) {
 }
 
 /**
- * Our own modules that a file imports, also through others. Dynamic imports do not count.
+ * Modules that a file imports, also through others. Dynamic imports do not count.
  * @param {string} from
  * @param {(id: string) => { importedIds: readonly string[] } | null} infoOf
  */
 function importsOf(from, infoOf) {
   const found = new Set([from]);
-  for (const id of found) {
-    for (const imported of infoOf(id)?.importedIds ?? [])
-      if (imported.startsWith(join(top, 'src'))) found.add(imported);
-  }
+  for (const id of found) for (const imported of infoOf(id)?.importedIds ?? []) found.add(imported);
   return found;
+}
+
+/** Mantine's variables, written once here instead of at each start of a page. */
+async function variablesOfTheme() {
+  // Unless it is set, the runner sets it to development, also for the build after it.
+  process.env['NODE_ENV'] ??= 'production';
+  const { module } = /** @type {{ module: { variables: string } }} */ (
+    await runnerImport(join(top, 'src/web/theme/variables.ts'), { configFile: false, logLevel: 'warn' })
+  );
+  return module.variables;
 }
 
 /**
@@ -60,8 +67,17 @@ export async function buildWeb({ outdir }) {
   let ofSignIn = new Set();
   /** @type {Set<string>} */
   let ofFrame = new Set();
+  /** @type {Set<string>} */
+  let ofOverview = new Set();
+  const variables = await variablesOfTheme();
   /** Modules that are loaded by a dynamic import: each begins a file of its own. */
   const onDemand = new Set();
+  /** @param {string} id */
+  const isOurs = (id) => id.startsWith(join(top, 'src'));
+  /** @param {string} id */
+  const isOnDemand = (id) => onDemand.has(id);
+  /** @param {string} id */
+  const isPart = (id) => isOurs(id) && !ofFrame.has(id) && !ofSignIn.has(id) && !isOnDemand(id);
   await build({
     configFile: false,
     root: join(top, 'src/web'),
@@ -80,12 +96,17 @@ export async function buildWeb({ outdir }) {
           }),
       },
       {
+        name: 'variables',
+        load: (id) => (id === join(top, 'src/web/theme/variables.css') ? variables : undefined),
+      },
+      {
         name: 'modules',
         // Styles are taken out of the chunks: those that were loaded went into a file of their own.
         moduleParsed: ({ id }) => void (/\.css(\?|$)/.test(id) && modules.add(pathOf(id))),
         buildEnd() {
           ofSignIn = importsOf(join(top, 'src/web/main.tsx'), (id) => this.getModuleInfo(id));
           ofFrame = importsOf(join(top, 'src/web/signed-in-app.tsx'), (id) => this.getModuleInfo(id));
+          ofOverview = importsOf(join(top, 'src/web/pages/overview.tsx'), (id) => this.getModuleInfo(id));
           for (const id of this.getModuleIds()) if (this.getModuleInfo(id)?.dynamicImporters.length) onDemand.add(id);
         },
         generateBundle(_, bundle) {
@@ -108,17 +129,16 @@ export async function buildWeb({ outdir }) {
       chunkSizeWarningLimit: 800,
       rolldownOptions: {
         output: {
-          // What several pages share is one file: as many small ones, it costs a phone more time to ask for them than to read
-          // them. Libraries stay apart, because they import nothing of ours: so no two files import each other.
+          // What is needed together is one file: as many small ones, it costs a phone more time to ask for them than to read them.
+          // Each group imports only groups above it, and libraries import nothing of ours: so no two files import each other.
           codeSplitting: {
             includeDependenciesRecursively: false,
             groups: [
-              {
-                name: 'parts',
-                test: (id) =>
-                  id.startsWith(join(top, 'src')) && !ofFrame.has(id) && !ofSignIn.has(id) && !onDemand.has(id),
-                minShareCount: 3,
-              },
+              // Not Mantine, whose first file names all of its parts.
+              { name: 'frame-libraries', test: (id) => id.includes('/@tanstack/') && ofFrame.has(id) },
+              { name: 'frame', test: (id) => isOurs(id) && ofFrame.has(id) && !ofSignIn.has(id) && !isOnDemand(id) },
+              { name: 'overview-parts', test: (id) => isPart(id) && ofOverview.has(id), minShareCount: 2 },
+              { name: 'parts', test: isPart, minShareCount: 3 },
             ],
           },
         },

@@ -1,16 +1,6 @@
 /** Owns the outermost parts: the theme, and the choice between the pages and the sign-in. */
 import { MantineProvider } from '@mantine/core';
-import {
-  lazy,
-  startTransition,
-  Suspense,
-  useCallback,
-  useEffect,
-  useMemo,
-  useRef,
-  useState,
-  type ReactNode,
-} from 'react';
+import { startTransition, useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../api/sign-in.ts';
 import type { WhoAmI } from '../api/user.ts';
 import type { Client } from '../client/http.ts';
@@ -29,20 +19,34 @@ import {
   storedToken,
 } from './state/session.ts';
 
+const nextTask = (): Promise<void> => new Promise((done) => void setTimeout(done));
+
 /** Everything behind the sign-in. It is loaded separately, so the sign-in page does not wait for it. */
-const loadPages = () => import('./signed-in-app.tsx');
-const Pages = lazy(async () => ({ default: (await loadPages()).SignedInApp }));
-/** A user who was signed in in this tab most likely still is: the pages load while the server is asked. */
-if (storedToken() !== undefined) {
-  setTimeout(() => void loadPages());
+const loadPages = async () => {
+  const { SignedInApp, prepare } = await import('./signed-in-app.tsx');
+  await nextTask();
+  prepare();
+  await nextTask();
+  return SignedInApp;
+};
+type Pages = Awaited<ReturnType<typeof loadPages>>;
+/** A user who was signed in in this tab most likely still is: the server is asked, and the pages load, before the first draw. */
+const stored = storedToken();
+const firstAnswer = stored === undefined ? undefined : signIn(stored);
+if (firstAnswer !== undefined) {
+  // Whoever waits for it below is told.
+  firstAnswer.catch(() => undefined);
+  setTimeout(() => void loadPages().catch(() => undefined));
   // The page that most visits begin with.
-  if (location.pathname.endsWith('/overview')) setTimeout(() => void import('./pages/overview.tsx'));
+  if (location.pathname.endsWith('/overview'))
+    setTimeout(() => void import('./pages/overview.tsx').catch(() => undefined));
 }
 
 interface SignedInState {
   readonly kind: 'in';
   readonly me: WhoAmI;
   readonly client: Client;
+  readonly Pages: Pages;
   /** Times that the person had to sign in again. */
   readonly round: number;
   readonly expired: boolean;
@@ -59,7 +63,9 @@ function AuthBoundary(): ReactNode {
   const token = useRef<string | undefined>(undefined);
 
   /** The same person goes on where they were; another begins anew. */
-  const admit = useCallback((me: WhoAmI, secret: string | undefined): void => {
+  const admit = useCallback(async (me: WhoAmI, secret: string | undefined): Promise<void> => {
+    // React holds what follows a placeholder back for 300 ms: so there is none, and the pages are drawn once they are here.
+    const Pages = await loadPages();
     token.current = secret;
     if (secret === undefined) forgetToken();
     else keepToken(secret);
@@ -68,21 +74,21 @@ function AuthBoundary(): ReactNode {
         if (before.kind === 'in' && before.me.id === me.id)
           return { ...before, me, round: before.round + 1, expired: false };
         const client = lastingClient(() => token.current);
-        return { kind: 'in', me, client, round: 0, expired: false };
+        return { kind: 'in', me, client, Pages, round: 0, expired: false };
       }),
     );
   }, []);
 
   const enter = useCallback(
     async (secret: string) => {
-      void loadPages();
-      admit(await signIn(secret), secret);
+      void loadPages().catch(() => undefined);
+      await admit(await signIn(secret), secret);
     },
     [admit],
   );
   const again = useCallback(async () => {
     const me = await sessionUser();
-    if (me !== undefined) admit(me, undefined);
+    if (me !== undefined) await admit(me, undefined);
   }, [admit]);
 
   const end = useCallback((why?: string): void => {
@@ -94,26 +100,27 @@ function AuthBoundary(): ReactNode {
       if (place !== undefined) location.assign(place);
     });
   }, []);
-  const expired = useCallback(
-    (): void => setAuthState((before) => (before.kind === 'in' ? { ...before, expired: true } : before)),
-    [],
-  );
+  const askMethods = useCallback(async (): Promise<SignInMethods> => {
+    const offered = await methodsHere();
+    setMethods(offered);
+    return offered;
+  }, []);
+  const expired = useCallback((): void => {
+    void askMethods();
+    setAuthState((before) => (before.kind === 'in' ? { ...before, expired: true } : before));
+  }, [askMethods]);
 
   useEffect(() => {
     const begin = async (): Promise<void> => {
-      const stored = storedToken();
-      const asked = methodsHere().then((offered) => {
-        setMethods(offered);
-        return offered;
-      });
-      if (stored !== undefined) return enter(stored);
-      const me = (await asked).provider?.browser === true ? await sessionUser() : undefined;
+      if (stored !== undefined && firstAnswer !== undefined) return admit(await firstAnswer, stored);
+      const me = (await askMethods()).provider?.browser === true ? await sessionUser() : undefined;
       return me === undefined ? startTransition(() => setAuthState({ kind: 'out' })) : admit(me, undefined);
     };
-    begin().catch((error: unknown) =>
-      setAuthState({ kind: 'out', why: error instanceof Error ? error.message : undefined }),
-    );
-  }, [admit, enter]);
+    begin().catch(async (error: unknown) => {
+      if (stored !== undefined) await askMethods();
+      setAuthState({ kind: 'out', why: error instanceof Error ? error.message : undefined });
+    });
+  }, [admit, askMethods]);
 
   const signedIn = authState.kind === 'in' ? authState : undefined;
   const { client, me, round } = signedIn ?? {};
@@ -126,15 +133,13 @@ function AuthBoundary(): ReactNode {
   if (signedIn === undefined || session === undefined) return <Splash />;
   return (
     <SessionContext value={session}>
-      <Suspense fallback={<Splash />}>
-        <Pages
-          key={signedIn.me.id}
-          round={signedIn.round}
-          expired={
-            signedIn.expired ? { enter, again, methods, username: signedIn.me.username, leave: () => end() } : undefined
-          }
-        />
-      </Suspense>
+      <signedIn.Pages
+        key={signedIn.me.id}
+        round={signedIn.round}
+        expired={
+          signedIn.expired ? { enter, again, methods, username: signedIn.me.username, leave: () => end() } : undefined
+        }
+      />
     </SessionContext>
   );
 }

@@ -7,12 +7,11 @@ import './theme/reachability.css';
 import './theme/overview.css';
 import './theme/flows.css';
 import './theme/change.css';
+import './theme/variables.css';
 import { startTransition } from 'react';
 import './shell/palette-key.ts';
 import { App } from './app.tsx';
-import { adoptVariables } from './theme/theme.ts';
 
-adoptVariables();
 // In a file of its own, React runs in a task of its own; as a transition, the page is drawn in slices.
 void import('react-dom/client').then(({ createRoot }) => {
   const root = document.getElementById('root');

@@ -2,15 +2,33 @@
  * Owns everything behind the sign-in: queries, pages, messages, and the sign-in dialog that covers them when the
  * credential has expired.
  */
+import { useNotifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
 import { RingfenceError } from '../client/error.ts';
 import { SignInAgain } from './pages/sign-in-again.tsx';
 import { onDemand } from './state/load-ahead.ts';
-import { router } from './state/router.tsx';
+import { theRouter } from './state/router.tsx';
 
 const Toasts = lazy(onDemand(async () => ({ default: (await import('./components/toasts.tsx')).Toasts })));
+
+/** What can be made before the first draw, in a task of its own. */
+export const prepare = (): void => void theRouter();
+
+/** The place of the toasts is there from the first message on. */
+function Messages(): ReactNode {
+  const hasMessage = useNotifications().notifications.length > 0;
+  const [hadMessage, setHadMessage] = useState(false);
+  useEffect(() => {
+    if (hasMessage) setHadMessage(true);
+  }, [hasMessage]);
+  return hadMessage ? (
+    <Suspense>
+      <Toasts />
+    </Suspense>
+  ) : null;
+}
 
 const newQueries = (): QueryClient =>
   new QueryClient({
@@ -41,10 +59,8 @@ export function SignedInApp({
   }, [queries, round]);
   return (
     <QueryClientProvider client={queries}>
-      <RouterProvider router={router} />
-      <Suspense>
-        <Toasts />
-      </Suspense>
+      <RouterProvider router={theRouter()} />
+      <Messages />
       {expired === undefined ? null : <SignInAgain {...expired} />}
     </QueryClientProvider>
   );

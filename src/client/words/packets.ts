@@ -1,5 +1,6 @@
 /** Owns the wording of packet counts of groups, added up over devices. */
 import type { GroupPackets } from '../../api/enforcement/overview.ts';
+import { grouped } from './number.ts';
 
 /** A direction is absent where nothing is counted. */
 export interface PacketSum {
@@ -29,8 +30,8 @@ export const packetsFor = (
 /** `1,204 in, 3 out`. */
 export function packetWords({ inbound, outbound }: PacketSum): string {
   const words = [
-    ...(inbound === undefined ? [] : [`${inbound.toLocaleString('en')} in`]),
-    ...(outbound === undefined ? [] : [`${outbound.toLocaleString('en')} out`]),
+    ...(inbound === undefined ? [] : [`${grouped(inbound)} in`]),
+    ...(outbound === undefined ? [] : [`${grouped(outbound)} out`]),
   ];
   return words.join(', ');
 }

@@ -11,7 +11,7 @@ import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
 import { beginOf, isInSearch, isSearching, noSearch, type ActivitySearch } from '../model/activity-search.ts';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useMembers, useRights, useSnapshot } from '../state/organization.ts';

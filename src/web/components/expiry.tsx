@@ -2,12 +2,13 @@
 import type { ReactNode } from 'react';
 import { expiryWords } from '../../client/words/expiry.ts';
 import { Tag } from './tag.tsx';
+import { showExact } from './time.tsx';
 
 export function Expiry({ at }: { readonly at: string }): ReactNode {
   const isOver = Date.parse(at) <= Date.now();
   return (
-    <span title={new Date(at).toLocaleString()}>
+    <time dateTime={at} onPointerEnter={showExact}>
       <Tag tone={isOver ? 'plain' : 'warn'}>{expiryWords(at)}</Tag>
-    </span>
+    </time>
   );
 }

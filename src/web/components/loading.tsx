@@ -1,16 +1,15 @@
-/** Owns how a page looks while it is still loading. */
-import { Skeleton } from '@mantine/core';
+/** Owns how a page looks while it is still loading: a few grey lines that begin to pulse only where it takes long. */
 import type { ReactNode } from 'react';
-
-const lines = [96, 88, 92, 76, 84];
 
 export function Loading({ what }: { readonly what: string }): ReactNode {
   return (
-    <div className="stack" role="status" aria-label={what}>
+    <div className="loading" role="status" aria-label={what}>
       <p className="dimmed small">{what}</p>
-      {lines.map((width) => (
-        <Skeleton key={width} height={36} width={`${width}%`} />
-      ))}
+      <div />
+      <div />
+      <div />
+      <div />
+      <div />
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DownIcon, TrashIcon } from '../components/icons.tsx';
 import type { BulkAction } from '../model/bulk.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useRights } from '../state/organization.ts';
 import { BulkDialog } from './bulk-dialog.tsx';

@@ -11,7 +11,7 @@ import { notify } from '../components/toast.tsx';
 import { changesFor, patchFor, type BulkAction } from '../model/bulk.ts';
 import { groupLabel } from '../model/group-label.ts';
 import { countLabels, labelFault } from '../model/labels.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useLive, useNames, useRights, useSnapshot, type Rights } from '../state/organization.ts';

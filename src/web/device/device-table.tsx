@@ -2,11 +2,11 @@
  * Owns the rows of the list of devices: only visible rows are rendered, each can be selected, and each column sorts.
  */
 import { Link } from '@tanstack/react-router';
-import { useVirtualizer } from '@tanstack/react-virtual';
+import { useVirtualizer, type Rect, type Virtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useEffect, useMemo, useRef, useState, type MouseEvent, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { Tag } from '../components/tag.tsx';
-import { ago } from '../components/time.tsx';
+import { Ago } from '../components/time.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { versionOf, type DeviceColumn } from '../model/device-search.ts';
 import { fittingLabels } from '../model/labels.ts';
@@ -33,6 +33,16 @@ const isNarrow = '(width < 1220px)';
 const labelRoom = { widest: 340, wide: 210, narrow: 0 } as const;
 /** The same for groups, at least. */
 const narrowGroups = 110;
+
+/** The browser says how large the list is once it has laid out the page anyway: asking it would make it do that twice. */
+function observeSize(rows: Virtualizer<HTMLDivElement, Element>, tell: (size: Rect) => void): () => void {
+  const observer = new ResizeObserver(([entry]) => {
+    const size = entry?.borderBoxSize[0];
+    if (size !== undefined) tell({ width: size.inlineSize, height: size.blockSize });
+  });
+  if (rows.scrollElement !== null) observer.observe(rows.scrollElement);
+  return () => observer.disconnect();
+}
 
 function useMedia(wanted: string): boolean {
   const [is, setIs] = useState(() => window.matchMedia(wanted).matches);
@@ -149,8 +159,8 @@ const Row = memo(function Row({
       </span>
       <span className="clip small dimmed col-user">{user}</span>
       <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>
-      <span className="clip small dimmed col-seen" title={seen && new Date(seen).toLocaleString()}>
-        {seen === undefined ? (isTold ? 'never' : '…') : ago(Date.parse(seen), Date.now())}
+      <span className="clip small dimmed col-seen">
+        {seen === undefined ? isTold ? 'never' : '…' : <Ago at={seen} />}
       </span>
     </li>
   );
@@ -202,6 +212,8 @@ function Rows({
     getScrollElement: () => scroller.current,
     estimateSize: () => height,
     overscan: 8,
+    initialRect: { width: 0, height: window.innerHeight },
+    observeElementRect: observeSize,
   });
   useEffect(() => rows.measure(), [rows, height]);
   const groupsOf = useMemo(() => groupsOn({ groups, groupById, defaultGroup }), [groups, groupById, defaultGroup]);

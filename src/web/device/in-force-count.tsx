@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import type { Convergence } from '../../api/enforcement/convergence.ts';
 import { inForceTitles, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import { Tag } from '../components/tag.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { stateTones } from './device-state.tsx';
 

@@ -10,7 +10,7 @@ import { limits } from '../../api/limits.ts';
 import type { Device } from '../../api/device.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
-import { Ago } from '../components/time.tsx';
+import { Ago, clockTime } from '../components/time.tsx';
 import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { notify } from '../components/toast.tsx';
 import { labelFault } from '../model/labels.ts';
@@ -144,8 +144,8 @@ export function IsolationBanner({ device }: { readonly device: Device }): ReactN
       <p className="small">
         It talks only to its server
         {allow.length === 0 ? '' : ` and to ${allow.map((peer) => peerWord(peer, names)).join(', ')}`}, and every other
-        device refuses it{until === undefined ? '' : ` until ${new Date(until).toLocaleString()}`}. The groups below
-        apply again afterwards.
+        device refuses it{until === undefined ? '' : ` until ${clockTime(Date.parse(until), Date.now())}`}. The groups
+        below apply again afterwards.
       </p>
       <Receipts device={device} />
       {governs ? (

@@ -13,7 +13,7 @@ import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
 import { changesFor } from '../model/bulk.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';

@@ -3,7 +3,7 @@ import { expiryWords } from '../../client/words/expiry.ts';
 import type { SecurityRule, StoredRule } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
-import { grouped } from './number.ts';
+import { grouped } from '../../client/words/number.ts';
 
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],

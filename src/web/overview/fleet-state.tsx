@@ -8,7 +8,7 @@ import { inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforc
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { Segmented } from '../components/segmented.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import type { TimeWindow } from '../model/plot.ts';
 import { InForcePlot } from './plots.tsx';
 

@@ -1,7 +1,7 @@
 /** Owns the two plots of the overview: devices in force over time, and packets as a small curve. A few lines of SVG, no library. */
 import { memo, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { areaPath, bridged, footOf, linePath, seriesOf, type Series, type TimeWindow } from '../model/plot.ts';
 
 const wide = { width: 600, height: 120 } as const;

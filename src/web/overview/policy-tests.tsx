@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { WarnIcon } from '../components/icons.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { usePolicyTests } from '../state/policy-tests.ts';
 

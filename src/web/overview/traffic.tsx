@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { compactCount, grouped } from '../model/number.ts';
+import { compactCount, grouped } from '../../client/words/number.ts';
 import { seriesOf, type TimeWindow } from '../model/plot.ts';
 import { Sparkline } from './plots.tsx';
 

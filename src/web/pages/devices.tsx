@@ -15,7 +15,7 @@ import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.t
 import { DeviceTable } from '../device/device-table.tsx';
 import { groupsOn } from '../model/device-policy.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 

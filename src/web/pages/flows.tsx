@@ -13,7 +13,7 @@ import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows } from '../flows/flow-rows.ts';
 import { farEndOf, flowQuery, isFiltered, noFilter, timeOf, type FlowSearch } from '../flows/flow-search.ts';
 import { RecordButton, useOrganization } from '../flows/observe-setting.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useFlowCoverage, useFlows } from '../state/flows.ts';

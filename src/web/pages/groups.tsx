@@ -9,7 +9,7 @@ import { isEnforced } from '../../policy/effective.ts';
 import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { summaryText } from '../model/rule-summary.ts';
 import { Empty } from '../components/placeholders.tsx';

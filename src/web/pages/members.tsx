@@ -8,7 +8,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { Facts } from '../components/facts.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';

@@ -11,7 +11,7 @@ import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { PageTitle } from '../components/page-title.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { windowOf } from '../model/plot.ts';
 import { plural } from '../model/rule-text.ts';
 import { Attention, OpenDevices } from '../overview/attention.tsx';

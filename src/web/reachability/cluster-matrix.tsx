@@ -4,7 +4,7 @@
  */
 import type { ReactNode } from 'react';
 import type { Cluster, PairCount } from '../model/clusters.ts';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import type { Pick } from './matrix.tsx';
 
 const shareText = ({ yes, total }: PairCount): string => {

@@ -16,7 +16,7 @@ import {
 import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
-import { grouped } from '../model/number.ts';
+import { grouped } from '../../client/words/number.ts';
 import { LiveOrganization } from '../state/live.ts';
 import { loadAhead, onDemand } from '../state/load-ahead.ts';
 import { LiveContext, RoleContext, useOwnRole, useSnapshot } from '../state/organization.ts';

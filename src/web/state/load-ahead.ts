@@ -26,8 +26,16 @@ function loadNext(): void {
   if (load !== undefined) whenIdle(() => void load().then(loadNext, loadNext));
 }
 
-/** Loads one file after the other, each in an idle moment. A file that fails loads when somebody asks for it. */
+/** What the page shows comes first: its own requests, and drawing their answers. */
+const restMs = 2_500;
+let isPlanned = false;
+
+/** Loads one file after the other, each in an idle moment, once the page has settled. A file that fails loads when somebody asks for it. */
 export function loadAhead(): void {
-  performance.mark(mark);
-  loadNext();
+  if (isPlanned) return;
+  isPlanned = true;
+  setTimeout(() => {
+    performance.mark(mark);
+    loadNext();
+  }, restMs);
 }

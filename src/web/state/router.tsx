@@ -170,36 +170,41 @@ const tokens = createRoute({
   ),
 });
 
-export const router = createRouter({
-  basepath: '/ui',
-  routeTree: root.addChildren([
-    landing,
-    organization.addChildren([
-      start,
-      overview,
-      devices,
-      device,
-      groups,
-      newGroup,
-      group,
-      reach,
-      tests,
-      flows,
-      activity,
-      keys,
-      members,
-      tokens,
-      ...formerActivity,
+const newRouter = () =>
+  createRouter({
+    basepath: '/ui',
+    routeTree: root.addChildren([
+      landing,
+      organization.addChildren([
+        start,
+        overview,
+        devices,
+        device,
+        groups,
+        newGroup,
+        group,
+        reach,
+        tests,
+        flows,
+        activity,
+        keys,
+        members,
+        tokens,
+        ...formerActivity,
+      ]),
     ]),
-  ]),
-  defaultNotFoundComponent: NoSuchPage,
-  defaultErrorComponent: PageFault,
-  defaultPreload: 'intent',
-  scrollRestoration: false,
-});
+    defaultNotFoundComponent: NoSuchPage,
+    defaultErrorComponent: PageFault,
+    defaultPreload: 'intent',
+    scrollRestoration: false,
+  });
+
+let made: ReturnType<typeof newRouter> | undefined;
+/** Made once, when it is first asked for: building its tree of routes is a task of its own, after this file has run. */
+export const theRouter = (): ReturnType<typeof newRouter> => (made ??= newRouter());
 
 declare module '@tanstack/react-router' {
   interface Register {
-    router: typeof router;
+    router: ReturnType<typeof newRouter>;
   }
 }

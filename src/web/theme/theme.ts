@@ -1,12 +1,5 @@
-/** Owns the look: Mantine's theme, and its variables as a constructed style sheet, because the page allows no inline style. */
-import {
-  convertCssVariables,
-  createTheme,
-  DEFAULT_THEME,
-  defaultCssVariablesResolver,
-  mergeMantineTheme,
-  type CSSVariablesResolver,
-} from '@mantine/core';
+/** Owns the look: Mantine's theme. */
+import { createTheme } from '@mantine/core';
 
 const closeButtonProps = { 'aria-label': 'Close' };
 
@@ -57,37 +50,3 @@ export const theme = createTheme({
     Menu: { defaultProps: { shadow: 'md' } },
   },
 });
-
-/** Colours that Mantine chooses too pale to read. */
-const readable: CSSVariablesResolver = (full) => {
-  const variables = defaultCssVariablesResolver(full);
-  return {
-    variables: variables.variables,
-    light: {
-      ...variables.light,
-      '--mantine-color-dimmed': '#56606a',
-      '--mantine-color-placeholder': '#69727b',
-      '--mantine-color-error': '#b42318',
-      '--mantine-color-body': '#ffffff',
-      '--mantine-color-text': '#16211f',
-    },
-    dark: {
-      ...variables.dark,
-      '--mantine-color-dimmed': '#a3aeb0',
-      '--mantine-color-placeholder': '#929da0',
-      '--mantine-color-error': '#ff9b90',
-      '--mantine-color-body': '#121817',
-      '--mantine-color-text': '#e3e9e8',
-      '--mantine-color-default': '#1b2322',
-      '--mantine-color-default-hover': '#232d2c',
-      '--mantine-color-default-border': '#33403e',
-      '--mantine-color-anchor': '#76c0be',
-    },
-  };
-};
-
-export function adoptVariables(): void {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(convertCssVariables(readable(mergeMantineTheme(DEFAULT_THEME, theme)), ':root'));
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-}

@@ -9,7 +9,7 @@ import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
 import { Lines } from '../components/lines.tsx';
 import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
+import { Ago, clockTime } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { InForceCount } from '../device/in-force-count.tsx';
@@ -210,8 +210,8 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
       <div id={details} hidden={!isOpen} className="stack tight trial-details">
         <p>
           Started <Ago at={trial.started_at} /> by {userName(trial.by)}, on {scopeWords(trial.scope)}. At{' '}
-          {new Date(trial.ends_at).toLocaleTimeString()} the server takes the change back, unless someone keeps it. A
-          device that cannot reach the server goes back by itself.
+          {clockTime(Date.parse(trial.ends_at), Date.now())} the server takes the change back, unless someone keeps it.
+          A device that cannot reach the server goes back by itself.
           {mayDecide ? '' : ' Only those who may change all of it can keep or revert it.'}
         </p>
         {isOpen ? <Tried trial={trial} /> : null}

@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { Trial } from '../../api/trial/trials.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
+import { clockTime } from '../components/time.tsx';
 import { Segmented } from '../components/segmented.tsx';
 import { notify } from '../components/toast.tsx';
 import { selectorChip } from '../model/far-end.ts';
@@ -55,7 +56,7 @@ export function WidenDialog({
             onChange={setChips}
           />
         )}
-        <p className="note note-plain">The trial still ends at {new Date(trial.ends_at).toLocaleTimeString()}.</p>
+        <p className="note note-plain">The trial still ends at {clockTime(Date.parse(trial.ends_at), Date.now())}.</p>
         <DialogFoot fault={fault} cancel={close}>
           <Button type="submit" loading={busy} disabled={scope === undefined}>
             Try it there too

@@ -1,6 +1,6 @@
 /**
- * Owns number formatting: grouped by thousands, or short. It avoids the browser's formatters, which take longer to load
- * than a page takes to render.
+ * Owns the wording of numbers: grouped by thousands, or short. The browser's formatters take longer to load than a page takes to
+ * render.
  */
 
 /** 12345 is 12,345. */
