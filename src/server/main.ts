@@ -75,7 +75,11 @@ async function startWorkers(config: ServerConfig, around: Surroundings, version:
     await cleanup.run(graceMs);
   };
   try {
-    const { databaseUrl, store, firstAdmin } = await prepare(config, { ...around, processes: config.workers }, cleanup);
+    const { databaseUrl, store, firstAdmin } = await prepare(
+      config,
+      { ...around, processes: config.workers, timeline: pool.timeline },
+      cleanup,
+    );
     const url = await pool.serve({ databaseUrl, version });
     await store.close();
     return { url, firstAdmin, close };
@@ -128,7 +132,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
         `version ${version} is installed, but version ${task.version} is running: restart the server`,
       ]);
     }
-    const { streams, workerPeers } = worker;
+    const { streams, workerPeers, timeline } = worker;
     const databaseDirectory = config.databaseUrl === undefined ? config.data : undefined;
     const around = {
       log,
@@ -137,6 +141,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
       others: () => worker.measureOthers(),
       streams,
       workerPeers,
+      timeline,
     };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();

@@ -34,7 +34,7 @@ import {
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
-import type { WorkerPeers } from './store/contract/broadcast.ts';
+import type { SharedTimeline, WorkerPeers } from './store/contract/broadcast.ts';
 import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
@@ -73,6 +73,7 @@ export interface Surroundings {
   readonly streams?: StreamCounter;
   /** The server's other processes; absent where there is one. */
   readonly workerPeers?: WorkerPeers;
+  readonly timeline?: SharedTimeline;
 }
 
 export interface RunningServer {
@@ -130,7 +131,6 @@ async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Prom
   }
 }
 
-/** Opens the store, waiting a while for a database that cannot be reached yet. */
 const quotasOf = (config: ServerConfig): Quotas => ({
   tokens: config.maxUserTokens,
   organizations: config.maxOwnedOrganizations,
@@ -143,6 +143,7 @@ const quotasOf = (config: ServerConfig): Quotas => ({
   device_ranges: config.maxDeviceRanges,
 });
 
+/** Opens the store, waiting a while for a database that cannot be reached yet. */
 async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
   const { log, clock = Date.now, random } = around;
   const until = clock() + config.databaseWait * 1000;
@@ -163,6 +164,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         flowsPerOrganization: config.maxFlows,
         ...connectionsOf(around.processes ?? 1),
         workerPeers: around.workerPeers,
+        timeline: around.timeline,
         onWarning: (message, cause) => log.warn({ err: cause }, message),
       });
     } catch (error) {
@@ -284,10 +286,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     });
     cleanup.push(() => watch.close());
     const slices = processSlices();
-    const { receipts } = watch.hub;
     const convergence = startConvergence({
       store,
-      receipts,
+      receipts: watch.hub.receipts,
       monotonic: () => performance.now(),
       now: clock,
       slices,
@@ -308,7 +309,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         clock,
         random: Math.random,
         outcomes: metrics.webhookDeliveries,
-        onWarning: (message, cause) => log.warn({ err: cause }, message),
+        onWarning,
         settings: around.webhooks,
       });
       cleanup.push(() => webhooks.close());
@@ -342,7 +343,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         }),
         streamQuota,
         sampler,
-        receipts,
+        receipts: watch.hub.receipts,
         onRefused: metrics.refused,
         clock,
         random,
@@ -383,9 +384,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     listensAt = url;
     const listener = new SharedListener(app.server, at, onWarning);
     cleanup.push(() => listener.close());
-    const measure = (): Promise<Measures> => metrics.registry.getMetricsAsJSON();
     const close = (): Promise<void> => health.leave(config.shutdownDelay * 1000).then(() => cleanup.run(shutdownMs));
-    return { url, store, firstAdmin, listener, measure, close };
+    return { url, store, firstAdmin, listener, measure: () => metrics.registry.getMetricsAsJSON(), close };
   } catch (error) {
     await cleanup.run();
     throw error;

@@ -1,7 +1,13 @@
 /** Proves what happens to servers on a primary with a standby: failover, an old primary that returns, commits in doubt. */
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { DatabaseNode } from '../lib/database-node.ts';
 import { eventually } from '../lib/eventually.ts';
+import { freePort } from '../lib/free-port.ts';
+import { Api } from '../lib/http.ts';
+import { temporaryDirectory } from '../lib/postgres.ts';
+import { Program } from '../lib/run.ts';
 import { newPlace, startTestServer, type Place, type TestPostgres, type TestServer } from '../lib/server.ts';
 import { EventStream } from '../lib/stream.ts';
 
@@ -114,4 +120,41 @@ test('a commit whose synchronous standby is not awaited is outcome_unknown, and 
   for (const stream of streams) expect(stream.raw).not.toContain('doubtful');
   await b.start();
   for (const stream of streams) await stream.shows('"doubtful"');
+});
+
+test('a worker that replaces another one refuses the old primary that returns alone, though it never met the new one', async () => {
+  const { a, b, url } = await startNodes();
+  const [program, data] = await Promise.all([Program.build(), temporaryDirectory()]);
+  onTestFinished(async () => {
+    await program.close();
+    await rm(data, { recursive: true, force: true });
+  });
+  const token = 'operator-token-0123456789-0123456789';
+  // With any free port, it would be another one once no worker has it.
+  const place = ['--listen', `127.0.0.1:${await freePort()}`, '--data', data, '--database-url', url];
+  const run = program.run(['server', ...place, '--workers', '2', '--database-wait', '1'], {
+    RINGFENCE_ADMIN_TOKEN: token,
+  });
+  const at = await run.url();
+  let attempt = 0;
+  const isMade = async (name: string): Promise<boolean> => {
+    attempt += 1;
+    const { status } = await new Api(at).as(token).post('/api/users', { username: `${name}-${attempt}` });
+    return status === 201;
+  };
+  const workers = (): readonly string[] =>
+    readFileSync(`/proc/${run.child.pid}/task/${run.child.pid}/children`, 'utf8').split(' ').filter(Boolean);
+  await eventually('the standby has the administrator', async () => (await b.query('SELECT FROM users')).length > 0);
+
+  await a.kill();
+  await b.promote();
+  await eventually('the promoted primary takes writes', () => isMade('after'));
+  await b.kill();
+  await a.start();
+  for (const pid of workers()) process.kill(Number(pid), 'SIGKILL');
+  await run.shows(/a worker cannot serve: .*another primary has replaced it/);
+
+  await b.start();
+  await eventually('the promoted primary takes writes again', () => isMade('again').catch(() => false));
+  expect(await a.query(`SELECT FROM users WHERE username LIKE 'again%'`)).toEqual([]);
 });

@@ -56,7 +56,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const clock = options.clock ?? Date.now;
   const random = options.random ?? ((bytes: Uint8Array) => void randomFillSync(bytes));
   const onWarning = options.onWarning ?? (() => {});
-  const primary = new Primary(options.url);
+  const primary = new Primary(options.url, { timeline: options.timeline });
   const known = await migrate(primary);
   const connection = { primary, onWarning };
   const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, readsOnly: true });
@@ -85,7 +85,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const standbys =
     options.readUrl === undefined
       ? undefined
-      : new StandbyReads({ reads, standby: new Primary(options.readUrl, 'standby'), onWarning });
+      : new StandbyReads({ reads, standby: new Primary(options.readUrl, { role: 'standby' }), onWarning });
   const context: Context = {
     phase: options.phase,
     quotas: { ...defaultQuotas, ...options.quotas },

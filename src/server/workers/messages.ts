@@ -11,7 +11,9 @@ export interface Task {
 
 /** From the primary process to a worker. */
 export type ToWorker =
-  | { readonly type: 'serve'; readonly task: Task }
+  | { readonly type: 'serve'; readonly task: Task; readonly timeline: number }
+  /** The newest timeline of the database that a process has seen. */
+  | { readonly type: 'timeline'; readonly timeline: number }
   | { readonly type: 'stop' }
   /** Leave new connections to the others for a while. */
   | { readonly type: 'pause' }
@@ -32,6 +34,8 @@ export type FromWorker =
   | { readonly type: 'ready'; readonly url: string }
   /** It cannot serve. */
   | { readonly type: 'failed'; readonly lines: readonly string[]; readonly exitCode: 1 | 2 }
+  /** It has seen a newer timeline of the database. */
+  | { readonly type: 'timeline'; readonly timeline: number }
   /** How many connections are open here; the primary process decides whether that is more than this worker's share. */
   | { readonly type: 'connections'; readonly count: number }
   /** It requests what the others measure. */

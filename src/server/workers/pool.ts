@@ -7,6 +7,7 @@ import { StartError } from '../lifecycle/start-error.ts';
 import { StreamCounts, type StreamBound, type StreamClaim, type StreamLimits } from '../limits/stream-quota.ts';
 import { mustPause, pauseMs, type Load } from './balance.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
+import { NewestTimeline } from './newest-timeline.ts';
 import { socketPair } from './socket-pair.ts';
 
 export interface WorkerPoolOptions {
@@ -57,6 +58,10 @@ interface MeasureRequest {
 const keyOf = ({ credential, organization = '' }: StreamClaim): string => `${credential} ${organization}`;
 
 export class WorkerPool {
+  /** For a worker that replaces another, too: alone, it would accept a primary that was replaced. */
+  readonly timeline = new NewestTimeline((timeline) => {
+    for (const worker of this.#workers) if (worker.started) this.#send(worker, { type: 'timeline', timeline });
+  });
   readonly #o: WorkerPoolOptions;
   readonly #workers = new Set<PooledWorker>();
   readonly #requests = new Map<number, MeasureRequest>();
@@ -92,7 +97,7 @@ export class WorkerPool {
       this.#onServing = resolve;
       this.#onFailure = reject;
       this.#task = task;
-      for (const worker of this.#workers) if (worker.started) this.#send(worker, { type: 'serve', task });
+      for (const worker of this.#workers) if (worker.started) this.#serve(worker, task);
     });
   }
 
@@ -136,12 +141,19 @@ export class WorkerPool {
     if (worker.child.isConnected()) worker.child.send(message, () => {});
   }
 
+  #serve(worker: PooledWorker, task: Task): void {
+    this.#send(worker, { type: 'serve', task, timeline: this.timeline.newest });
+  }
+
   #receive(worker: PooledWorker, message: FromWorker): void {
     switch (message.type) {
       case 'started':
         worker.started = true;
         if (this.#stopping) this.#send(worker, { type: 'stop' });
-        else if (this.#task !== undefined) this.#send(worker, { type: 'serve', task: this.#task });
+        else if (this.#task !== undefined) this.#serve(worker, this.#task);
+        break;
+      case 'timeline':
+        this.timeline.saw(message.timeline);
         break;
       case 'ready':
         worker.ready = true;

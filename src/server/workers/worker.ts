@@ -6,6 +6,7 @@ import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
 import type { StreamBound, StreamClaim, StreamCounter } from '../limits/stream-quota.ts';
 import { workerVariable, type FromWorker, type Task, type ToWorker } from './messages.ts';
+import { NewestTimeline } from './newest-timeline.ts';
 import { WorkerPeerLinks } from './worker-peer-links.ts';
 
 export class WorkerProcess {
@@ -19,6 +20,7 @@ export class WorkerProcess {
   measure: () => Promise<Measures> = () => Promise.resolve([]);
   /** The other workers. */
   readonly workerPeers = new WorkerPeerLinks();
+  readonly timeline = new NewestTimeline((timeline) => this.#send({ type: 'timeline', timeline }));
   readonly #requests = new Map<number, (measures: readonly Measures[]) => void>();
   readonly #counting = new Map<number, (bounds: readonly (StreamBound | undefined)[]) => void>();
   #endedStreams: StreamClaim[] = [];
@@ -41,7 +43,11 @@ export class WorkerProcess {
     process.on('message', (message: ToWorker, handle: unknown) => {
       switch (message.type) {
         case 'serve':
+          this.timeline.hear(message.timeline);
           serve(message.task);
+          break;
+        case 'timeline':
+          this.timeline.hear(message.timeline);
           break;
         case 'stop':
           stop();

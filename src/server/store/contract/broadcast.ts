@@ -22,3 +22,11 @@ export interface WorkerPeers {
   /** Calls a listener with what they send, in the order in which each of them sent it. The last listener counts. */
   listen(listener: (message: unknown) => void): void;
 }
+
+/** The newest timeline of the database that a process of this server has seen. A primary on an older one was replaced. */
+export interface SharedTimeline {
+  /** This process has seen it. */
+  saw(timeline: number): void;
+  /** Calls a listener with the newest so far, 0 where there is none, and then with each newer one. */
+  listen(listener: (timeline: number) => void): void;
+}

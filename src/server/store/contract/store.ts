@@ -17,7 +17,7 @@
  */
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
-import type { Broadcast, WorkerPeers } from './broadcast.ts';
+import type { Broadcast, SharedTimeline, WorkerPeers } from './broadcast.ts';
 import type { CallerLookups } from './caller-lookups.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { AuditExport } from './change/audit-export.ts';
@@ -125,6 +125,8 @@ export interface StoreOptions {
   readonly transactionConnections?: number | undefined;
   /** The other processes of this server. They learn of commits directly; other servers learn of them through the database. */
   readonly workerPeers?: WorkerPeers | undefined;
+  /** What the processes of this server know together of the primary. */
+  readonly timeline?: SharedTimeline | undefined;
   /** Receives warnings about background work: lost connections, failed hints. */
   readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
 }

@@ -16,6 +16,7 @@ import {
   type DatabaseHost,
   type DatabaseRole,
 } from '../../options/database-url.ts';
+import type { SharedTimeline } from '../contract/broadcast.ts';
 import { DatabaseConnection } from './database-connection.ts';
 import { typeParsers } from './type-parsers.ts';
 
@@ -94,6 +95,12 @@ async function tlsOf({ tls }: DatabaseAddress, mode: DatabaseAddress['tls']['mod
 const nameOf = ({ host, port }: DatabaseHost): string =>
   host.startsWith('/') ? `${host}:${port}` : `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
+export interface PrimaryOptions {
+  readonly role?: DatabaseRole;
+  /** What other processes of this server have seen of it. */
+  readonly timeline?: SharedTimeline | undefined;
+}
+
 export class Primary {
   readonly #address: DatabaseAddress;
   /** Where the last connection was opened: most probably the primary still. */
@@ -103,10 +110,14 @@ export class Primary {
   readonly #open = new Map<DatabaseConnection, number>();
 
   readonly #role: DatabaseRole;
+  readonly #shared: SharedTimeline | undefined;
 
-  constructor(url: string, role: DatabaseRole = 'primary') {
+  constructor(url: string, { role = 'primary', timeline: shared }: PrimaryOptions = {}) {
     this.#address = parseDatabaseUrl(url, role);
     this.#role = role;
+    // With one host, timelines are not compared.
+    if (role === 'primary' && this.#address.hosts.length > 1) this.#shared = shared;
+    this.#shared?.listen((newest) => this.#raiseTimeline(newest));
   }
 
   /** Opens a connection on whichever host is the primary now, or on a standby. */
@@ -143,14 +154,20 @@ export class Primary {
 
   #checkTimeline(found: number): void {
     if (found < this.#timeline) throw new Error('another primary has replaced it');
-    this.#timeline = found;
-    for (const [connection, its] of this.#open) if (its < found) connection.destroy();
+    this.#raiseTimeline(found);
+    this.#shared?.saw(found);
+  }
+
+  #raiseTimeline(newest: number): void {
+    this.#timeline = newest;
+    for (const [connection, its] of this.#open) if (its < newest) connection.destroy();
   }
 
   /** Tries the hosts in order; a slow one does not keep the next one waiting. */
   #openFirst(hosts: readonly DatabaseHost[], options: OpenOptions): Promise<DatabaseConnection> {
     return new Promise((resolve, reject) => {
       const failures: string[] = [];
+      const causes: unknown[] = [];
       let [next, won] = [0, false];
       const tryNext = (): void => {
         const host = hosts[next];
@@ -168,8 +185,10 @@ export class Primary {
           (cause: unknown) => {
             clearTimeout(timer);
             failures.push(`${nameOf(host)}: ${cause instanceof Error ? cause.message : String(cause)}`);
+            causes.push(cause);
+            // All of them: the last one alone would hide that another is a standby, or was replaced.
             if (failures.length === hosts.length)
-              reject(new Error(`no ${this.#role}: ${failures.join('; ')}`, { cause }));
+              reject(new AggregateError(causes, `no ${this.#role}: ${failures.join('; ')}`));
             else tryNext();
           },
         );
