@@ -333,7 +333,7 @@ class Reading {
   ): number | undefined {
     for (const name of repeatedFields[kind]) {
       const said = field(entry, name);
-      if (said !== undefined && !isSame(said, now && field(now as unknown as JsonObject, name)))
+      if (said !== undefined && !isSame(said, now && field(now, name)))
         this.#add(at(here, name), 'contradiction', `${name} is set by the server and cannot be changed.`);
     }
     const revision = this.#revisionIn(entry, 'revision', here);
