@@ -125,6 +125,12 @@ const rooms: Rooms = {
     node: true,
     why: 'how a process takes connections, and ends them',
   },
+  'server/upkeep.ts': {
+    may: ['server/store/contract', 'server/usage', 'server/webhooks'],
+    npm: [],
+    node: true,
+    why: 'what a server does again and again, so that what it keeps stays bounded',
+  },
   'server/serve.ts': {
     may: [
       'server/lifecycle',
@@ -132,6 +138,7 @@ const rooms: Rooms = {
       'server/options',
       'server/scheduling',
       'server/listen.ts',
+      'server/upkeep.ts',
       'server/http/app.ts',
       'server/http/guard',
       'server/http/request',
@@ -146,6 +153,7 @@ const rooms: Rooms = {
       'server/presence',
       'server/convergence',
       'server/preview',
+      'server/usage',
       'server/watch',
       'server/webhooks',
       'server/audit-log',

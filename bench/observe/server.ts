@@ -4,6 +4,7 @@
  */
 import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseOrganizationId } from '../../src/policy/ids.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { printAddress } from '../../src/policy/address.ts';
 import { protocolName } from '../../src/policy/flow/protocol.ts';
@@ -118,6 +119,11 @@ async function addingUp({ query, database, org }: FlowPlace): Promise<number> {
   );
   const store = await openStore({ url: database.url, phase: 3 });
   try {
+    // Only what is counted is added up.
+    const horizon = await store.ruleUsage.horizon();
+    if (horizon === undefined) throw new Error('reports are being written');
+    const judge = { revision: Number.MAX_SAFE_INTEGER, policies: new Map(), pairs: [], rulesOf: () => [] };
+    await store.ruleUsage.count(parseOrganizationId(org), judge, { horizon, blocks: Infinity });
     const spent = await spentBy(() => store.flows.forget());
     const [left] = await query<{ count: string }>(
       `SELECT count(*) FROM flows WHERE NOT is_hourly AND until < now() - interval '4 hours'`,

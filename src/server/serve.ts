@@ -42,11 +42,13 @@ import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
 import { Preview } from './preview/preview.ts';
+import { startUpkeep } from './upkeep.ts';
+import { RuleCounter } from './usage/count-rules.ts';
 import { processSlices } from './scheduling/time-slices.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
 import { TrialService } from './trials/service.ts';
 import { startWatch } from './watch/service.ts';
-import { mostDeliveries, startWebhooks, webhookSettings, type WebhookSettings } from './webhooks/service.ts';
+import { mostDeliveries, startWebhooks, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
 
 /** The sources of time, randomness and logging. */
@@ -90,7 +92,6 @@ export interface RunningServer {
 }
 
 const day = 86_400_000;
-const compactEveryMs = 300_000;
 /** So often isolations are looked for whose time is over. Agents do not wait for it. */
 const liftEveryMs = 2_000;
 const retryMs = 500;
@@ -233,21 +234,16 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
   const cleanup = new Cleanup();
   try {
     const { store, firstAdmin } = await prepare(config, around, cleanup);
-    const compacting = setInterval(() => {
-      const forget = (what: string, work: Promise<unknown>): void =>
-        void work.catch((error: unknown) => log.warn({ err: error }, `old ${what} not forgotten`));
-      forget('changes were', store.log.compact());
-      forget('states were', store.history.forget());
-      forget('change sets were', store.changeSets.forget());
-      forget('trials were', store.trials.forget());
-      forget('idempotency keys were', store.idempotencyKeys.forget());
-      forget('deliveries were', store.webhooks.forget(webhookSettings.keepMs));
-      forget('audit entries were', store.audit.forget());
-      forget('sessions were', store.sessions.forget());
-      forget('presence was', store.presence.forget());
-      forget('observed traffic was', store.flows.forget());
-    }, compactEveryMs).unref();
-    cleanup.push(() => clearInterval(compacting));
+    const slices = processSlices();
+    const preview = new Preview({
+      log: store.log,
+      slices,
+      monotonic: () => performance.now(),
+      clock,
+      phase: config.phase,
+    });
+    const ruleCounter = new RuleCounter({ store, snapshots: preview, slices });
+    cleanup.push(startUpkeep({ store, ruleCounter, onWarning: (message, err) => log.warn({ err }, message) }));
     // One line for each outage of the database.
     let isLiftFailing = false;
     const liftEnded = async (): Promise<void> => {
@@ -285,7 +281,6 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       onWarning,
     });
     cleanup.push(() => watch.close());
-    const slices = processSlices();
     const convergence = startConvergence({
       store,
       receipts: watch.hub.receipts,
@@ -334,13 +329,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       services: {
         store,
         convergence,
-        preview: new Preview({
-          log: store.log,
-          slices,
-          monotonic: () => performance.now(),
-          clock,
-          phase: config.phase,
-        }),
+        preview,
+        ruleCounter,
         streamQuota,
         sampler,
         receipts: watch.hub.receipts,

@@ -21,6 +21,7 @@ export const httpRooms: Rooms = {
       'server/store/contract',
       'server/convergence',
       'server/preview',
+      'server/usage',
       'server/identity',
       'api',
       'policy',

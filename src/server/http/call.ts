@@ -18,6 +18,7 @@ import type { TextLengths } from '../../api/validate.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { Sampler } from '../convergence/sampler.ts';
 import type { Preview } from '../preview/preview.ts';
+import type { RuleCounter } from '../usage/count-rules.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
@@ -117,6 +118,8 @@ export interface Services {
   readonly store: Store;
   readonly convergence: Convergence;
   readonly preview: Preview;
+  /** Counts observed traffic by rule. */
+  readonly ruleCounter: RuleCounter;
   /** For answers that are held back. */
   readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;

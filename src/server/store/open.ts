@@ -10,6 +10,7 @@ import { enrollmentKeysIn } from './devices/enrollment-keys.ts';
 import { evidenceIn } from './evidence/evidence.ts';
 import { flowsIn } from './flows/flows.ts';
 import { refusedReportsIn } from './flows/refused-reports.ts';
+import { ruleUsageIn } from './flows/rule-usage.ts';
 import { fleetSamplesIn } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
@@ -44,6 +45,8 @@ import { idMaker } from './write/uuid.ts';
 import { Writer } from './write/writer.ts';
 
 const day = 86_400_000;
+/** The usage of rules is told of 30 days. */
+const leastUsageRetentionMs = 31 * day;
 const ping = statement<never>('ping', 'SELECT');
 const readVersion = statement<{ version: number }>(
   'read_schema_version',
@@ -116,6 +119,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   };
   let closing: Promise<void> | undefined;
 
+  const flowRetentionMs = options.flowRetentionMs ?? 14 * day;
+  const usageRetentionMs = Math.max(flowRetentionMs, leastUsageRetentionMs);
   const members = membersIn(context);
   const users = usersIn(context, members);
   const tokens = tokensIn(context, uses);
@@ -136,9 +141,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     receipts: receiptsIn(context),
     samples: fleetSamplesIn(context),
     flows: flowsIn(context, {
-      keepMs: options.flowRetentionMs ?? 14 * day,
+      keepMs: flowRetentionMs,
+      keepCoverageMs: usageRetentionMs,
       most: options.flowsPerOrganization ?? 10_000_000,
     }),
+    ruleUsage: ruleUsageIn(context, { keepMs: usageRetentionMs }),
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     policyTests: policyTestsIn(context, testedStates),

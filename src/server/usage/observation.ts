@@ -26,7 +26,7 @@ import {
   type ObservedFlowsOptions,
 } from './observed-flows.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
-import { groupsIn } from './usage.ts';
+import { groupsIn } from './group-policies.ts';
 
 export interface ObservationOptions extends ObservedFlowsOptions {
   /** What these devices reported about themselves. */

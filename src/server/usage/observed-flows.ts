@@ -102,7 +102,6 @@ export interface ObservedCoverage {
   readonly device_days: number;
   /** The share of the time from then on that was observed, from 0 to 1. */
   readonly share: (from: number, observed: ObservedOnDay) => Promise<number>;
-  readonly shares: (from: number, observed: ObservedOnDay) => Promise<Pick<ObservedShare, 'value' | 'isFull'>>;
 }
 
 /** The devices of a window, and its times. */
@@ -112,7 +111,7 @@ export interface CoverageWindow extends Pick<ObservedWindow, 'org' | 'since' | '
 
 /** When each of the devices was registered. */
 export async function registeredAt(
-  { store }: Pick<ObservedFlowsOptions, 'store'>,
+  { store }: { readonly store: Pick<Store, 'devices'> },
   { org, devices }: Pick<CoverageWindow, 'org' | 'devices'>,
 ): Promise<readonly ObservedDevice[]> {
   const found: ObservedDevice[] = [];
@@ -125,13 +124,14 @@ export async function registeredAt(
 
 /** What each device observed on each day. It is read of some devices at a time: a large answer would hold the event loop. */
 export async function coverageByDevice(
-  { store, slices }: ObservedFlowsOptions,
+  source: Pick<Store['flows'] | Store['ruleUsage'], 'coverage'>,
+  slices: TimeSlices,
   { org, devices, since }: Omit<CoverageWindow, 'until'>,
-): Promise<ReadonlyMap<DeviceId, readonly FlowCoverage[]>> {
+): Promise<ReadonlyMap<DeviceId, FlowCoverage[]>> {
   const found = new Map<DeviceId, FlowCoverage[]>();
   const from = new Date(since).toISOString();
   for (let first = 0; first < devices.length; first += devicesAtOnce) {
-    const rows = await store.flows.coverage(org, from, devices.slice(first, first + devicesAtOnce));
+    const rows = await source.coverage(org, from, devices.slice(first, first + devicesAtOnce));
     await slices.each(rows, (row) => {
       const known = found.get(row.device_id);
       if (known === undefined) found.set(row.device_id, [row]);
@@ -143,28 +143,19 @@ export async function coverageByDevice(
 
 export async function coverageOf(options: ObservedFlowsOptions, window: CoverageWindow): Promise<ObservedCoverage> {
   const { since, until } = window;
-  const covered = await coverageByDevice(options, window);
+  const covered = await coverageByDevice(options.store.flows, options.slices, window);
   const registered = await registeredAt(options, window);
   let not_recorded = 0;
   await options.slices.each(covered.values(), (rows) => {
     for (const row of rows) not_recorded += row.not_recorded;
   });
-  // Most rules of a group are equally old.
-  const known = new Map<ObservedOnDay, Map<number, ObservedShare>>();
-  const shares: ObservedCoverage['shares'] = async (from, observed) => {
-    const ofKind = known.get(observed) ?? new Map<number, ObservedShare>();
-    known.set(observed, ofKind);
-    const before = ofKind.get(from);
-    if (before !== undefined) return before;
-    const sum = new ObservedShare({ from, until, observed });
-    await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
-    ofKind.set(from, sum);
-    return sum;
-  };
   return {
     not_recorded,
     device_days: Math.round((observedTime(registered, since, until) / dayMs) * 100) / 100,
-    shares,
-    share: async (from, observed) => (await shares(from, observed)).value,
+    share: async (from, observed) => {
+      const sum = new ObservedShare({ from, until, observed });
+      await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
+      return sum.value;
+    },
   };
 }

@@ -6,6 +6,8 @@ import type { FlowCoverage } from '../store/contract/flows/flows.ts';
 export interface ObservedDevice {
   readonly id: DeviceId;
   readonly createdAt: number;
+  /** What was observed before this does not count; absent: all counts. */
+  readonly judgedSince?: number;
 }
 
 const dayMs = 86_400_000;
@@ -44,20 +46,21 @@ export class ObservedShare {
     this.#span = span;
   }
 
-  add({ createdAt }: Pick<ObservedDevice, 'createdAt'>, rows: readonly FlowCoverage[]): void {
+  add({ createdAt, judgedSince = 0 }: Omit<ObservedDevice, 'id'>, rows: readonly FlowCoverage[]): void {
     const { from, until, observed } = this.#span;
     const begins = Math.min(Math.max(from, createdAt), until);
     const span = until - begins;
+    const counts = Math.min(Math.max(begins, judgedSince), until);
     let ofDevice = 0;
     for (const row of rows) {
       const day = Date.parse(`${row.day}T00:00:00Z`);
       const [first, last] = [Math.max(day, createdAt), Math.min(day + dayMs, until)];
       // A day is kept as one number. Of the day in which the time begins, only what cannot be of the hours before counts.
-      const before = Math.min(Math.max(0, begins - first), dayMs);
+      const before = Math.min(Math.max(0, counts - first), dayMs);
       ofDevice += Math.max(0, Math.min(observed(row), last - first) - before);
     }
     // Where nothing was reported at all, nothing was observed.
-    const seen = ofDevice === 0 ? 0 : Math.min(span, ofDevice + graceMs);
+    const seen = ofDevice === 0 ? 0 : Math.min(until - counts, ofDevice + graceMs);
     this.#seen += seen;
     this.#all += span;
     if (span > 0) this.#least = Math.min(this.#least, seen / span);

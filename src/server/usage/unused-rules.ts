@@ -1,24 +1,17 @@
 /**
- * Owns the rules that nothing used, over all groups of the organization: one pass over the recorded traffic, bounded and in slices. A rule counts only where
- * it was in its group, and all of its traffic was observed, for the whole window.
+ * Owns the rules that nothing used, over all groups of the organization. A rule counts only where it was in its group, and all of its traffic was
+ * observed, for the whole window.
  */
 import type { UnusedRule, UnusedRules } from '../../api/usage/rule-usage.ts';
 import { rulesOf } from '../../policy/decide.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import type { FlowCoverage } from '../store/contract/flows/flows.ts';
-import { observedAll, observedRefused, ObservedShare, type ObservedDevice } from './observed-time.ts';
-import { coverageByDevice, registeredAt } from './observed-flows.ts';
-import {
-  countHits,
-  groupsIn,
-  placeOf,
-  policiesWith,
-  rulesSince,
-  type UsageOptions,
-  type UsageRequest,
-} from './usage.ts';
+import { ruleIdOf } from './count-rules.ts';
+import { groupsIn, policiesWith } from './group-policies.ts';
+import { ObservedRules } from './observed-rules.ts';
+import { observedAll, observedRefused } from './observed-time.ts';
+import { rulesSince, type UsageOptions, type UsageRequest } from './usage.ts';
 
 const directions = ['inbound', 'outbound'] as const;
 /** Rules of an answer; there may be more. */
@@ -34,54 +27,32 @@ function groupsToJudge(
   );
 }
 
-/** Whether all traffic that the rules of the group could decide was recorded since then. */
-async function isObserved(
-  group: PolicyGroup,
-  devices: readonly ObservedDevice[],
-  coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
-  { since, until, slices }: Pick<UsageRequest, 'since' | 'until'> & Pick<UsageOptions, 'slices'>,
-): Promise<boolean> {
-  const observed = group.guardrail === 'forbid' ? observedRefused : observedAll;
-  const share = new ObservedShare({ from: since, until, observed });
-  let isComplete = true;
-  await slices.each(devices, (device) => {
-    const rows = coverage.get(device.id) ?? [];
-    isComplete &&= rows.every((row) => row.not_recorded === 0);
-    share.add(device, rows);
-  });
-  return isComplete && share.isFull;
-}
-
 export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: UsageOptions): Promise<UnusedRules> {
-  const { org, snapshot, until } = asked;
+  const { org, snapshot, since, until } = asked;
   const { slices } = options;
   const policies = await policiesWith(snapshot, undefined, slices);
   const devicesOf = new Map<GroupId, DeviceId[]>();
   await slices.each(policies, ([id, policy]) => {
     for (const group of groupsIn(policy)) {
-      const known = devicesOf.get(group.id);
-      if (known === undefined) devicesOf.set(group.id, [id]);
-      else known.push(id);
+      const having = devicesOf.get(group.id);
+      if (having === undefined) devicesOf.set(group.id, [id]);
+      else having.push(id);
     }
   });
-  const { hits, since } = await countHits({ org, since: asked.since, until }, { ...options, policies });
-  const coverage = await coverageByDevice(options, { org, devices: [...policies.keys()], since });
-  const registered = new Map<DeviceId, ObservedDevice>();
-  for (const one of await registeredAt(options, { org, devices: [...coverage.keys()] })) registered.set(one.id, one);
+  const known = await ObservedRules.read({ org, devices: [...policies.keys()], since }, options);
   const found: UnusedRule[] = [];
   let count = 0;
   for (const group of groupsToJudge(asked, devicesOf)) {
     const places = directions.flatMap((direction) =>
-      rulesOf(group, direction).flatMap((rule, index) =>
-        hits.has(placeOf(group.id, direction, index)) ? [] : [{ direction, rule }],
+      rulesOf(group, direction).flatMap((rule) =>
+        known.countOf(group.id, ruleIdOf(direction, rule)) === undefined ? [{ direction, rule }] : [],
       ),
     );
-    const ids = devicesOf.get(group.id) ?? [];
-    const devices = ids.flatMap((id) => registered.get(id) ?? []);
-    // A device that never reported was not observed.
-    if (places.length === 0 || devices.length < ids.length) continue;
-    if (!(await isObserved(group, devices, coverage, { since, until, slices }))) continue;
-    const sinceOf = await rulesSince(options, { ...asked, group: group.id, since });
+    const devices = devicesOf.get(group.id) ?? [];
+    if (places.length === 0 || (await known.notRecorded(devices)) > 0) continue;
+    const observed = group.guardrail === 'forbid' ? observedRefused : observedAll;
+    if (!(await known.shareOf(group.id, devices, { from: since, until, observed })).isFull) continue;
+    const sinceOf = await rulesSince(options, { ...asked, group: group.id });
     for (const { direction, rule } of places) {
       if (sinceOf(direction, ruleIdentity(rule)) > since) continue;
       count += 1;

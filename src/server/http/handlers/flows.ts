@@ -8,7 +8,7 @@ import { parseAddress, parseRange, type FamilyRange } from '../../../policy/addr
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
 import { isUuid, parseDeviceId, parseGroupId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { explainFlows } from '../../explain/flows.ts';
-import { policiesWith } from '../../usage/usage.ts';
+import { policiesWith } from '../../usage/group-policies.ts';
 import {
   readFlowCursor,
   type FlowBatch,

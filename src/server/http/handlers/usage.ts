@@ -23,10 +23,12 @@ function windowStart(since: string | undefined, until: number, days: number): nu
   throw invalid([{ pointer: '/since', code: 'out_of_range', detail: 'since must be in the past.' }]);
 }
 
-const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, clock }) => {
+const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, ruleCounter, clock }) => {
   const { org_id: org, sg_id: group } = call.params;
   const until = clock();
-  const since = windowStart(call.query.since, until, defaultDays);
+  // What is older is no longer kept.
+  const since = Math.max(windowStart(call.query.since, until, defaultDays), until - store.ruleUsage.keptMs);
+  await ruleCounter.count(org);
   const snapshot = await preview.read(org);
   const reader = groupReader(call.principal);
   const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: preview.slices });
@@ -34,11 +36,11 @@ const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, c
   return record(usage);
 };
 
-const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, clock }) => {
+const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, ruleCounter, clock }) => {
   const { org_id: org } = call.params;
   const until = clock();
-  // What is older is no longer kept.
-  const since = Math.max(windowStart(call.query.since, until, unusedDays), until - store.flows.keptMs);
+  const since = Math.max(windowStart(call.query.since, until, unusedDays), until - store.ruleUsage.keptMs);
+  await ruleCounter.count(org);
   const snapshot = await preview.read(org);
   const reader = groupReader(call.principal);
   return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: preview.slices }));

@@ -30,6 +30,7 @@ import type { EnrollmentKeys } from './enrollment-keys.ts';
 import type { Evidence } from './evidence/evidence.ts';
 import type { FleetSamples } from './fleet-samples.ts';
 import type { Flows } from './flows/flows.ts';
+import type { RuleUsageCounts } from './flows/rule-usage.ts';
 import type { Groups } from './groups.ts';
 import type { History } from './history.ts';
 import type { Members } from './members.ts';
@@ -60,6 +61,7 @@ export interface Store {
   readonly receipts: Receipts;
   readonly samples: FleetSamples;
   readonly flows: Flows;
+  readonly ruleUsage: RuleUsageCounts;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
   readonly broadcast: Broadcast;

@@ -1,6 +1,7 @@
 /** Owns the SQL of observed traffic: blocks of sums by time, and how long each device was observed on each day. */
 import { found, statement } from '../postgres/sql.ts';
 import { reportRefusals } from '../write/right.ts';
+import { isUncounted } from './rule-usage-statements.ts';
 import { filterBits, sumsPerBlock } from './sum-block.ts';
 
 /** Reports with the rights that they come by, as rows `n`. Values: organizations, devices, since, until, observed all, not recorded, until by the clocks of the devices, roles, tokens, sessions, users. */
@@ -145,12 +146,39 @@ export interface CoverageRow {
 /** Values: organization, since, devices (null: all). */
 export const readCoverage = statement<CoverageRow>(
   'read_flow_coverage',
-  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds, all_seconds, not_recorded FROM flow_coverage
-   WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND ($3::uuid[] IS NULL OR device_id = ANY ($3::uuid[])) ORDER BY day, device_id`,
+  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds - cut_refused_seconds AS refused_seconds, all_seconds - cut_all_seconds AS all_seconds, not_recorded
+   FROM flow_coverage WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND ($3::uuid[] IS NULL OR device_id = ANY ($3::uuid[]))
+     AND (cut_refused_seconds + cut_all_seconds = 0 OR refused_seconds > cut_refused_seconds OR all_seconds > cut_all_seconds) ORDER BY day, device_id`,
 );
 
+/** Time of which no sums are kept any more. */
+const cut = 'cut_refused_seconds = c.refused_seconds, cut_all_seconds = c.all_seconds';
+const isNotCut = '(c.cut_refused_seconds < c.refused_seconds OR c.cut_all_seconds < c.all_seconds)';
+
+const dayOf = (until: string): string => `(${until} AT TIME ZONE 'UTC')::date`;
+/** Of devices that lost sums, the last day of these, and the first and the last day of those that were not counted yet. */
+const daysOf = (org: string): string =>
+  `SELECT u.device_id, max(u.day) AS last, min(u.day) FILTER (WHERE u.is_uncounted) AS first_uncounted, max(u.day) FILTER (WHERE u.is_uncounted) AS last_uncounted
+   FROM (
+     SELECT r.device_id, ${dayOf('r.until')} AS day, p.org_id IS NULL OR ${isUncounted('r', 'p')} AS is_uncounted
+     FROM removed r LEFT JOIN usage_positions p ON p.org_id = ${org}) AS u
+   GROUP BY u.device_id`;
+const isForgotten = 'coalesce(c.day BETWEEN d.first_uncounted AND d.last_uncounted, false)';
+/** Of these days nothing can be said, not even of the usage of rules. */
+const forgetUncounted = `DELETE FROM flow_coverage c USING days d WHERE c.device_id = d.device_id AND ${isForgotten}`;
+const removed = 'RETURNING org_id, device_id, until, id, is_hourly';
+
 /** Values: the oldest time that is kept. */
-export const removeOld = statement<never>('remove_old_flows', 'DELETE FROM flows WHERE until < $1');
+export const removeOld = statement<never>(
+  'remove_old_flows',
+  `WITH removed AS (DELETE FROM flows WHERE until < $1 ${removed}), days AS (${daysOf('r.org_id')}) ${forgetUncounted}`,
+);
+/** Values: the oldest time that sums are kept. */
+export const cutOldCoverage = statement<never>(
+  'cut_old_flow_coverage',
+  `UPDATE flow_coverage c SET ${cut} WHERE c.day < ($1::timestamptz AT TIME ZONE 'UTC')::date AND ${isNotCut}`,
+);
+/** Values: the oldest day on which it is kept when devices were observed. */
 export const removeOldCoverage = statement<never>(
   'remove_old_flow_coverage',
   `DELETE FROM flow_coverage WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date`,
@@ -162,8 +190,8 @@ export const findFull = statement<{ org_id: string }>(
   'SELECT org_id FROM flows GROUP BY org_id HAVING sum(sums) > $1::bigint',
 );
 /**
- * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: no device can push out the traffic of others. A day of
- * which sums were removed was not observed as a whole: nothing may be called unused for it. Values: organization, sums that it may have.
+ * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: no device can push out the traffic of others. The days of
+ * which sums were removed are cut; those of which sums were not counted yet were not observed at all: nothing may be called unused for them. Values: organization, sums that it may have.
  */
 export const removeMost = statement<never>(
   'remove_most_flows',
@@ -176,9 +204,12 @@ export const removeMost = statement<never>(
      SELECT f.id, sum(f.sums) OVER (PARTITION BY f.device_id ORDER BY f.until DESC, f.id DESC) AS newer
      FROM flows f JOIN totals t ON t.device_id = f.device_id WHERE f.org_id = $1 AND t.total > (SELECT level FROM level)),
    removed AS (
-     DELETE FROM flows WHERE id IN (SELECT id FROM newest WHERE newer > (SELECT level FROM level)) RETURNING device_id, until)
-   DELETE FROM flow_coverage c USING (SELECT device_id, max(until) AS until FROM removed GROUP BY device_id) AS r
-   WHERE c.device_id = r.device_id AND c.day <= (r.until AT TIME ZONE 'UTC')::date`,
+     DELETE FROM flows WHERE id IN (SELECT id FROM newest WHERE newer > (SELECT level FROM level)) ${removed}),
+   days AS (${daysOf('$1')}),
+   marked AS (
+     UPDATE flow_coverage c SET ${cut} FROM days d
+     WHERE c.device_id = d.device_id AND c.day <= d.last AND NOT ${isForgotten} AND ${isNotCut})
+   ${forgetUncounted}`,
 );
 
 export interface HourRow {
@@ -187,11 +218,12 @@ export interface HourRow {
   readonly hour: string;
   readonly sums: number;
 }
-/** Values: the hour before which sums are added up, limit. */
+/** Hours that are counted as a whole. Values: the hour before which sums are added up, limit. */
 export const findHours = statement<HourRow>(
   'find_flow_hours',
-  `SELECT org_id, device_id, date_trunc('hour', until, 'UTC') AS hour, sum(sums)::integer AS sums FROM flows WHERE NOT is_hourly AND until < $1
-   GROUP BY 1, 2, 3 ORDER BY 3 LIMIT $2`,
+  `SELECT f.org_id, f.device_id, date_trunc('hour', f.until, 'UTC') AS hour, sum(f.sums)::integer AS sums
+   FROM flows f JOIN usage_positions p ON p.org_id = f.org_id WHERE NOT f.is_hourly AND f.until < $1
+   GROUP BY 1, 2, 3 HAVING max(f.id) <= max(p.counted) ORDER BY 3 LIMIT $2`,
 );
 /** `IS NOT TRUE` keeps PostgreSQL from the index of all reports that are to be added up: the hour of one device is a small part of it. In a transaction. Values: device, hour. */
 export const takeHour = statement<{ since: string; until: string; observed_all: boolean; block: Buffer }>(

@@ -167,23 +167,28 @@ export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilt
     : single.map(({ family, first }) => textOf([...common, farKey(family, first)]));
 }
 
+/** Gives the name of each sum, the bytes of its traffic, and its packets: to read each sum would cost twenty times as much. */
+export function eachSum(block: Buffer, take: (name: string, packets: number) => void): void {
+  for (let at = 0; at < block.length;) {
+    const packetsAt = at + headBytes + farBytes(block[at] ?? 0);
+    take(block.toString('latin1', at, packetsAt), block.readUIntBE(packetsAt, packetBytes));
+    at = packetsAt + packetBytes;
+  }
+}
+
+/** The traffic of this name. */
+export const sumNamed = (name: string, packets = 0): FlowSum => sumAt(Buffer.from(name, 'latin1'), 0, packets);
+
 /** The sums of all blocks, the same traffic as one sum, in the order in which it first comes. Small steps: a busy device has thousands of blocks in an hour. */
 export function* addUp(blocks: readonly Buffer[]): Generator<void, readonly FlowSum[]> {
   const added = new Map<string, number>();
   for (const block of blocks) {
-    for (let at = 0; at < block.length;) {
-      const packetsAt = at + headBytes + farBytes(block[at] ?? 0);
-      // The bytes name the traffic: to read each sum of an hour would cost twenty times as much.
-      const name = block.toString('latin1', at, packetsAt);
-      const packets = (added.get(name) ?? 0) + block.readUIntBE(packetsAt, packetBytes);
-      added.set(name, Math.min(packets, mostStored));
-      at = packetsAt + packetBytes;
-    }
+    eachSum(block, (name, packets) => added.set(name, Math.min((added.get(name) ?? 0) + packets, mostStored)));
     yield;
   }
   const sums: FlowSum[] = [];
   for (const [name, packets] of added) {
-    sums.push(sumAt(Buffer.from(name, 'latin1'), 0, packets));
+    sums.push(sumNamed(name, packets));
     if (sums.length % sumsPerBlock === 0) yield;
   }
   return sums;

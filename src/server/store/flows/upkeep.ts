@@ -7,6 +7,8 @@ import { addUp, blockFilter, inBlocks, writeBlock } from './sum-block.ts';
 
 export interface FlowOptions {
   readonly keepMs: number;
+  /** How long is kept when devices were observed, as long as the usage of rules. */
+  readonly keepCoverageMs: number;
   /** Sums that an organization may have. */
   readonly most: number;
 }
@@ -19,12 +21,13 @@ const hoursAtOnce = 2_000;
 /** Sums that are added up at a time, some 40 MB. An hour with more stays as it was reported. */
 const mostAddedUp = 262_144;
 
-export async function forgetFlows(context: Context, { keepMs, most }: FlowOptions): Promise<void> {
+export async function forgetFlows(context: Context, { keepMs, keepCoverageMs, most }: FlowOptions): Promise<void> {
   const { writes, transactions, clock } = context;
   const slices = processSlices();
   const oldest = new Date(clock() - keepMs).toISOString();
   await writes.run(sql.removeOld, [oldest]);
-  await writes.run(sql.removeOldCoverage, [oldest]);
+  await writes.run(sql.cutOldCoverage, [oldest]);
+  await writes.run(sql.removeOldCoverage, [new Date(clock() - keepCoverageMs).toISOString()]);
   await writes.run(sql.removeOldLevels, [oldest]);
   for (const { org_id } of await writes.run(sql.findFull, [most])) await writes.run(sql.removeMost, [org_id, most]);
   // Whole hours: the count of their sums is that of what is added up.

@@ -85,4 +85,46 @@ export const exportMigrations: readonly Migration[] = [
     // There, the place of a key is its user.
     sql: 'ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_org_id_fkey',
   },
+  {
+    version: 45,
+    title: 'the usage of rules by day',
+    // The index first: the other change locks out readers, and servers of an earlier version read on while the index is built.
+    sql: `
+      CREATE INDEX flows_written ON flows (org_id, id);
+
+      CREATE TABLE rule_usage (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        group_id uuid NOT NULL,
+        day date NOT NULL,
+        -- A hash of the direction and of what the rule is.
+        rule bytea NOT NULL,
+        packets bigint NOT NULL,
+        last_hit timestamptz NOT NULL,
+        PRIMARY KEY (org_id, group_id, day, rule)
+      ) WITH (fillfactor = 80);
+
+      -- How far the traffic of an organization is counted, and by which of its states.
+      CREATE TABLE usage_positions (
+        org_id uuid PRIMARY KEY REFERENCES organizations ON DELETE CASCADE,
+        counted bigint NOT NULL,
+        -- Traffic that was added up by the hour before the counting began is counted, too.
+        hourly_through bigint NOT NULL,
+        revision bigint NOT NULL,
+        -- Nothing that was written later is counted by an earlier state.
+        synced timestamptz NOT NULL
+      ) WITH (fillfactor = 80);
+
+      -- Since when the traffic of a device is judged with a group.
+      CREATE TABLE usage_pairs (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        group_id uuid NOT NULL,
+        device_id uuid NOT NULL,
+        since timestamptz NOT NULL,
+        PRIMARY KEY (org_id, group_id, device_id)
+      );
+
+      -- Of the time of a day, that of which the sums are no longer kept.
+      ALTER TABLE flow_coverage ADD COLUMN cut_refused_seconds integer NOT NULL DEFAULT 0, ADD COLUMN cut_all_seconds integer NOT NULL DEFAULT 0;
+    `,
+  },
 ];

@@ -1,0 +1,193 @@
+/** Proves the usage of rules over counts by day: by the policy of the time of the traffic, never "unused" for what was not observed, and with any number of sums. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
+import type { GroupUsage } from '../../api/usage/rule-usage.ts';
+import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
+import type { StoredRule } from '../../policy/rule.ts';
+import { Snapshots } from '../preview/snapshots.ts';
+import { processSlices } from '../scheduling/time-slices.ts';
+import { asServer } from '../store/contract/actor.ts';
+import type { FlowSum } from '../store/contract/flows/flows.ts';
+import type { Store, StoreOptions } from '../store/contract/store.ts';
+import { blockFilter, writeBlock } from '../store/flows/sum-block.ts';
+import { device, group, makeWorld, openTestStore, query } from '../store/store.fixture.ts';
+import { RuleCounter } from './count-rules.ts';
+import { unusedRules } from './unused-rules.ts';
+import { groupUsage } from './usage.ts';
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const tcp = (port: number): StoredRule => ({ ip_protocol: 'tcp', from_port: port, to_port: port });
+const admitted = (port: number): FlowSum => ({
+  direction: 'in',
+  verdict: 'admitted',
+  family: 4,
+  far: 0x0a00_0001n,
+  protocol: 6,
+  port,
+  packets: 3,
+});
+const time = (at: number): string => new Date(at).toISOString();
+
+function counterOf(
+  store: Pick<Store, 'log' | 'ruleUsage'>,
+  clock: () => number,
+): { readonly counter: RuleCounter; readonly snapshots: Snapshots } {
+  const slices = processSlices();
+  const snapshots = new Snapshots({ log: store.log, slices, monotonic: () => performance.now(), clock });
+  return { counter: new RuleCounter({ store, snapshots, slices }), snapshots };
+}
+
+async function setUp(options: Partial<StoreOptions> = {}) {
+  const begin = Date.UTC(2026, 10, 18, 12);
+  const now = { at: begin, isStuck: false };
+  const clock = (): number => now.at;
+  const world = await makeWorld(postgres, { clock, ...options });
+  const { store, org, owner } = world;
+  const horizon: Store['ruleUsage']['horizon'] = () =>
+    now.isStuck ? Promise.resolve(undefined) : store.ruleUsage.horizon();
+  const { log } = store;
+  const { counter, snapshots } = counterOf({ log, ruleUsage: { ...store.ruleUsage, horizon } }, clock);
+  const slices = processSlices();
+  const newGroup = async (...ports: readonly number[]): Promise<GroupId> =>
+    parseGroupId((await store.groups.create(org, owner, 'organization', group({ inbound_rules: ports.map(tcp) }))).id);
+  const newDevice = async (...groups: readonly GroupId[]): Promise<DeviceId> =>
+    (await store.devices.create(org, owner, device(owner.user_id, { security_groups: groups }))).record.id;
+  /** What a device observed since its last report: a report a minute would say the same. */
+  const report = (id: DeviceId, ports: readonly number[], lengthMs = minute, more: Partial<FlowSum> = {}) =>
+    store.flows.report(
+      org,
+      id,
+      {
+        since: time(now.at - lengthMs),
+        until: time(now.at),
+        observed: 'all',
+        sums: ports.map((port) => ({ ...admitted(port), ...more })),
+        not_recorded: 0,
+      },
+      asServer,
+    );
+  const usage = async (id: GroupId, since = begin): Promise<GroupUsage> => {
+    await counter.count(org);
+    const snapshot = await snapshots.read(org);
+    const found = await groupUsage(
+      { org, group: id, snapshot, reader: undefined, since, until: now.at },
+      { store, slices },
+    );
+    if (found === undefined) throw new Error('no group');
+    return found;
+  };
+  const states = async (id: GroupId, since?: number): Promise<readonly string[]> =>
+    (await usage(id, since)).rules.map(({ state, packets }) => `${state} ${packets}`);
+  const unused = async (since: number): Promise<number> => {
+    await counter.count(org);
+    const snapshot = await snapshots.read(org);
+    return (await unusedRules({ org, snapshot, reader: undefined, since, until: now.at }, { store, slices })).count;
+  };
+  return { ...world, begin, now, clock, counter, newGroup, newDevice, report, usage, states, unused };
+}
+
+test('a device that gets a group later is judged with it from then on: its traffic of before is not counted for the group, and is not taken for observed', async () => {
+  const { store, org, owner, begin, now, newGroup, newDevice, report, states } = await setUp();
+  const [before, later] = [await newGroup(22, 80), await newGroup(22, 80)];
+  const id = await newDevice(before);
+  now.at = begin + hour;
+  await report(id, [80], hour);
+  expect(await states(before)).toEqual(['unused 0', 'used 3']);
+  await store.devices.update(org, owner, id, { security_groups: [later] });
+  now.at = begin + 2 * hour;
+  await report(id, [], hour);
+  // All of its time was observed, half of it without the group.
+  expect(await states(later)).toEqual(['unknown 0', 'unknown 0']);
+  expect(await states(later, begin + hour)).toEqual(['unused 0', 'unused 0']);
+  now.at += 1_000;
+  await report(id, [80], 1_000);
+  expect(await states(later)).toEqual(['unknown 0', 'used 3']);
+});
+
+test('a rule that is changed and changed back has its counts again, and what another policy decided meanwhile is not its own', async () => {
+  const { store, org, owner, begin, now, newGroup, newDevice, report, states } = await setUp();
+  const id = await newGroup(80, 22);
+  const one = await newDevice(id);
+  now.at = begin + minute;
+  await report(one, [80]);
+  expect(await states(id)).toEqual(['used 3', 'unused 0']);
+  const write = (...ports: readonly number[]) =>
+    store.groups.update(org, owner, 'organization', id, { inbound_rules: ports.map(tcp) });
+  await write(8080, 22);
+  now.at = begin + 2 * minute;
+  await report(one, [8080, 22]);
+  // The kernel admitted it by rules that it had before.
+  now.at += 1_000;
+  await report(one, [80], 1_000);
+  expect(await states(id)).toEqual(['used 3', 'used 3']);
+  await write(80, 22);
+  expect(await states(id)).toEqual(['used 3', 'used 3']);
+});
+
+test('a device that was never observed leaves rules unknown, and what is not counted yet is not observed', async () => {
+  const { store, org, begin, now, counter, newGroup, newDevice, report, states, usage } = await setUp();
+  const id = await newGroup(80);
+  const one = await newDevice(id);
+  now.at = begin + hour;
+  await report(one, [22], hour, { verdict: 'refused' });
+  expect(await states(id)).toEqual(['unused 0']);
+  // As on a server that has not come to it.
+  now.isStuck = true;
+  now.at = begin + 2 * hour;
+  await report(one, [80], hour);
+  expect(await states(id)).toEqual(['unknown 0']);
+  expect((await usage(id)).observed).toBeLessThan(0.6);
+  now.isStuck = false;
+  await counter.countAll();
+  expect(await store.ruleUsage.uncounted([org])).toEqual([]);
+  expect(await states(id)).toEqual(['used 3']);
+  const silent = await newGroup(80);
+  await newDevice(silent);
+  now.at = begin + 3 * hour;
+  expect(await states(silent)).toEqual(['unknown 0']);
+});
+
+test('an organization with far more sums than one request looks at gets answers over 30 days, while two servers count and the sums are removed', async () => {
+  const { store, org, url, begin, now, clock, counter, newGroup, newDevice, states, unused, usage } = await setUp({
+    flowsPerOrganization: 100_000,
+  });
+  const id = await newGroup(80, 22, 443);
+  const devices: DeviceId[] = [];
+  for (let n = 0; n < 40; n += 1) devices.push(await newDevice(id));
+  const second = await openTestStore(url, { clock, flowsPerOrganization: 100_000 });
+  const other = counterOf(second, clock).counter;
+  const sums = Array.from({ length: 100 }, (_, n) => ({ ...admitted(n % 2 === 0 ? 80 : 443), far: BigInt(n) }));
+  // Each day each of the devices reports 200 blocks: 800,000 sums.
+  for (const after of [1, 30]) {
+    now.at = begin + after * day;
+    await query(
+      url,
+      `INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+       SELECT '${org}', d, t - interval '1 minute', t, 0, true, false, 100, '${blockFilter(sums)}'::bit(2048), '\\x${writeBlock(sums).toString('hex')}'
+       FROM unnest('{${devices.join(',')}}'::uuid[]) AS d, generate_series(1, 200) AS n, LATERAL (SELECT '${time(now.at)}'::timestamptz - n * interval '1 minute' AS t) AS at`,
+    );
+    await Promise.all([counter.countAll(), other.countAll()]);
+    await store.flows.forget();
+  }
+  // Every day in between was observed, too.
+  await query(
+    url,
+    `INSERT INTO flow_coverage (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded)
+     SELECT '${org}', d, t::date, t, t, 0, 86400, 0
+     FROM unnest('{${devices.join(',')}}'::uuid[]) AS d, generate_series('${time(begin)}'::timestamptz, '${time(now.at)}'::timestamptz, interval '1 day') AS t`,
+  );
+  const [{ left } = { left: '' }] = await query<{ left: string }>(url, 'SELECT sum(sums) AS left FROM flows');
+  expect(Number(left)).toBeLessThanOrEqual(100_000);
+  const packets = 2 * devices.length * 200 * 50 * 3;
+  expect(await states(id)).toEqual([`used ${packets}`, 'unused 0', `used ${packets}`]);
+  expect(await usage(id)).toMatchObject({ since: time(begin), devices: 40, not_recorded: 0, observed: 1 });
+  expect(await unused(begin + 1_000)).toBe(1);
+});

@@ -1,0 +1,32 @@
+/** Owns which devices have a group, each with its policy. */
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { DeviceId, GroupId } from '../../policy/ids.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
+import { policiesOf } from '../../policy/snapshot/device-policies.ts';
+import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
+import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
+
+/** Groups and guardrails of a policy. */
+export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
+  ...groups,
+  ...(guardrails?.forbid ?? []),
+  ...(guardrails?.require ?? []),
+];
+
+/** The devices that have the group, or all devices, each with its policy. */
+export async function policiesWith(
+  snapshot: PolicySnapshot,
+  group: GroupId | undefined,
+  slices: TimeSlices,
+): Promise<ReadonlyMap<DeviceId, EffectivePolicy>> {
+  await slices.run(indexDevices(snapshot.devices.below));
+  const policies = policiesOf(snapshot);
+  const found = new Map<DeviceId, EffectivePolicy>();
+  await slices.each(snapshot.devices.values(), (device) => {
+    const policy = policies.ofDevice(device);
+    if ('missing' in policy) return;
+    if (group === undefined || groupsIn(policy).some(({ id }) => id === group)) found.set(device.id, policy);
+  });
+  return found;
+}

@@ -1,0 +1,102 @@
+/**
+ * Owns what is known of the use of rules in a window: counts by rule, and how long each device was observed and judged with its groups. What is not counted
+ * yet counts as not observed.
+ */
+import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
+import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { FlowCoverage } from '../store/contract/flows/flows.ts';
+import type { RuleCount } from '../store/contract/flows/rule-usage.ts';
+import type { Store } from '../store/contract/store.ts';
+import { coverageByDevice, registeredAt } from './observed-flows.ts';
+import { ObservedShare, type ObservedDevice, type ObservedSpan } from './observed-time.ts';
+
+export interface ObservedRulesOptions {
+  readonly store: Pick<Store, 'ruleUsage' | 'devices'>;
+  readonly slices: TimeSlices;
+}
+
+export interface ObservedRulesWindow {
+  readonly org: OrganizationId;
+  /** Of this group only. */
+  readonly group?: GroupId;
+  readonly devices: readonly DeviceId[];
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+const keyOf = (group: GroupId, what: string): string => `${group} ${what}`;
+
+export class ObservedRules {
+  readonly #slices: TimeSlices;
+  readonly #coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>;
+  readonly #registered: ReadonlyMap<DeviceId, ObservedDevice>;
+  readonly #judgedSince = new Map<string, number>();
+  readonly #counts = new Map<string, RuleCount>();
+  #otherwise = 0;
+
+  private constructor(
+    slices: TimeSlices,
+    coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
+    registered: ReadonlyMap<DeviceId, ObservedDevice>,
+  ) {
+    this.#slices = slices;
+    this.#coverage = coverage;
+    this.#registered = registered;
+  }
+
+  static async read(
+    { org, group, devices, since }: ObservedRulesWindow,
+    o: ObservedRulesOptions,
+  ): Promise<ObservedRules> {
+    const { store, slices } = o;
+    const { ruleUsage } = store;
+    // In this order: what comes meanwhile is counted, or subtracted, but never taken for observed only.
+    const coverage = await coverageByDevice(ruleUsage, slices, { org, devices, since });
+    for (const time of await ruleUsage.uncountedTime(org)) {
+      const rows = coverage.get(time.device_id) ?? [];
+      const index = rows.findIndex(({ day }) => day === time.day);
+      const row = rows[index];
+      if (row === undefined) continue;
+      rows[index] = {
+        ...row,
+        refused_seconds: Math.max(0, row.refused_seconds - time.refused_seconds),
+        all_seconds: Math.max(0, row.all_seconds - time.all_seconds),
+      };
+    }
+    const registered = new Map<DeviceId, ObservedDevice>();
+    for (const one of await registeredAt(o, { org, devices })) registered.set(one.id, one);
+    const found = new ObservedRules(slices, coverage, registered);
+    const { pairs, otherwise } = await ruleUsage.judgedSince(org, group);
+    found.#otherwise = Date.parse(otherwise);
+    await slices.each(pairs, (pair) => found.#judgedSince.set(keyOf(pair.group, pair.device), Date.parse(pair.since)));
+    const counts = await ruleUsage.counts(org, new Date(since).toISOString(), group);
+    await slices.each(counts, (count) => found.#counts.set(keyOf(count.group, count.rule), count));
+    return found;
+  }
+
+  /** Undefined where nothing used it. */
+  countOf(group: GroupId, rule: string): RuleCount | undefined {
+    return this.#counts.get(keyOf(group, rule));
+  }
+
+  /** Packets that these devices counted and did not record. */
+  async notRecorded(devices: readonly DeviceId[]): Promise<number> {
+    let sum = 0;
+    await this.#slices.each(devices, (id) => {
+      for (const row of this.#coverage.get(id) ?? []) sum += row.not_recorded;
+    });
+    return sum;
+  }
+
+  /** How much of the time of these devices was observed, and judged with the group. A device that is not registered any more has no time. */
+  async shareOf(group: GroupId, devices: readonly DeviceId[], span: ObservedSpan): Promise<ObservedShare> {
+    const share = new ObservedShare(span);
+    await this.#slices.each(devices, (id) => {
+      const device = this.#registered.get(id);
+      if (device === undefined) return;
+      const judgedSince = this.#judgedSince.get(keyOf(group, id)) ?? this.#otherwise;
+      share.add({ ...device, judgedSince }, this.#coverage.get(id) ?? []);
+    });
+    return share;
+  }
+}
