@@ -32,6 +32,11 @@ test('the server needs a primary, and says so of a URL that asks for a standby',
   );
 });
 
+test('with the authorities of the system, names are checked, as libpq does', () => {
+  expect(parseDatabaseUrl('postgres://a/db?sslrootcert=system').tls.mode).toBe('verify-full');
+  expect(parseDatabaseUrl('postgres://a/db').tls.mode).toBe('disable');
+});
+
 test.each([
   ['mysql://a/db', /must start with postgres/],
   ['postgres://a:port/db', /bad host/],
@@ -40,6 +45,11 @@ test.each([
   ['postgres://a/db?sslmode=yes', /sslmode must be one of/],
   ['postgres://a/db?options=-c%20x=y', /unknown parameter: options/],
   ['postgres://a/db?sslcert=/c', /both sslcert and sslkey, or neither/],
+  ['postgres://a/db?sslmode=require&sslkey=/k', /both sslcert and sslkey, or neither/],
+  ['postgres://a/db?sslrootcert=/ca', /certificates but no TLS: add sslmode=verify-full/],
+  ['postgres://a/db?sslmode=disable&sslcert=/c&sslkey=/k', /certificates but no TLS/],
+  ['postgres://a/db?sslmode=require&sslrootcert=system', /sslmode must be verify-full/],
+  ['postgres://a/db?sslmode=verify-ca&sslrootcert=system', /sslmode must be verify-full/],
   ['postgres://a%zz/db', /percent encoding/],
   ['postgres:///db?host=a,b,c&port=1,2', /number of ports does not match/],
 ] as const)('%s is refused in words', (url, words) => {

@@ -109,6 +109,22 @@ function readMode(text: string): SslMode {
   return mode;
 }
 
+/** Files for TLS without TLS, or a check that checks no name, are a mistake that would go unnoticed. */
+function readTls(given: ReadonlyMap<string, string>): DatabaseAddress['tls'] {
+  const [rootCert, cert, key] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => given.get(name));
+  if ((cert === undefined) !== (key === undefined))
+    throw new Error('It must have both sslcert and sslkey, or neither.');
+  const usual = rootCert === 'system' ? 'verify-full' : 'disable';
+  const mode = readMode(given.get('sslmode') ?? usual);
+  if (rootCert === 'system' && mode !== 'verify-full')
+    throw new Error(
+      'With sslrootcert=system its sslmode must be verify-full: anyone can get a certificate for some name.',
+    );
+  if (mode === 'disable' && (rootCert ?? cert) !== undefined)
+    throw new Error('It has certificates but no TLS: add sslmode=verify-full.');
+  return { mode, rootCert, cert, key };
+}
+
 /** Throws an error whose message is a sentence for the operator. */
 export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): DatabaseAddress {
   if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must start with postgres://.');
@@ -126,20 +142,13 @@ export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): 
   }
   const seconds = Number(given.get('connect_timeout') ?? defaultConnectSeconds);
   if (!Number.isInteger(seconds) || seconds < 0) throw new Error('Its connect_timeout must be a number of seconds.');
-  if (given.has('sslcert') !== given.has('sslkey'))
-    throw new Error('It must have both sslcert and sslkey, or neither.');
   return {
     hosts: readHosts(authority, given),
     user: given.get('user') ?? decodedOrAbsent(user),
     password: given.get('password') ?? (colon < 0 ? undefined : decodedOrAbsent(account?.slice(colon + 1))),
     database: given.get('dbname') ?? decodedOrAbsent(path),
     connectTimeoutMs: (seconds === 0 ? defaultConnectSeconds : Math.max(2, seconds)) * 1000,
-    tls: {
-      mode: readMode(given.get('sslmode') ?? 'disable'),
-      rootCert: given.get('sslrootcert'),
-      cert: given.get('sslcert'),
-      key: given.get('sslkey'),
-    },
+    tls: readTls(given),
   };
 }
 
