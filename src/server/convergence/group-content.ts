@@ -35,6 +35,13 @@ type ContentBefore = Pick<GroupContent, 'hash' | 'changedAt' | 'appliesTo' | 'mo
 
 type GroupFields = Readonly<Record<string, unknown>>;
 
+/** Whether a change that was tried stays. */
+export const isConfirmed = (old: GroupContent | undefined, group: GroupContent | undefined): boolean =>
+  old?.trial !== undefined &&
+  group !== undefined &&
+  group.trial === undefined &&
+  JSON.stringify([old.hash, old.appliesTo, old.mode]) === JSON.stringify([group.hash, group.appliesTo, group.mode]);
+
 /** A hash of the rules of a record. Descriptions are no part of them: they change nothing on a device. */
 export function contentHash(record: object): string {
   const { inbound_rules = [], outbound_rules = [] } = withoutDescriptions(record) as GroupFields;

@@ -16,7 +16,7 @@ import { readState } from './read-state.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
 import { inForceUpTo, isUnreported, reflectedChange, verdictOf, type VerdictInput } from './verdict.ts';
 
-export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups'>;
+export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups' | 'trials'>;
 
 export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 'slices' | 'monotonic'> {
   readonly store: StateStore;
@@ -300,6 +300,7 @@ export class OrganizationState {
     const { organizations } = await this.#store.log.heads([this.org]);
     const head = organizations.get(this.org)?.revision ?? 0;
     await readState(this.#store.log, this.org, this.#slices, (entry) => model.load(entry));
+    model.confirmed.load(await this.#store.trials.recent(this.org, 0));
     await model.finish(head);
     for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
     this.#model = model;

@@ -5,6 +5,8 @@ export interface TimedPolicy {
   readonly key: string;
   /** Milliseconds since the epoch, ascending; absent where time changes nothing. */
   readonly moments?: readonly number[] | undefined;
+  /** The newest revision of the records that say what time changes, as far as that was seen. */
+  readonly timedAt?: number | undefined;
 }
 
 export interface Phase {

@@ -1,6 +1,6 @@
 /** Proves which changes affect a device: those of its group list and of the rules of its groups, in log order. */
 import { expect, test } from 'vitest';
-import { parseDeviceId } from '../../policy/ids.ts';
+import { parseDeviceId, parseGroupId } from '../../policy/ids.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import { processSlices, TimeSlices } from '../scheduling/time-slices.ts';
 import { contentHash } from './group-content.ts';
@@ -217,4 +217,92 @@ test('a change of a whole fleet is taken in by slices; until the last device has
   expect(model.head).toBe(3);
   expect(model.version).toBe(before);
   expect(ids.map((id) => changesOf(model, id))).toEqual(ids.map(() => [2, 3]));
+});
+
+test('a policy that time changes says since which revision: of its own rules that expire, and of isolations', async () => {
+  const timedAt = (model: PolicyModel, id: string): number | undefined =>
+    model.devices.get(parseDeviceId(id))?.policyChanges.at(-1)?.timedAt;
+  const [rule] = rules(80);
+  const expiring = { inbound_rules: [{ ...rule, expires_at: '2030-01-01T00:00:00Z' }] };
+  const isolated = { since: '2026-01-01T00:00:00Z', by: 'somebody', reason: 'odd' };
+  const model = await modelOf(
+    group(1, fallback, 1, { is_default: true }),
+    group(5, web, 80, expiring),
+    device(8, d1, [web]),
+    device(9, d2, []),
+  );
+  expect([timedAt(model, d1), timedAt(model, d2)]).toEqual([5, undefined]);
+  await model.apply(device(10, d2, [], { tunnel_ip: '10.0.0.2', isolated }));
+  expect([timedAt(model, d1), timedAt(model, d2)]).toEqual([10, 10]);
+  await model.apply(device(11, d2, [], { tunnel_ip: '10.0.0.2', isolated, local_ip: '10.1.1.1' }));
+  expect(timedAt(model, d1)).toBe(10);
+  await model.apply(
+    device(12, d2, [], { tunnel_ip: '10.0.0.2', isolated: { ...isolated, until: '2030-01-01T00:00:00Z' } }),
+  );
+  expect(timedAt(model, d1)).toBe(12);
+  await model.apply(device(13, d2, [], { tunnel_ip: '10.0.0.2' }));
+  expect([timedAt(model, d1), timedAt(model, d2)]).toEqual([5, undefined]);
+});
+
+test('the confirmation of a trial touches the devices that tried the change: without it they go back', async () => {
+  const touched = (model: PolicyModel, id: string): unknown => {
+    const { revision, timedAt } = model.devices.get(parseDeviceId(id))?.policyChanges.at(-1) ?? {};
+    return [revision, timedAt];
+  };
+  const before = {
+    group_name: 'g',
+    group_description: '',
+    inbound_rules: rules(80),
+    outbound_rules: [],
+    applies_to: [],
+  };
+  const trial = { id: 't', started_at: '', ends_at: '2030-01-01T00:00:00Z', by: 'u', before };
+  const start = [
+    group(1, fallback, 1, { is_default: true }),
+    group(2, web, 80),
+    group(3, ssh, 22),
+    device(4, d1, [web]),
+    device(5, d2, [ssh]),
+  ];
+  const model = await modelOf(...start);
+  await model.apply(group(6, web, 81, { trial }));
+  await model.apply(device(7, d2, [web], { trial: { ...trial, before: { security_groups: [ssh] } } }));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([
+    [6, undefined],
+    [7, undefined],
+  ]);
+  await model.apply(group(8, web, 81));
+  await model.apply(device(9, d2, [web]));
+  expect([touched(model, d1), touched(model, d2)]).toEqual([
+    [8, 8],
+    [9, 9],
+  ]);
+  // What goes back is a change of the rules.
+  await model.apply(group(10, web, 82, { trial: { ...trial, before: { ...before, inbound_rules: rules(81) } } }));
+  await model.apply(group(11, web, 81));
+  expect(touched(model, d1)).toEqual([11, 8]);
+});
+
+test('a model that is loaded knows the confirmed trials by their records', async () => {
+  const model = new PolicyModel(processSlices());
+  for (const one of [
+    group(1, fallback, 1, { is_default: true }),
+    group(8, web, 80),
+    device(4, d1, [web]),
+    device(9, d2, []),
+  ])
+    await model.load(one);
+  const records = (revision: number, ...devices: string[]) => ({
+    revision,
+    security_groups: [parseGroupId(web)],
+    devices: devices.map(parseDeviceId),
+  });
+  model.confirmed.load([
+    { state: 'confirmed', ...records(7) },
+    { state: 'confirmed', ...records(6, d2) },
+    { state: 'reverted', ...records(8, d1) },
+  ]);
+  await model.finish(9);
+  const timedAt = [d1, d2].map((id) => model.devices.get(parseDeviceId(id))?.policyChanges.at(-1)?.timedAt);
+  expect(timedAt).toEqual([7, 6]);
 });

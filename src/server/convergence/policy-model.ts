@@ -11,15 +11,19 @@ import { deviceFor, stateFor, type OnTrial } from '../../policy/trial/trial.ts';
 import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import { applicationOf, groupContent, namedBy, type GroupContent } from './group-content.ts';
+import { ConfirmedTrials } from './confirmed-trials.ts';
+import { applicationOf, groupContent, isConfirmed, namedBy, type GroupContent } from './group-content.ts';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';
 import type { TimedPolicy } from './phases.ts';
+import { momentsOf, timedRevision } from './policy-moments.ts';
 import type { PolicyChange } from './verdict.ts';
 
 export interface ModelDevice {
   readonly id: DeviceId;
   readonly hostname: string;
   readonly list: readonly GroupId[];
+  /** The list that is being tried, also where the device is not among those that try it. */
+  readonly tried?: readonly GroupId[] | undefined;
   readonly identity: DeviceIdentity;
   /** The key for which groups are in effect: devices with the same key share their policy. */
   readonly cohort: string;
@@ -71,13 +75,6 @@ function parsed(json: string): Readonly<Record<string, unknown>> {
 
 const nothing: Effect = [];
 
-/** When time alone changes what is in effect, ascending. */
-const momentsOf = (effect: Effect = nothing, isolation: PolicyIsolation | undefined): readonly number[] => {
-  const isolations = isolation === undefined ? [] : [...isolation.refused, ...(isolation.own ? [isolation.own] : [])];
-  const ends = isolations.flatMap(({ until }) => until ?? []);
-  return [...new Set([...effect.flatMap(({ moments }) => moments), ...ends])].toSorted((a, b) => a - b);
-};
-
 const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
@@ -90,6 +87,7 @@ const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1
  */
 export class PolicyModel {
   readonly devices = new Map<DeviceId, ModelDevice>();
+  readonly confirmed = new ConfirmedTrials();
   readonly #groups = new Map<GroupId, GroupContent>();
   /** Those that apply by label. */
   readonly #byLabel = new Map<GroupId, GroupContent>();
@@ -103,8 +101,9 @@ export class PolicyModel {
   readonly #namedByLabel = new Map<string, Set<string>>();
   /** When the devices that a peer names last changed, by the peer's key. */
   readonly #peersChangedAt = new Map<string, number>();
-  /** The devices that are isolated. */
+  /** The devices that are isolated, and when that last changed. */
   readonly #isolated = new Map<DeviceId, DeviceIdentity>();
+  readonly #isolatedAt = new Map<DeviceId, number>();
   /** When the devices that any of them allows last changed. */
   #allowedChangedAt = 0;
   /** By cohort, as far as it was needed since the last change. */
@@ -156,13 +155,23 @@ export class PolicyModel {
     const isolation = this.#isolated.size === 0 ? undefined : policyIsolation(device.identity, this.#isolated.values());
     // Devices of a cohort may be isolated themselves, or be allowed by isolated ones.
     const isolationText = isolation === undefined ? '' : isolationKey(isolation);
-    const cohort = `${device.cohort}${isolationText}`;
+    const cohort = `${device.cohort}${this.confirmed.newest([device.id]) || ''}${isolationText}`;
     const known = this.#policies.get(cohort);
     if (known !== undefined) return known;
     const effect = this.#select(device);
-    const moments = momentsOf(effect, isolation);
-    const key = this.#keyOf(effect, isolation, isolationText);
-    const policy = { effect, isolation, key, ...(moments.length > 0 && { moments }) };
+    const groups = effect ?? nothing;
+    const moments = momentsOf(groups, isolation);
+    const confirmedAt = this.confirmed.newest([device.id, ...groups.map(({ id }) => id)]);
+    const isolations = isolation === undefined ? [] : this.#isolatedAt.values();
+    const timedAt = Math.max(confirmedAt, timedRevision(groups, isolations));
+    const ownKey = this.#keyOf(effect, isolation, isolationText);
+    const policy = {
+      effect,
+      isolation,
+      key: confirmedAt === 0 ? ownKey : `${ownKey}\nconfirmed@${confirmedAt}`,
+      ...(moments.length > 0 && { moments }),
+      ...(timedAt > 0 && { timedAt }),
+    };
     this.#policies.set(cohort, policy);
     return policy;
   }
@@ -196,15 +205,20 @@ export class PolicyModel {
     if (old !== undefined && old.revision >= revision) return;
     if ((old === undefined) !== (type === 'delete')) this.#ids = undefined;
     if (type === 'delete') {
+      this.confirmed.delete(id);
       this.devices.delete(id);
       this.#hold(id, []);
       this.#held.delete(id);
       await this.#peersChanged(old?.identity, undefined, revision);
+      this.#isolatedAt.delete(id);
       if (this.#isolated.delete(id)) await this.#refreshAll(revision);
       return;
     }
     const record = parsed(json);
     const list = listOf(deviceFor(record as DeviceOnTrial)['security_groups']);
+    const tried = record['trial'] === undefined ? undefined : listOf(record['security_groups']);
+    if (old?.tried !== undefined && tried === undefined && String(old.tried) === String(list))
+      this.confirmed.add(id, revision);
     const hostname = typeof record['hostname'] === 'string' ? record['hostname'] : '';
     const identity = deviceIdentity(record as unknown as IdentityRecord);
     const cohort = JSON.stringify([list, identity.labels]);
@@ -212,13 +226,18 @@ export class PolicyModel {
       id,
       hostname,
       list,
+      tried,
       identity,
       cohort,
       revision,
       policyChanges: old?.policyChanges ?? noPolicyChanges,
     });
     const wasIsolated = this.#isolated.delete(id);
-    if (identity.isolated !== undefined) this.#isolated.set(id, identity);
+    if (identity.isolated === undefined) this.#isolatedAt.delete(id);
+    else {
+      this.#isolated.set(id, identity);
+      if (old?.identity.isolated?.until !== identity.isolated.until || !wasIsolated) this.#isolatedAt.set(id, revision);
+    }
     if (!this.#loaded) return;
     if (wasIsolated || identity.isolated !== undefined) await this.#refreshAll(revision);
     else this.#refresh(id, revision);
@@ -240,6 +259,8 @@ export class PolicyModel {
     const group = type === 'delete' ? undefined : groupContent(id, parsed(json), revision, old);
     const otherwise = applicationOf(old) !== applicationOf(group);
     const isOther = group?.isDefault === true && this.#default !== id;
+    if (isConfirmed(old, group)) this.confirmed.add(id, revision);
+    else if (group === undefined) this.confirmed.delete(id);
     this.#put(id, group);
     if (!this.#loaded) return;
     const holders = otherwise || isOther ? this.devices.keys() : (this.#holders.get(id) ?? []);
@@ -365,15 +386,15 @@ export class PolicyModel {
   #refresh(id: DeviceId, revision: number): void {
     const device = this.devices.get(id);
     if (device === undefined) return;
-    const { effect, key, moments } = this.policyOf(device);
+    const { effect, key, moments, timedAt } = this.policyOf(device);
     this.#hold(id, effect ?? nothing);
     if (device.policyChanges.at(-1)?.key === key) return;
     // One that came while the log was followed was touched then, and not before.
-    const timed = moments === undefined ? { key } : { key, moments };
+    const timed = { key, ...(moments && { moments }), ...(timedAt !== undefined && { timedAt }) };
     const policyChange =
       revision > 0 ? { ...timed, revision } : { ...timed, revision: this.#latest(device, effect), atLatest: true };
-    const { hostname, list, identity, cohort } = device;
     const policyChanges = this.#policyChangeLists.after(device.policyChanges, policyChange);
-    this.devices.set(id, { id, hostname, list, identity, cohort, revision: device.revision, policyChanges });
+    const { hostname, list, tried, identity, cohort } = device;
+    this.devices.set(id, { id, hostname, list, tried, identity, cohort, revision: device.revision, policyChanges });
   }
 }

@@ -13,7 +13,7 @@ import { OrganizationState } from './organization-state.ts';
 import { OrganizationWaits } from './waits.ts';
 
 export interface ConvergenceOptions {
-  readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'presence'>;
+  readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'trials' | 'presence'>;
   readonly receipts: ReceiptRequester;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;

@@ -59,6 +59,11 @@ const loaded: Partial<VerdictInput> = {
   receipt: early('digest of b'),
 };
 
+const ending = (timedAt: number): Partial<VerdictInput> => ({
+  ...loaded,
+  policyChanges: [{ revision: 25, key: 'b', atLatest: true, timedAt }],
+});
+
 test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the newest change with the right digest', {}, 'yes'],
   ['the same, and away since', { online: false }, 'yes'],
@@ -98,6 +103,9 @@ test.each<[string, Partial<VerdictInput>, string, string?]>([
   ['the same, and it is connected', { ...loaded, online: true }, 'yes'],
   ['other rules for an earlier revision, connected', { ...loaded, online: true, receipt: early('x') }, 'behind'],
   ['other rules for an earlier revision, away', { ...loaded, online: false, receipt: early('x') }, 'offline'],
+  ['the same, where time ends something since the revision of its report', { ...ending(12), online: false }, 'yes'],
+  ['the same, where that was written later: it may not know', { ...ending(13), online: false }, 'offline'],
+  ['the same, where that was written later, and it is connected', { ...ending(13), online: true }, 'yes'],
   ['the right rules and a clock that is off', { receipt: receipt({ code: 'clock_off' }) }, 'yes', 'clock_off'],
   ['rules of which one expires later', seenAt(0), 'yes'],
   ['rules of which one expired a moment ago', seenAt(hour + graceMs - 1), 'yes'],

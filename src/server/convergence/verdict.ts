@@ -100,6 +100,8 @@ export function verdictOf(input: VerdictInput): Verdict {
   // The report was right at the time. Since then a rule has expired: the agent ends the rule without the server and
   // reports it once it is connected.
   if (now !== 'matches' && online === true) return { ...missing, ...unreported };
+  // A digest shows rules, and not when they end: a device that is away may not know that.
+  if (online !== true && (receipt.revision ?? 0) < (reflected.timedAt ?? 0)) return missing;
   return { in_force: 'yes', ...(receipt.code === 'clock_off' && optional(receipt)) };
 
   /** Whether the digest is one that the device may have at this time. */
