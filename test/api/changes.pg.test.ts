@@ -231,6 +231,32 @@ describe('a change set', () => {
     expect(await member.api.status('POST', `${base}/changes/${owners}/revert`)).toBe(404);
   });
 
+  test('of a member tells an owner no name of a group that only the member sees, also not by a revert', async () => {
+    const { owner, member, base, org } = await newPlace(stage.server);
+    const mine = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'diary' });
+    const shared = await group(owner.api, base);
+    const write = async (body: object): Promise<string> =>
+      (await member.api.expect(200, 'POST', `${base}/changes`, body)).change_id;
+    const nameIn = async (api: Api, id: string): Promise<string> =>
+      (await api.expect(200, 'GET', `${base}/changes/${id}`)).records[0].name;
+    const changed = await write({ security_groups: [{ id: mine.id, group_description: 'x' }] });
+    expect([await nameIn(member.api, changed), await nameIn(owner.api, changed)]).toEqual(['diary', '']);
+    await member.api.expect(200, 'PATCH', `/api/user/${org}/security_groups/${mine.id}`, { group_description: 'y' });
+    const refused = await owner.api.expect(409, 'POST', `${base}/changes/${changed}/revert`);
+    expect(refused).toMatchObject({ code: 'changed_since', records: [mine.id] });
+    expect(JSON.stringify(refused)).not.toContain('diary');
+    const deleted = await write({ delete: [mine.id] });
+    expect([await nameIn(member.api, deleted), await nameIn(owner.api, deleted)]).toEqual(['diary', '']);
+    // What the owner could see then is told, also where it is gone.
+    const seen = await member.api.expect(201, 'POST', `/api/user/${org}/security_groups`, { group_name: 'seen' });
+    await device(member.api, base, { security_groups: [seen.id] });
+    const taken = await write({ security_groups: [{ id: seen.id, group_name: 'seen by all' }] });
+    await member.api.expect(200, 'DELETE', `/api/user/${org}/security_groups/${seen.id}?detach=true`);
+    expect(await nameIn(owner.api, taken)).toBe('seen');
+    const { change_id } = await owner.api.expect(200, 'POST', `${base}/changes`, { delete: [shared.id] });
+    expect(await nameIn(owner.api, change_id)).toBe(shared.group_name);
+  });
+
   test('an id that a group had before is not given to another group', async () => {
     const { owner, base } = await newPlace(stage.server);
     const { api } = owner;

@@ -241,6 +241,12 @@ describe('the simulation of a change', () => {
     });
     expect(await asMember(200, { devices: [{ id: own.id, hostname: 'renamed' }] })).toMatchObject({ affected: 0 });
     expect(await asMember(200, { delete: [own.id] })).toMatchObject({ devices: [own.id] });
+    const isolation = `${place.base}/devices/${own.id}/isolate`;
+    await place.owner.api.expect(200, 'POST', isolation, { reason: 'odd' });
+    expect(await asMember(403, { delete: [own.id] })).toMatchObject({ code: 'isolated_by_owner' });
+    const moved = { devices: [{ id: own.id, tunnel_ip: '100.64.0.9' }] };
+    expect(await asMember(403, moved)).toMatchObject({ code: 'address_by_owner' });
+    await place.owner.api.expect(200, 'DELETE', isolation);
     const mine = { group_name: 'mine', user_id: place.member.id, inbound_rules: [tcp(22)] };
     expect(await asMember(200, { security_groups: [mine] })).toMatchObject({ affected: 0 });
   });

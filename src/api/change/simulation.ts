@@ -125,6 +125,13 @@ export const simulationRows = {
     bodySize: 'rules',
     bodyReader: 'handler',
     answer: Simulation,
-    fails: ['labels_by_owner', 'address_by_owner', 'phase_limit', 'precondition_failed', 'trial_pending'],
+    fails: [
+      'labels_by_owner',
+      'address_by_owner',
+      'isolated_by_owner',
+      'phase_limit',
+      'precondition_failed',
+      'trial_pending',
+    ],
   },
 } as const satisfies Readonly<Record<string, Row>>;

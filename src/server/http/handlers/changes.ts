@@ -5,6 +5,7 @@ import { groupReader } from '../../identity/authenticate.ts';
 import type {
   ChangeOperation,
   ChangeSetActor,
+  ChangeSetRecord,
   NewChangeSet,
   RecordChange,
   WrittenChanges,
@@ -178,14 +179,54 @@ const nameOf = ({ before, after }: RecordChange): string => {
   return typeof group_name === 'string' ? group_name : typeof hostname === 'string' ? hostname : '';
 };
 
+/** The groups of a set that the caller may not see, neither now nor at that time: an owner reads the sets of members, and not the names of their own groups. */
+async function unseenIn(
+  { principal, params }: Pick<Call<'readChangeSet'>, 'principal' | 'params'>,
+  { user_id, changes, first_revision, revision }: ChangeSetRecord,
+  { store }: Pick<Services, 'store'>,
+): Promise<ReadonlySet<string>> {
+  const unseen = new Map(
+    changes.flatMap((change) => (change.kind === 'security-groups' ? [[parseGroupId(change.id), change]] : [])),
+  );
+  if (user_id === principal.user_id || unseen.size === 0) return new Set();
+  const reader = groupReader(principal);
+  for (const { id } of await store.groups.find(params.org_id, [...unseen.keys()], { reader }))
+    unseen.delete(parseGroupId(id));
+  for (const [id, { after }] of unseen) {
+    const at = after === undefined ? first_revision - 1 : revision;
+    if ((await store.history.groupAt(params.org_id, at, id, reader)) !== undefined) unseen.delete(id);
+  }
+  return new Set(unseen.keys());
+}
+
+/** What the records are called now: a set tells their names only where it gave or took them. */
+async function presentNames(
+  { principal, params }: Pick<Call<'readChangeSet'>, 'principal' | 'params'>,
+  { changes }: ChangeSetRecord,
+  { store }: Pick<Services, 'store'>,
+): Promise<ReadonlyMap<string, string>> {
+  const ids = (kind: RecordChange['kind']): string[] =>
+    changes.filter((change) => change.kind === kind && nameOf(change) === '').map(({ id }) => id);
+  const reader = groupReader(principal);
+  const groups = await store.groups.find(params.org_id, ids('security-groups').map(parseGroupId), { reader });
+  const devices = await store.devices.find(params.org_id, ids('device').map(parseDeviceId));
+  return new Map([
+    ...groups.map(({ id, record: { group_name } }) => [id, group_name] as const),
+    ...devices.map(({ id, record: { hostname } }) => [id, hostname] as const),
+  ]);
+}
+
 const read: Handler<'readChangeSet'> = async (call, { store }) => {
-  const { changes, ...set } = await store.changeSets.get(call.params.org_id, call.params.change_id);
+  const found = await store.changeSets.get(call.params.org_id, call.params.change_id);
+  const { changes, ...set } = found;
   if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
+  const unseen = await unseenIn(call, found, { store });
+  const names = await presentNames(call, found, { store });
   const records = changes.map((change) => ({
     kind: change.kind,
     id: change.id,
     type: typeOf(change),
-    name: nameOf(change),
+    name: unseen.has(change.id) ? '' : nameOf(change) || (names.get(change.id) ?? ''),
     fields: typeOf(change) === 'changed' ? Object.keys(change.after ?? {}) : [],
   }));
   return record({ ...set, records });
@@ -196,11 +237,15 @@ const revert: Handler<'revertChangeSet'> = async (call, services) => {
   const { detach, force } = call.query;
   const set = await services.store.changeSets.get(org_id, change_id);
   if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
-  return answer(
-    services,
-    org_id,
-    await services.store.changeSets.revert(org_id, actorOf(call.by, call), change_id, { detach, force }),
-  );
+  const unseen = await unseenIn(call, set, services);
+  const written = await services.store.changeSets
+    .revert(org_id, actorOf(call.by, call), change_id, { detach, force })
+    .catch((error: unknown) => {
+      if (!(error instanceof StoreError) || error.problem.code !== 'changed_since') throw error;
+      const records = error.problem.records.map((one) => (unseen.has(one.id) ? { ...one, name: '' } : one));
+      throw new StoreError({ ...error.problem, records });
+    });
+  return answer(services, org_id, written);
 };
 
 export const changeHandlers = { applyChanges: apply, readChangeSet: read, revertChangeSet: revert } as const;

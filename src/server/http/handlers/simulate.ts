@@ -40,8 +40,12 @@ function checkRights(
     else if (one.user_id === undefined) need('createSecurityGroup', undefined, 'owning_user');
   }
   for (const { kind, id } of deletes) {
-    if (kind === 'device') need('deleteDevice', known.devices.get(id)?.user_id, 'device_user');
-    else ofGroup('deleteSecurityGroup', known.groups.get(id) as GroupRecord);
+    if (kind === 'device') {
+      const device = known.devices.get(id);
+      need('deleteDevice', device?.user_id, 'device_user');
+      if (device?.isolated !== undefined && subjects.byOwner !== true)
+        throw new StoreError({ code: 'isolated_by_owner' });
+    } else ofGroup('deleteSecurityGroup', known.groups.get(id) as GroupRecord);
   }
   for (const { now, patch } of devices) {
     need('updateDevice', now.user_id, 'device_user');
@@ -59,7 +63,8 @@ function checkOwners(now: DeviceRecord, patch: Readonly<Partial<DeviceRecord>>):
   const moves =
     (patch.tunnel_ip !== undefined && patch.tunnel_ip !== now.tunnel_ip) ||
     (patch.addresses !== undefined && !isSameList(patch.addresses, now.addresses));
-  if (moves && (now.labels ?? []).length > 0) throw new StoreError({ code: 'address_by_owner' });
+  if (moves && ((now.labels ?? []).length > 0 || now.isolated !== undefined))
+    throw new StoreError({ code: 'address_by_owner' });
 }
 
 const within = (here: string, problems: readonly RequestProblem[]): RequestProblem[] =>
