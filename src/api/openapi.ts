@@ -117,7 +117,7 @@ const streamPreferences = {
   in: 'header',
   required: false,
   description:
-    'A list of `report-lines` (documents of the type `report`), `complete-lines` (documents of the type `complete`), `history-tokens` (the token of each revision, and documents of the type `heartbeat`) ' +
+    'A list of `report-lines` (documents of the type `report`), `complete-lines` (documents of the type `complete`), `history-tokens` (the token of each revision, and documents of the type `heartbeat`), ' +
     '`end-when-not-ready` (the stream ends when the server cannot reach its database) and `signs-of-life` (the reader shows that it is there).',
   schema: { type: 'string' },
 };

@@ -52,7 +52,9 @@ export async function makeCluster(
   },
 ): Promise<void> {
   for (const name of await readdir(dir)) {
-    if (name.startsWith('postgres.new-')) await rm(join(dir, name), { recursive: true, force: true });
+    // Tries again for ten seconds: the `initdb` of a start that was killed a moment ago ends too, and writes until then.
+    const options = { recursive: true, force: true, maxRetries: 20, retryDelay: 50 };
+    if (name.startsWith('postgres.new-')) await rm(join(dir, name), options);
   }
   const fresh = join(dir, `postgres.new-${process.pid}`);
   await mkdir(fresh);

@@ -3,7 +3,7 @@
  * and restarts when it dies.
  */
 import { asServer } from '../store/contract/actor.ts';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -217,6 +217,17 @@ describe('directories that make trouble', () => {
   test('the remains of a start that was cut short', async () => {
     await mkdir(join(dir, 'postgres.new-1'));
     await writeFile(join(dir, 'postgres.new-1', 'PG_VERSION'), '15\n');
+    await open();
+    expect((await readdir(dir)).toSorted()).toEqual(['postgres', 'run']);
+  });
+
+  test('the remains of a start that was killed, whose initdb still writes there while it ends', async () => {
+    const base = join(dir, 'postgres.new-1', 'base');
+    await mkdir(base, { recursive: true });
+    const write = `i=0; while [ $i -lt 30000 ]; do i=$((i+1)); : > "${base}/$i" || exit 0; done`;
+    const writing = spawn('sh', ['-c', write], { stdio: 'ignore' });
+    onTestFinished(() => void writing.kill('SIGKILL'));
+    await vi.waitFor(async () => expect(await readdir(base)).not.toEqual([]));
     await open();
     expect((await readdir(dir)).toSorted()).toEqual(['postgres', 'run']);
   });
