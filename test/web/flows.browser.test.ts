@@ -240,7 +240,7 @@ test('the overview counts rules that nothing used for days, and removes them in 
   }
   const page = await open(place.owner.token, '/overview');
   const line = page.getByRole('region', { name: 'Unused rules' });
-  await expectShown(line.getByText('unused for 14 days'));
+  await expectShown(line.getByText('unused for 30 days'));
   await line.getByRole('button', { name: 'Remove it…' }).click();
   const dialog = page.getByRole('dialog', { name: 'Remove 1 unused rule' });
   await expectShown(dialog.getByText('Inbound TCP 5432 (PostgreSQL), label:app'));

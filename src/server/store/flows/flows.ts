@@ -19,7 +19,6 @@ export function flowsIn(context: Context, options: FlowOptions): Flows {
   const write = reportWriter(context);
 
   return {
-    keptMs: options.keepMs,
     takenMs: addUpAfterMs,
 
     async report(org, id, batch, { right }) {

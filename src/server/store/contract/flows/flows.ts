@@ -112,8 +112,6 @@ export interface RefusalSurge {
 }
 
 export interface Flows {
-  /** How long sums are kept, in milliseconds. */
-  readonly keptMs: number;
   /** No report may have ended longer ago: its hour may be added up already. In milliseconds. */
   readonly takenMs: number;
   /**
