@@ -409,7 +409,7 @@ describe('explain', () => {
     [['--from', '1.2.3.4', '--to', '1.2.3.5', '--port', '1'], /neither the source nor the destination is a device/],
     [['--from', '203.0.113.9'], /is not a device of this organization: give a destination/],
     [['app', 'db', '5432', 'x'], /too many/],
-    [['app', 'db', '5432', '--port', '1'], /twice/],
+    [['app', 'db', '5432', '--port', '1'], /each once/],
     [['--who', 'db', '--from', 'app', '--port', '1'], /--who/],
     [['app'], /the destination/],
     [['--from', 'app', '--to', 'db', '--proto', 'smtp'], /is not a protocol/],

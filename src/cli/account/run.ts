@@ -140,6 +140,7 @@ export async function listProfiles(session: Session): Promise<void> {
     ...(organization !== undefined && { organization }),
   }));
   await session.printList(rows, {
+    none: 'There are no profiles. To make one, run `ringfence login`.',
     id: 'name',
     sortBy: 'name',
     columns: (layout) => [

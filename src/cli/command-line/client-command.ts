@@ -39,6 +39,9 @@ const sureOption = new Option('-y, --yes', 'do not ask about a label or a name t
   'RINGFENCE_YES',
 );
 
+/** Of commands that ask nothing: a script may give it to every command. Help does not show it there. */
+const idleYesOption = new Option('-y, --yes', 'this command asks nothing').env('RINGFENCE_YES').hideHelp();
+
 export const detachOption = (): Option =>
   new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
 
@@ -137,8 +140,9 @@ function describe(command: Command, spec: CommandSpec): Command {
     ...options,
     ...(dryRun ? [dryRunOption] : []),
     ...(trial ? trialOptions : []),
+    ...(trial && !options.some(({ long }) => long === '--skip-tests') ? [skipTestsOption()] : []),
     ...(policy ? [waitOption] : []),
-    ...(destructive ? [yesOption] : asksIfUnsure ? [sureOption] : []),
+    destructive ? yesOption : asksIfUnsure ? sureOption : idleYesOption,
     ...globalOptions,
   ])
     command.addOption(option);

@@ -106,7 +106,7 @@ export function addDeviceCommands(program: Command): void {
         'Rules and files that name the device by its id still mean it. The command changes nothing on the machine.',
       examples: ['ringfence device rename edge-1 edge-01'],
     },
-    (run, session, { args: [text = '', hostname = ''] }) => run.edit(session, text, { hostname }),
+    (run, session, { args: [text = '', hostname = ''] }) => run.rename(session, text, hostname),
   );
   addMoveCommand<MoveOptions>(
     device,

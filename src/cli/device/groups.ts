@@ -12,6 +12,7 @@ export async function listGroups(session: Session, text: string): Promise<void> 
   const [applied, groups] = await Promise.all([client.devices.groups(organization_id, id), groupsForTable(session)]);
   const nameOf = (wanted: string): string => groups.find((group) => group.id === wanted)?.group_name ?? '';
   await session.printList(applied, {
+    none: 'No group applies to the device.',
     id: 'group_id',
     columns: (layout) => [
       { head: 'GROUP', text: ({ group_id }) => nameOf(group_id) },

@@ -93,7 +93,11 @@ export async function list(session: Session, { label = [], state }: ListOptions)
   ]);
   const states = new Map<string, InForce>(statuses.map(({ device_id, in_force }) => [device_id, in_force]));
   const devices = withLabels(all, wanted).filter(({ id }) => word === undefined || states.get(id) === word);
+  const isFiltered = wanted.length > 0 || state !== undefined;
   await session.printList(devices, {
+    none: isFiltered
+      ? 'No device matches.'
+      : 'No devices yet. To create a key that lets agents register devices, run `ringfence key create`.',
     sortBy: 'hostname',
     columns: (layout) => [
       { head: 'HOSTNAME', text: ({ hostname }) => hostname },
@@ -112,8 +116,6 @@ export async function list(session: Session, { label = [], state }: ListOptions)
       { head: 'UPDATED', text: ({ updated_at }) => shortTime(updated_at), wide: true },
     ],
   });
-  if (devices.length === 0 && wanted.length === 0 && state === undefined)
-    session.say('No devices yet. To create a key that lets agents register devices, run `ringfence key create`.');
 }
 
 export async function show(session: Session, text: string): Promise<void> {
@@ -194,9 +196,17 @@ export async function edit(session: Session, text: string, options: EditOptions)
     return sayEffect(session, { devices: [{ id, ...body }] });
   }
   const device = await writeOrAsk(session, options.detach, (asked) =>
-    client.devices.update(organization_id, id, body, { ...asked }),
+    client.devices.update(organization_id, id, body, { ...session.writeQuery, ...asked }),
   );
-  return printChange(session, 'Changed', device);
+  const renamed = now.hostname === device.hostname ? undefined : deviceName({ id, hostname: now.hostname });
+  const isRename = renamed !== undefined && Object.keys(body).length === 1;
+  const done = isRename ? `Renamed device ${renamed} to ${deviceName(device)}` : `Changed device ${deviceName(device)}`;
+  return session.printRecord(device, `${done} (${device.id}).`);
+}
+
+export async function rename(session: Session, text: string, hostname: string): Promise<void> {
+  if (hostname.trim() === '') throw usageError('give the new host name');
+  return edit(session, text, { hostname });
 }
 
 export async function remove(session: Session, text: string): Promise<void> {
@@ -216,6 +226,3 @@ export async function remove(session: Session, text: string): Promise<void> {
     (device) => `Deleted device ${deviceName(device)} (${device.id}).`,
   );
 }
-
-const printChange = (session: Session, verb: 'Changed', device: Device): Promise<void> =>
-  session.printRecord(device, `${verb} device ${deviceName(device)} (${device.id}).`);

@@ -5,7 +5,6 @@ import { packetWords } from '../../client/words/packets.ts';
 import { lastSeenWords } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { renderTable, sortByName } from '../terminal/table.ts';
 
 /** A state as people type it: with a blank, a hyphen or an underscore. */
 export function readState(text: string): InForce {
@@ -25,26 +24,22 @@ const nameOf = ({ hostname, device_id }: DeviceStatus): string => (hostname === 
 export async function status(session: Session): Promise<void> {
   const statuses = await statusesOf(session);
   const now = Date.now();
-  await session.print({
-    data: statuses,
-    ids: statuses.map(({ device_id }) => device_id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'DEVICE', text: nameOf },
-          { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
-          { head: 'ONLINE', text: ({ online }) => (online ? 'yes' : 'no') },
-          { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
-          { head: 'REVISION', text: ({ status: said }) => String(said?.revision ?? ''), align: 'right' },
-          {
-            head: 'DETAIL',
-            text: ({ detail, in_force, status: said }) =>
-              detail ?? said?.detail ?? (in_force === 'yes' ? '' : inForceMeanings[in_force]),
-          },
-        ],
-        sortByName(statuses, nameOf),
-        layout,
-      ),
+  await session.printList(statuses, {
+    none: 'No devices yet.',
+    id: 'device_id',
+    sortBy: 'hostname',
+    columns: () => [
+      { head: 'DEVICE', text: nameOf },
+      { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
+      { head: 'ONLINE', text: ({ online }) => (online ? 'yes' : 'no') },
+      { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
+      { head: 'REVISION', text: ({ status: said }) => String(said?.revision ?? ''), align: 'right' },
+      {
+        head: 'DETAIL',
+        text: ({ detail, in_force, status: said }) =>
+          detail ?? said?.detail ?? (in_force === 'yes' ? '' : inForceMeanings[in_force]),
+      },
+    ],
   });
 }
 

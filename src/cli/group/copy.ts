@@ -3,7 +3,7 @@ import { findGroup } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { printDryRun } from './dry-run.ts';
-import { printChange, readSelectors, updateGroup } from './run.ts';
+import { printChange, readSelectors, sayWarnings, updateGroup } from './run.ts';
 import { askAboutName } from './same-name.ts';
 
 export interface CopyOptions {
@@ -37,7 +37,7 @@ export async function copy(session: Session, text: string, name: string, options
   if (session.values.dryRun === true) return printDryRun(session, { after: { ...body, ...owner } });
   await askAboutName(session, name, owner);
   const api = options.mine === true ? client.userGroups : client.groups;
-  return printChange(session, 'Created', await api.create(await session.organization(), body, session.trial));
+  return printChange(session, 'Created', await api.create(await session.organization(), body, session.writeQuery));
 }
 
 export async function rename(session: Session, text: string, name: string): Promise<void> {
@@ -47,6 +47,11 @@ export async function rename(session: Session, text: string, name: string): Prom
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...body } });
   const { user_id } = group;
   await askAboutName(session, name, user_id === undefined ? {} : { user_id });
-  const renamed = await updateGroup(await session.client(), group, body, { ifMatch: group.revision, ...session.trial });
-  return printChange(session, 'Renamed', renamed);
+  const renamed = await updateGroup(await session.client(), group, body, {
+    ifMatch: group.revision,
+    ...session.writeQuery,
+  });
+  session.noteTrial(renamed);
+  await session.printRecord(renamed, `Renamed group ${group.group_name} to ${renamed.group_name} (${renamed.id}).`);
+  return sayWarnings(session, renamed);
 }

@@ -58,7 +58,7 @@ async function write(
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   if (news.group_name !== undefined) await askAboutName(session, news.group_name, group);
   const client = await session.client();
-  const options = { ifMatch: group.revision, ...(force === true && { force }), ...session.trial };
+  const options = { ifMatch: group.revision, ...(force === true && { force }), ...session.writeQuery };
   const changed = await writeOrAsk(session, detach, (asked) =>
     updateGroup(client, group, news, { ...options, ...asked }),
   );

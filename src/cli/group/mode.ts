@@ -23,7 +23,7 @@ export async function setMode(session: Session, text: string, mode: GroupMode, o
     return session.say(`Group ${group.group_name} already ${modeWords[mode]}. Nothing was changed.`);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, mode } });
   const client = await session.client();
-  const how = { ifMatch: group.revision, ...(options.force === true && { force: true }), ...session.trial };
+  const how = { ifMatch: group.revision, ...(options.force === true && { force: true }), ...session.writeQuery };
   const changed = await writeOrAsk(session, options.detach, (asked) =>
     updateGroup(client, group, { mode }, { ...how, ...asked }),
   );

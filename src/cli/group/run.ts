@@ -82,6 +82,7 @@ async function listExpiring(session: Session): Promise<void> {
       )
     : noNames;
   await session.printList(rows, {
+    none: 'No rule expires.',
     id: 'group_id',
     columns: () => [
       { head: 'GROUP', text: ({ group_name }) => group_name },
@@ -97,6 +98,7 @@ export async function list(session: Session, options: { readonly expiring?: bool
   if (options.expiring === true) return listExpiring(session);
   const [groups, nameOf] = await Promise.all([allGroups(session), userNames(session)]);
   await session.printList(groups, {
+    none: 'There are no groups that you can see.',
     sortBy: 'group_name',
     columns: (layout) => [
       { head: 'NAME', text: ({ group_name }) => group_name },
@@ -169,7 +171,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   const made = await api.create(
     organization,
     { group_name: name, ...group },
-    { ...(options.force === true && { force: true }), ...session.trial },
+    { ...(options.force === true && { force: true }), ...session.writeQuery },
   );
   return printChange(session, 'Created', made);
 }
@@ -300,7 +302,7 @@ export async function changeRules(
     checkLimits(newest, direction, after);
     if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
-    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }), ...session.trial };
+    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }), ...session.writeQuery };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);

@@ -29,6 +29,7 @@ export async function usage(session: Session, text: string, { since = '7d' }: Us
   const all = [...rulesInWords('inbound', group.inbound_rules), ...rulesInWords('outbound', group.outbound_rules)];
   const names = await namesFor(session, all);
   await session.printList(found.rules, {
+    none: 'The group has no rules.',
     id: 'rule_id',
     columns: () => [
       { head: 'DIRECTION', text: ({ direction }) => short[direction] },

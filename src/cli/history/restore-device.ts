@@ -9,7 +9,7 @@ import { allGroups } from '../lookup/group.ts';
 import { sayUndo, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
-import { groupNames, readRevision, type RestoreOptions } from './run.ts';
+import { groupNames, readRevision, refuseFuture, type RestoreOptions } from './run.ts';
 
 const fields = ['security_groups', 'labels', 'addresses'] as const;
 
@@ -31,6 +31,7 @@ export async function restoreDevice(
   options: Pick<RestoreOptions, 'detach'>,
 ): Promise<void> {
   const revision = readRevision(revisionText);
+  await refuseFuture(session, revision);
   const client = await session.client();
   const [device, groups] = await Promise.all([findDevice(session, text), allGroups(session)]);
   const name = printable(deviceName(device));

@@ -5,6 +5,7 @@ import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { allDevices, findDevice } from '../lookup/device.ts';
+import { userNames } from '../lookup/member.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { Paint } from '../terminal/screen.ts';
@@ -29,6 +30,15 @@ export function readLimit(text: string): number {
 export function readRevision(text: string): number {
   if (!/^[1-9]\d{0,15}$/.test(text)) throw usageError(`\`${text}\` is not a revision: give one like 120`);
   return Number(text);
+}
+
+/** A revision that there is not yet would mean the present, and no mistake would be noticed. */
+export async function refuseFuture(session: Session, ...revisions: readonly (number | undefined)[]): Promise<void> {
+  if (revisions.every((one) => one === undefined)) return;
+  const client = await session.client();
+  const { revision: newest } = await client.organizations.get(await session.organization());
+  if (revisions.some((one) => one !== undefined && one > newest))
+    throw usageError(`the newest revision of the organization is ${newest}`);
 }
 
 /** The id of an existing group by its name or id. A deleted group is found by its id only. */
@@ -91,15 +101,18 @@ export async function deviceHistory(session: Session, text: string, options: His
   const limit = readLimit(options.limit);
   const client = await session.client();
   const organization = await session.organization();
-  const [groups, id] = await Promise.all([
+  const [groups, userName, id] = await Promise.all([
     allGroups(session),
+    userNames(session),
     isUuid(text) ? text.toLowerCase() : findDevice(session, text).then((device) => device.id),
   ]);
   const nameOf = groupNames(groups);
   const states = await client.history.device(organization, id, { limit: limit + 1 });
+  const withUser = (policy: DevicePolicyState['record'] | undefined): object | undefined =>
+    policy && { ...policy, ...(policy.user_id !== undefined && { user_id: userName(policy.user_id) }) };
   const lines = (before: DevicePolicyState | undefined, after: DevicePolicyState): readonly Line[] =>
     // A change of the name alone makes no state. Without this it would be attributed to the author of the next state.
-    deviceChanges(standing(before), after.record, nameOf, ['hostname']);
+    deviceChanges(withUser(standing(before)), withUser(after.record), nameOf, ['hostname']);
   return printStates(session, withLines(states, limit, lines));
 }
 
@@ -113,6 +126,8 @@ export async function groupDiff(session: Session, text: string, from?: string, t
   const [older, newer] = [from, to].map((revision) => (revision === undefined ? undefined : readRevision(revision)));
   const client = await session.client();
   const organization = await session.organization();
+  if (older !== undefined && newer !== undefined && older > newer) throw usageError('give the older revision first');
+  await refuseFuture(session, older, newer);
   const id = await groupId(session, text);
   // A page begins below a revision: the state at N is the first of the page below N + 1.
   const stateAt = async (revision: number | undefined): Promise<GroupState | undefined> => {
@@ -177,7 +192,7 @@ export async function restore(
   const given = {
     ...(now !== undefined && { ifMatch: now.revision }),
     ...(options.force === true && { force: true }),
-    ...session.trial,
+    ...session.writeQuery,
   };
   const group = await writeOrAsk(session, options.detach, (asked) =>
     client.history.restore(organization, id, { revision }, { ...given, ...asked }),

@@ -38,7 +38,11 @@ const find = async (session: Session, text: string): Promise<EnrollmentKey> =>
 
 export async function list(session: Session): Promise<void> {
   const keys = await all(session);
-  await session.printList(keys, { sortBy: 'name', columns });
+  await session.printList(keys, {
+    none: 'There are no enrollment keys. To create one, run `ringfence key create`.',
+    sortBy: 'name',
+    columns,
+  });
 }
 
 export async function show(session: Session, text: string): Promise<void> {

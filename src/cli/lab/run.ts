@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { outliveReaders } from '../../node/lost-output.ts';
 import { CliError, commandExitOf, usageError } from '../terminal/exit.ts';
 import { readPort } from '../terminal/port.ts';
 import { Terminal } from '../terminal/terminal.ts';
@@ -77,6 +78,7 @@ async function upHere(
 ): Promise<void> {
   const { name, tunnel, listen, phase, bare = false } = options;
   const ended = new AbortController();
+  outliveReaders();
   const onSignal = (): void => ended.abort();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
   terminal.note(`Building the lab: a server and ${options.count} devices …`);

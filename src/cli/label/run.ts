@@ -59,6 +59,7 @@ export async function list(session: Session): Promise<void> {
   await session.printList(
     rows.map((use) => ({ ...use, id: use.label })),
     {
+      none: 'There are no labels. To label a device, run `ringfence device label add`.',
       columns: () => [
         { head: 'LABEL', text: ({ label }) => label },
         { head: 'DEVICES', text: ({ devices }) => String(devices), align: 'right' },

@@ -21,6 +21,8 @@ export async function sentenceNames(
   { isWholeServer }: { readonly isWholeServer: boolean },
 ): Promise<SentenceNames> {
   const client = await session.client();
+  // First, and with no wait after it: a list that fails while none waits for it would end the program.
+  const inside = isWholeServer ? undefined : await namesInside(session);
   const named = (things: readonly { readonly id: string; readonly name: string }[]): Names =>
     things.map(({ id, name }) => [id, name]);
   const everywhere = [
@@ -30,7 +32,6 @@ export async function sentenceNames(
       ? [client.users.list().then((users): Names => users.map(({ id, username }) => [id, username]))]
       : []),
   ];
-  const inside = isWholeServer ? undefined : await namesInside(session);
   const [devices, groups, others] = await Promise.all(
     [inside?.devices ?? [], inside?.groups ?? [], [...everywhere, ...(inside?.others ?? [])]].map(lookUp),
   );

@@ -60,7 +60,7 @@ export async function writeChanges(
     session.signal.throwIfAborted();
     try {
       const made = await writeOrAsk(session, detach, (asked) =>
-        client.changes.apply(organization, part, { ...options, ...session.trial, ...asked, ...whole }),
+        client.changes.apply(organization, part, { ...options, ...session.writeQuery, ...asked, ...whole }),
       );
       session.noteWritten(made.revision);
       session.noteTrial(...made.security_groups, ...made.devices);

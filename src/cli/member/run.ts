@@ -28,7 +28,7 @@ async function all(session: Session): Promise<readonly Member[]> {
 
 export async function list(session: Session): Promise<void> {
   const members = await all(session);
-  await session.printList(members, { id: 'user_id', sortBy: 'username', columns });
+  await session.printList(members, { none: 'There are no members.', id: 'user_id', sortBy: 'username', columns });
 }
 
 export async function show(session: Session, text: string): Promise<void> {
@@ -115,7 +115,10 @@ async function allInvitations(session: Session): Promise<readonly Invitation[]> 
 }
 
 export async function listInvitations(session: Session): Promise<void> {
-  await session.printList(await allInvitations(session), { columns: invitationColumns });
+  await session.printList(await allInvitations(session), {
+    none: 'There are no invitations.',
+    columns: invitationColumns,
+  });
 }
 
 export async function uninvite(session: Session, text: string): Promise<void> {

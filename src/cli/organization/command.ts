@@ -44,7 +44,7 @@ export function addOrganizationCommands(program: Command): void {
   addCommand<Edited>(
     org,
     {
-      usage: 'edit <org>',
+      usage: 'edit [org]',
       dryRun: true,
       summary: 'rename or describe an organization, or set what its agents record',
       about: '`observe` is what agents record of the traffic; only owners set it, and the audit shows it.',
@@ -54,9 +54,9 @@ export function addOrganizationCommands(program: Command): void {
         new Option('--observe <what>', 'what agents record').choices(['off', 'counters', 'refused', 'all']),
         new Option('--refuse-with <how>', 'whether refused packets are answered').choices(['drop', 'reject']),
       ],
-      examples: ['ringfence org edit acme --name "Acme Inc."', 'ringfence org edit acme --observe refused'],
+      examples: ['ringfence org edit acme --name "Acme Inc."', 'ringfence org edit --observe refused'],
     },
-    (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
+    (run, session, { args: [text], options }) => run.edit(session, text, options),
   );
   addCommand(
     org,

@@ -10,6 +10,7 @@ export async function list(session: Session): Promise<void> {
   const all = await (await session.client()).organizations.list();
   const { profile } = await session.profile();
   await session.printList(all, {
+    none: 'You are in no organization. To create one, run `ringfence org create NAME`.',
     sortBy: 'name',
     columns: (layout) => [
       { head: '', text: ({ id }) => (id === profile?.organization ? '*' : '') },
@@ -66,7 +67,7 @@ export async function create(
 
 export async function edit(
   session: Session,
-  text: string,
+  text: string | undefined,
   {
     refuseWith,
     ...given
@@ -75,7 +76,7 @@ export async function edit(
   const { name, description, observe } = given;
   if ([name, description, observe, refuseWith].every((one) => one === undefined))
     throw usageError('nothing to change: give --name, --description, --observe or --refuse-with');
-  const { id } = await session.findOrganization(text);
+  const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
   const body = {
     ...(name !== undefined && { name }),
     ...(description !== undefined && { description }),

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import { printAddress } from '../../policy/address.ts';
-import { readEndpoints, type ExplainEndpoint } from './explain-endpoints.ts';
+import { readEndpoints, readExplainQuery, type ExplainEndpoint } from './explain-endpoints.ts';
 
 const device = (hostname: string, tunnel_ip: string): Device =>
   ({ id: `id-of-${hostname}`, hostname, tunnel_ip, labels: ['app'] }) as unknown as Device;
@@ -26,5 +26,28 @@ test('the fleet has the device where it stands in, so that rules by label find i
   const { from, devices: all } = readEndpoints({ from: 'app-1', to: 'db-1' }, devices);
   expect(all.find(({ hostname }) => hostname === 'app-1')).toBe(from?.device);
   expect(from?.device).toMatchObject({ tunnel_ip: '240.0.0.2', labels: ['app'] });
-  expect(readEndpoints({ from: undefined, to: 'db-1' }, devices)).toMatchObject({ from: undefined, devices });
+});
+
+test('where any device may be the other end, each without an address stands somewhere', () => {
+  const newer = device('app-2', '');
+  const { from, devices: all } = readEndpoints({ from: undefined, to: 'db-1' }, [...devices, newer]);
+  expect(from).toBeUndefined();
+  expect(all.map(({ tunnel_ip }) => tunnel_ip)).toEqual(['240.0.0.3', '100.64.0.2', 'fd00::6', '240.0.0.4']);
+});
+
+const words = { proto: 'tcp' };
+test.each([
+  [['app-1', 'db-1', '22'], words, ['app-1', 'db-1', '22']],
+  [['db-1', '22'], { ...words, from: 'app-1' }, ['app-1', 'db-1', '22']],
+  [['app-1', '22'], { ...words, to: 'db-1' }, ['app-1', 'db-1', '22']],
+  [['db-1'], { ...words, from: 'app-1', port: '22' }, ['app-1', 'db-1', '22']],
+  [['22'], { ...words, who: true, to: 'db-1' }, [undefined, 'db-1', '22']],
+  [[], { ...words, from: 'app-1' }, ['app-1', undefined, undefined]],
+])('%j with %j', (row, options, expected) => {
+  const { from, to, port } = readExplainQuery(row, options);
+  expect([from, to, port]).toEqual(expected);
+});
+
+test('what is given twice is too much', () => {
+  expect(() => readExplainQuery(['app-1', 'db-1', '22'], { ...words, from: 'app-1' })).toThrow(/too many arguments/);
 });

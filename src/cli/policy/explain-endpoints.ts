@@ -27,18 +27,13 @@ export interface ExplainQuery {
   readonly port: string | undefined;
 }
 
-/** `app-1 db-1 5432`, or with `--who` `db-1 5432`; what the row leaves out may be an option, and nothing may be both. */
+/** `app-1 db-1 5432`, or with `--who` `db-1 5432`. What an option gives is left out of the row: `--from app-1 db-1 5432`. */
 export function readExplainQuery(row: readonly string[], options: ExplainOptions): ExplainQuery {
-  const names = options.who === true ? (['to', 'port'] as const) : (['from', 'to', 'port'] as const);
-  if (row.length > names.length) throw usageError(`too many arguments: give ${names.join(', ')}`);
-  const given = new Map<string, string>();
-  for (const [index, text] of row.entries()) {
-    const name = names[index];
-    if (name === undefined) continue;
-    if (options[name] !== undefined)
-      throw usageError(`\`${text}\` and --${name} give the same value twice; use one of them`);
-    given.set(name, text);
-  }
+  const words = options.who === true ? (['to', 'port'] as const) : (['from', 'to', 'port'] as const);
+  const names = words.filter((name) => options[name] === undefined);
+  if (row.length > names.length)
+    throw usageError(`too many arguments: give ${words.join(', ')}, each once, as an argument or by its option`);
+  const given = new Map<string, string>(row.map((text, index) => [names[index] ?? '', text]));
   const [from, to, port] = (['from', 'to', 'port'] as const).map((name) => given.get(name) ?? options[name]);
   if (options.who === true && options.from !== undefined) throw usageError('--who lists every source; remove --from');
   if (options.keep !== undefined && (options.at ?? options.atRevision) !== undefined)
@@ -64,7 +59,7 @@ export interface ExplainEndpoints {
   /** Absent with `--who`. */
   readonly from: ExplainEndpoint | undefined;
   readonly to: ExplainEndpoint;
-  /** All devices, the ends with their stand-ins. */
+  /** All devices, with stand-ins for the ends, and without `from` for every device that has no address yet. */
   readonly devices: readonly Device[];
 }
 
@@ -96,6 +91,11 @@ export function readEndpoints(
     return { name, address: standIn, device: moved, isStandIn: true };
   });
   if (there === undefined) throw new Error('the source and the destination are required');
+  // Any device may be the other end: rules by label admit one that has no address yet, too.
+  const others = here === undefined ? devices.filter((one) => deviceIdentity(one).addresses.length === 0) : [];
+  for (const [index, device] of others.entries())
+    if (!placed.has(device.id))
+      placed.set(device.id, { ...device, tunnel_ip: printAddress(family, standIns[family](index + 3).value) });
   return { from: here, to: there, devices: devices.map((device) => placed.get(device.id) ?? device) };
 }
 

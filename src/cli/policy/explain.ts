@@ -152,8 +152,8 @@ async function explainWho(
 ): Promise<void> {
   const transport = readTransport(asked, to.address.family);
   const admitted = devices.flatMap((device) => {
-    const [own] = deviceIdentity(device).addresses;
-    if (own === undefined || own.family !== to.address.family || device.id === to.device?.id) return [];
+    const own = deviceIdentity(device).addresses.find(({ family }) => family === to.address.family);
+    if (own === undefined || device.id === to.device?.id) return [];
     const from = { name: deviceName(device), address: own, device, isStandIn: false };
     const admission = judge(sidesOf(from, to, transport, known));
     return admission === undefined ? [] : [{ device, ...admission }];
@@ -173,10 +173,11 @@ async function explainWho(
         : renderTable(
             [
               { head: 'MAY CONNECT', text: ({ device }) => deviceName(device) },
-              { head: 'BY', text: ({ why }) => why },
+              { head: 'BY', text: ({ why }) => why, whole: true },
               {
                 head: 'IN FORCE',
                 text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`),
+                whole: true,
               },
             ],
             admitted,
@@ -315,6 +316,9 @@ function containersWords(side: Side): readonly string[] {
 
 const shownRules = 10;
 
+/** Both ends may be one device. */
+const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)];
+
 function render(explanation: {
   readonly from: ExplainEndpoint;
   readonly to: ExplainEndpoint;
@@ -330,7 +334,7 @@ function render(explanation: {
   };
   const verdict = (good: boolean): string => paint(good ? 'green' : 'red', good ? 'allowed' : 'refused');
   const port = asked.port === undefined ? '' : ` ${asked.port}`;
-  const doubts = sides.flatMap(({ doubt }) => (doubt === undefined ? [] : [printable(doubt)]));
+  const doubts = unique(sides.flatMap(({ doubt }) => (doubt === undefined ? [] : [printable(doubt)])));
   const lines = [
     `${verdictWords(verdict(passes), doubts)}: a new ${asked.proto}${port} connection from ${end(from)} to ${end(to)}`,
   ];
@@ -344,7 +348,7 @@ function render(explanation: {
   }
   const whole =
     sides.length === 2 ? '' : 'Only one side is a device of this organization. The other side was not checked.';
-  const nowhere = [from, to].filter(({ isStandIn }) => isStandIn).map(({ name }) => name);
+  const nowhere = unique([from, to].filter(({ isStandIn }) => isStandIn).map(({ name }) => name));
   const notes = [
     ...sides.flatMap(containersWords),
     ...(whole === '' ? [] : [whole]),

@@ -1,6 +1,7 @@
 /** Owns the commands of the server: the one that runs it, and those that back up and restore its database. */
 import type { Command } from 'commander';
 import { serverOptions, type ServerValues } from '../../server/options/server-options.ts';
+import { outliveReaders } from '../../node/lost-output.ts';
 import { programVersion } from '../../node/version.ts';
 import { toOption } from '../command-line/options.ts';
 
@@ -13,6 +14,7 @@ export function addServerCommand(program: Command): void {
       '\nThe first start creates the user `admin`. RINGFENCE_ADMIN_TOKEN sets its token; otherwise the server creates a token and prints it once.\n',
     )
     .action(async (values: ServerValues) => {
+      outliveReaders();
       const { runServer } = await import('../../server/main.ts');
       process.exitCode = await runServer(values, { version: programVersion });
     });

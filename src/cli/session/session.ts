@@ -40,6 +40,8 @@ export interface GlobalValues extends TrialValues {
   readonly yes?: boolean;
   /** Of commands that write policy: how long to wait until it is in force. */
   readonly wait?: string | true;
+  /** Of those that may break policy tests. */
+  readonly skipTests?: boolean;
   /** Of some of them: tell what would change, and write nothing. */
   readonly dryRun?: boolean;
 }
@@ -98,7 +100,8 @@ export class Session {
     return print(this.terminal, { output, quiet: quiet === true, headers: headers !== false }, shown);
   }
 
-  printList<Row>(rows: readonly Row[], form: ListForm<Row>): Promise<void> {
+  async printList<Row>(rows: readonly Row[], form: ListForm<Row>): Promise<void> {
+    if (rows.length === 0 && this.isForPeople) return this.say(form.none);
     return this.print(listOutput(rows, form));
   }
 
@@ -176,6 +179,11 @@ export class Session {
     return trialQuery(this.values);
   }
 
+  /** What every write of policy takes along: whether it is tried, and whether it may break policy tests. */
+  get writeQuery(): TrialQuery & { readonly skip_tests?: true } {
+    return { ...this.trial, ...(this.values.skipTests === true && { skip_tests: true }) };
+  }
+
   /** The trial that this command has started. */
   get startedTrial(): StartedTrial | undefined {
     return this.#trial;
@@ -224,7 +232,7 @@ export class Session {
   async #token(file: string | undefined, server: string, profile: Profile | undefined): Promise<string> {
     if (file !== undefined) return readTokenFile(file);
     const fromEnv = this.terminal.env['RINGFENCE_TOKEN']?.trim() ?? '';
-    if (fromEnv !== '') return fromEnv;
+    if (fromEnv !== '') return checkedToken(fromEnv, 'RINGFENCE_TOKEN');
     if (profile !== undefined && sameServer(profile.server, server)) return profile.token;
     throw new CliError(
       'notAllowed',
@@ -334,5 +342,11 @@ export async function readTokenFile(file: string): Promise<string> {
   }
   const token = text.trim();
   if (token === '') throw usageError(`the token file ${file} is empty`);
-  return token;
+  return checkedToken(token, `the token file ${file}`);
+}
+
+/** A token is one word. It is not shown: part of it may be a secret. */
+function checkedToken(text: string, where: string): string {
+  if (/^[\x21-\x7e]+$/.test(text)) return text;
+  throw usageError(`${where} has no token: a token is one word of ASCII characters, without spaces and line breaks`);
 }

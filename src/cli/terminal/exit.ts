@@ -74,13 +74,17 @@ function isNamedIn(text: string, name: string): boolean {
   return false;
 }
 
+/** Whether the text begins with the field, or there is none. */
+const isNamedBy = (pointer: string, detail: string): boolean =>
+  pointer === '' || detail.startsWith(`${pointer.slice(1)} `);
+
 function describe(error: RingfenceError): readonly string[] {
   // The message of a single problem is the problem itself. Where it is in a list, its place says more.
   const isSaid = ({ pointer, detail }: (typeof error.errors)[number]): boolean =>
     detail === error.message && pointer.lastIndexOf('/') <= 0;
   const lines = error.errors
     .filter((problem) => !isSaid(problem))
-    .map(({ pointer, detail }) => `  ${pointer === '' ? '' : `${pointer}: `}${detail}`);
+    .map(({ pointer, detail }) => `  ${asOptions(isNamedBy(pointer, detail) ? detail : `${pointer}: ${detail}`)}`);
   if (error.moreErrors > 0) lines.push(`  and ${error.moreErrors} more`);
   for (const device of error.devices) if (!isNamedIn(error.message, device)) lines.push(`  device ${device}`);
   const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
@@ -92,5 +96,12 @@ function messageOf(error: RingfenceError): string {
   if (error.code === 'precondition_failed') {
     return 'someone else changed it in the meantime; nothing was written. Check it and try again.';
   }
-  return error.message;
+  return asOptions(error.message);
 }
+
+/** The server names parameters of a request; here they are options: `repeat the request with ?force=true` is `use --force`. */
+const asOptions = (text: string): string =>
+  text.replaceAll(
+    /(?:(?:repeat (?:the request|this)|continue) with )?\?([a-z_]+)=true(?: \(--[\w-]+ on the command line\))?/g,
+    (_, name: string) => `use --${name.replaceAll('_', '-')}`,
+  );

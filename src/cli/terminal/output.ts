@@ -20,6 +20,8 @@ type TextKey<Row> = { [Key in keyof Row]-?: Row[Key] extends string ? Key : neve
 
 /** How a list is shown: its columns, the field that rows are sorted by for a person, and the field that is the id. */
 export type ListForm<Row> = {
+  /** What a person reads, instead of a head without rows, where the list is empty. */
+  readonly none: string;
   readonly columns: (layout: Layout) => readonly Column<Row>[];
   readonly sortBy?: TextKey<Row>;
 } & (Row extends { readonly id: string } ? { readonly id?: TextKey<Row> } : { readonly id: TextKey<Row> });

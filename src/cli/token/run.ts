@@ -20,7 +20,7 @@ const fieldsOf = (token: Token, layout: Layout): readonly (readonly [string, str
 
 export async function list(session: Session): Promise<void> {
   const tokens = await (await session.client()).tokens.list();
-  await session.printList(tokens, { sortBy: 'name', columns });
+  await session.printList(tokens, { none: 'You have no tokens.', sortBy: 'name', columns });
 }
 
 async function find(session: Session, text: string): Promise<Token> {

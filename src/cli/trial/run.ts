@@ -45,6 +45,7 @@ export async function list(session: Session): Promise<void> {
   const client = await session.client();
   const [trials, name] = await Promise.all([client.trials.list(await session.organization()), namer(session)]);
   await session.printList(trials, {
+    none: 'No change is being tried.',
     columns: (layout) => [
       idColumn<Trial>('TRIAL', ({ id }) => id, layout),
       { head: 'CHANGES', text: (trial) => name(trial).what },
@@ -60,7 +61,6 @@ export async function list(session: Session): Promise<void> {
       { head: 'STARTED', text: ({ started_at }) => shortTime(started_at), wide: true },
     ],
   });
-  if (trials.length === 0) session.say('No change is being tried.');
 }
 
 /** By its full id, also where it is over; else by a part of the id among those that are pending. */

@@ -8,6 +8,7 @@ import { shortTime } from '../terminal/time.ts';
 export async function list(session: Session): Promise<void> {
   const users = await (await session.client()).users.list();
   await session.printList(users, {
+    none: 'There are no users.',
     sortBy: 'username',
     columns: (layout) => [
       { head: 'USERNAME', text: ({ username }) => username },

@@ -4,7 +4,6 @@ import type { Webhook } from '../../api/alerts/webhook.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { renderTable } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export interface WebhookOptions {
@@ -64,6 +63,7 @@ export async function list(session: Session): Promise<void> {
   const client = await session.client();
   const webhooks = await client.webhooks.list(await session.organization());
   await session.printList(webhooks, {
+    none: 'There are no webhooks.',
     columns: () => [
       { head: 'NAME', text: ({ name }) => name },
       { head: 'ID', text: ({ id }) => id },
@@ -101,22 +101,16 @@ export async function deliveries(session: Session, text: string, options: { read
   const client = await session.client();
   const { organization_id, id } = await find(session, text);
   const all = await client.webhooks.deliveries(organization_id, id, { limit: Math.min(limit, 1000) });
-  await session.print({
-    data: all,
-    ids: all.map((delivery) => delivery.id),
-    table: (layout) =>
-      renderTable(
-        [
-          { head: 'TIME', text: ({ created_at }) => shortTime(created_at) },
-          { head: 'EVENT', text: ({ event }) => event },
-          { head: 'STATE', text: ({ state }) => state.replace('_', ' ') },
-          { head: 'ATTEMPTS', text: ({ attempts }) => String(attempts), align: 'right' },
-          { head: 'LAST FAILURE', text: ({ failure = '' }) => failure.replaceAll('_', ' ') },
-          { head: 'NEXT', text: ({ next_attempt_at }) => shortTime(next_attempt_at) },
-        ],
-        all,
-        layout,
-      ),
+  await session.printList(all, {
+    none: 'Nothing was delivered yet.',
+    columns: () => [
+      { head: 'TIME', text: ({ created_at }) => shortTime(created_at) },
+      { head: 'EVENT', text: ({ event }) => event },
+      { head: 'STATE', text: ({ state }) => state.replace('_', ' ') },
+      { head: 'ATTEMPTS', text: ({ attempts }) => String(attempts), align: 'right' },
+      { head: 'LAST FAILURE', text: ({ failure = '' }) => failure.replaceAll('_', ' ') },
+      { head: 'NEXT', text: ({ next_attempt_at }) => shortTime(next_attempt_at) },
+    ],
   });
 }
 

@@ -32,6 +32,8 @@ const phrases: Readonly<Record<string, string>> = {
   createUserSecurityGroup: 'created own group',
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',
+  applyChanges: 'made change',
+  revertChangeSet: 'undid a change by change',
   replacePolicyTests: 'replaced the policy tests of',
   widenTrial: 'widened trial',
   confirmTrial: 'confirmed trial',

@@ -209,7 +209,9 @@ function deviceClauses(
   const found: (Clause | undefined)[] = [
     before.hostname === after.hostname
       ? undefined
-      : clause('renamed device', name, ` to ${after.hostname}`, `renamed it to ${after.hostname}`),
+      : after.hostname === ''
+        ? clause('removed the name of device', name, '', 'removed its name')
+        : clause('renamed device', name, ` to ${after.hostname}`, `renamed it to ${after.hostname}`),
     on.length === 0 ? undefined : clause(`put ${groups(on)} on`, name, '', `put ${groups(on)} on it`),
     off.length === 0 ? undefined : clause(`took ${groups(off)} off`, name, '', `took ${groups(off)} off it`),
     labelled.length === 0 ? undefined : clause(`put ${words(labelled)} on`, name, '', `put ${words(labelled)} on it`),
