@@ -86,7 +86,7 @@ it('a device is renamed, and its groups, labels and addresses restored as one ch
     'Nothing to change',
   );
   const [, change = ''] = /ringfence undo (\S+)/.exec(restored.stderr) ?? [];
-  await done(people.owner.run(['undo', change, '--yes']));
+  await done(people.owner.run(['undo', change, '--yes', '--detach']));
   expect(await state()).toMatchObject({ labels: ['other'] });
   await done(people.owner.run(['group', 'delete', 'web', '--yes']));
   const gone = await people.owner.run(['device', 'restore', 'edge-1', String(then), '--yes']);

@@ -62,7 +62,7 @@ const tableOf = (told: readonly ToldEntry[], layout: Layout): string =>
       { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
       { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
       { head: 'WHO', text: ({ entry }) => actorName(entry) },
-      { head: 'WHAT', text: ({ sentence }) => sentence, whole: true },
+      { head: 'WHAT', text: ({ sentence }) => sentence, wraps: true },
       { ...idColumn<ToldEntry>('ID', ({ entry }) => entry.subject_id ?? '', layout), wide: true },
       { head: 'WITH', text: ({ entry }) => entry.credential.kind.replace('_', ' '), wide: true },
       { head: 'FROM', text: ({ entry }) => entry.address, wide: true },

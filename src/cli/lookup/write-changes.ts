@@ -6,6 +6,7 @@ import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-se
 import { limits } from '../../api/limits.ts';
 import { changeParts } from '../../client/change-parts.ts';
 import type { Calls } from '../../client/calls.ts';
+import { RingfenceError } from '../../client/error.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -68,6 +69,9 @@ export async function writeChanges(
     } catch (error) {
       if (written.length > 0)
         session.terminal.note(`${written.length} of ${parts.length} changes were made, and stay.`);
+      // The place in a list of one says nothing: `/delete/0: You do not have permission`.
+      if (error instanceof RingfenceError && countOf(change) === 1)
+        error.message = error.message.replace(/^\/\w+\/0: /, '');
       throw error;
     }
   }

@@ -173,11 +173,11 @@ async function explainWho(
         : renderTable(
             [
               { head: 'MAY CONNECT', text: ({ device }) => deviceName(device) },
-              { head: 'BY', text: ({ why }) => why, whole: true },
+              { head: 'BY', text: ({ why }) => why },
               {
                 head: 'IN FORCE',
                 text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`),
-                whole: true,
+                wraps: true,
               },
             ],
             admitted,

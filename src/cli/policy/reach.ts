@@ -101,11 +101,11 @@ export async function explainReach(session: Session, query: ReachQuery): Promise
             [
               { head: 'MAY REACH', text: ({ device }) => deviceName(device) },
               { head: 'ON', text: ({ on }) => on },
-              { head: 'BY', text: ({ why }) => why, whole: true },
+              { head: 'BY', text: ({ why }) => why },
               {
                 head: 'IN FORCE',
                 text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`),
-                whole: true,
+                wraps: true,
               },
             ],
             rows,

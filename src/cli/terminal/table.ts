@@ -13,6 +13,8 @@ export interface Column<Row> {
   readonly wide?: true;
   /** Never cut short: half of it would be of no use. */
   readonly whole?: true;
+  /** Of the last column: what does not fit goes on in the next lines, below itself. */
+  readonly wraps?: true;
 }
 
 /** How an answer is laid out for the person who reads it. */
@@ -58,7 +60,30 @@ function fit(wanted: readonly number[], canShrink: readonly boolean[], room: num
   return widths;
 }
 
-/** Lines without trailing blanks; a cell never spans lines. */
+/** A column that wraps needs so much; with less, its text has lines of its own. */
+const leastToWrap = 24;
+
+/** The text in lines of so many columns, between words where that is possible. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+      lines.push(line);
+      line = '';
+    }
+    let rest = word;
+    while (widthOf(rest) > width) {
+      const part = cutTo(rest, width).slice(0, -1);
+      lines.push(part);
+      rest = rest.slice(part.length);
+    }
+    line = line === '' ? rest : `${line} ${rest}`;
+  }
+  return [...lines, line];
+}
+
+/** Lines without trailing blanks. A cell spans lines only in a column that wraps. */
 export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], layout: Layout): string {
   const { paint, wide, headers } = layout;
   const shown = columns.filter((column) => wide || column.wide !== true);
@@ -66,19 +91,31 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
   const wanted = shown.map(({ head }, index) =>
     cells.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), headers ? widthOf(head) : 0),
   );
+  const room = wide ? undefined : layout.width;
+  const wraps = room !== undefined && shown.at(-1)?.wraps === true;
+  const fixed = wraps ? wanted.with(-1, Math.min(wanted.at(-1) ?? 0, leastToWrap)) : wanted;
   const widths = fit(
-    wanted,
-    shown.map(({ whole }) => whole !== true),
-    wide ? undefined : layout.width,
+    fixed,
+    shown.map(({ whole }, index) => whole !== true && !(wraps && index === shown.length - 1)),
+    room,
   );
-  const line = (texts: readonly string[]): string =>
-    shown
-      .map(({ align }, index) => {
+  const cellsOf = (texts: readonly string[]): string =>
+    texts
+      .map((text, index) => {
         const width = widths[index] ?? 0;
-        return pad(cutTo(texts[index] ?? '', width), width, align);
+        return pad(cutTo(text, width), width, shown[index]?.align);
       })
-      .join(gap)
-      .trimEnd();
+      .join(gap);
+  const line = (texts: readonly string[]): string => {
+    if (!wraps) return cellsOf(texts).trimEnd();
+    const first = cellsOf(texts.slice(0, -1));
+    const left = room - widthOf(first) - gap.length;
+    const isBeside = left >= Math.min(wanted.at(-1) ?? 0, leastToWrap);
+    const [begin, indent] = isBeside
+      ? [`${first}${gap}`, ' '.repeat(widthOf(first) + gap.length)]
+      : [`${first.trimEnd()}\n${gap}`, gap];
+    return begin + wrapped(texts.at(-1) ?? '', isBeside ? left : Math.max(1, room - gap.length)).join(`\n${indent}`);
+  };
   const head = headers ? [paint('bold', line(shown.map((column) => column.head)))] : [];
   return [...head, ...cells.map(line)].map((text) => `${text}\n`).join('');
 }
