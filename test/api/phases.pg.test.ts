@@ -103,6 +103,16 @@ test('lowering the phase below what the stored data uses is refused at start, wi
   });
   const applies_to = [{ labels: ['db'] }];
   await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'by label', applies_to });
+  // The end of a trial brings back what was there before.
+  const before = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'before', applies_to });
+  const path = `${base}/security_groups/${before.id}?confirm_within=86400`;
+  await owner.api.expect(200, 'PATCH', path, { applies_to: [] });
+  const tried = await owner.api.expect(201, 'POST', `${base}/devices`, {
+    public_key: 'tried',
+    security_groups: groups.map((group) => group.id),
+  });
+  const list = `${base}/devices/${tried.id}?confirm_within=86400`;
+  await owner.api.expect(200, 'PATCH', list, { security_groups: [] });
   await server.close();
   const refusal = async (phase: 1 | 2 | 3): Promise<StartError> => {
     try {
@@ -116,8 +126,8 @@ test('lowering the phase below what the stored data uses is refused at start, wi
   const second = await refusal(2);
   expect(second.exitCode).toBe(2);
   expect(second.lines[0]).toBe('the stored data is not possible in phase 2:');
-  expect(second.lines[1]).toMatch(/^ {2}- organization .* \(acme\): 1 device has more than 1 group/);
-  expect(second.lines[2]).toMatch(/^ {2}- organization .* \(acme\): 1 group applies by label$/);
+  expect(second.lines[1]).toMatch(/^ {2}- organization .* \(acme\): 2 devices have more than 1 group/);
+  expect(second.lines[2]).toMatch(/^ {2}- organization .* \(acme\): 2 groups apply by label$/);
   expect((await refusal(1)).lines.length).toBeGreaterThan(second.lines.length);
   await (await startTestServer(postgres, { url })).close();
 });

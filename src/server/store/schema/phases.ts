@@ -6,6 +6,10 @@ import { listLimit, type Phase } from '../contract/phase.ts';
 /** The message names only the first few. */
 const named = 20;
 
+/** How long a list of a record was before its trial, whose end brings it back. */
+const lengthBefore = (trial: string, list: string): string =>
+  `coalesce(json_array_length(${trial}::json -> 'before' -> '${list}'), 0)`;
+
 const furtherGroups = statement<{ id: string; name: string; groups: number }>(
   'further_groups',
   `SELECT o.id, o.name, count(*) AS groups FROM security_groups g JOIN organizations o ON o.id = g.org_id
@@ -14,13 +18,13 @@ const furtherGroups = statement<{ id: string; name: string; groups: number }>(
 const longLists = statement<{ id: string; name: string; devices: number }>(
   'long_lists',
   `SELECT o.id, o.name, count(*) AS devices FROM devices d JOIN organizations o ON o.id = d.org_id
-   WHERE cardinality(d.security_groups) > $1 GROUP BY o.id ORDER BY o.id`,
+   WHERE greatest(cardinality(d.security_groups), ${lengthBefore('d.trial', 'security_groups')}) > $1 GROUP BY o.id ORDER BY o.id`,
 );
 
 const appliedByLabel = statement<{ id: string; name: string; groups: number }>(
   'groups_by_label',
   `SELECT o.id, o.name, count(*) AS groups FROM security_groups g JOIN organizations o ON o.id = g.org_id
-   WHERE g.applies_to <> '[]' GROUP BY o.id ORDER BY o.id`,
+   WHERE g.applies_to <> '[]' OR ${lengthBefore('g.trial', 'applies_to')} > 0 GROUP BY o.id ORDER BY o.id`,
 );
 
 const shown = (lines: readonly string[]): string[] =>
