@@ -67,7 +67,7 @@ export class Follower {
         const knowledge = this.#source.read();
         if (knowledge.kind !== 'known') continue;
         const before = this.#desired?.canonical;
-        this.#desired = desiredFrom(knowledge, this.#desired, Date.now());
+        this.#desired = desiredFrom(knowledge, this.#desired, { at: Date.now(), isolationsAt: Date.now() });
         const { canonical: policy, named, membership } = this.#desired;
         const target = { policy, named, membership, interface: parseInterfaceName('rf0'), neighbourDiscovery: false };
         if (policy !== before) await this.#enforcer.apply(target);

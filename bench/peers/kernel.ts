@@ -79,7 +79,10 @@ async function enforced(
   } as const;
   let desired: DesiredPolicy | undefined;
   const apply = async (): Promise<void> => {
-    desired = desiredFrom({ kind: 'known', policy: resolvePolicy(policy, fleet), revision: 1 }, desired, Date.now());
+    desired = desiredFrom({ kind: 'known', policy: resolvePolicy(policy, fleet), revision: 1 }, desired, {
+      at: Date.now(),
+      isolationsAt: Date.now(),
+    });
     const { canonical, named, membership } = desired;
     await enforcer.apply({
       policy: canonical,

@@ -51,6 +51,27 @@ describe('events', () => {
     });
   });
 
+  test('of a set that is emptied are the first few, and what comes with them is not missed', () => {
+    const emptied = Array.from({ length: 2_000 }, (_, n) => `delete element inet service in-admitted-port4-1 { ${n} }`);
+    const [event] = read(
+      ...emptied,
+      'delete element inet service-ended tuple4 { 1 }',
+      'insert rule inet service service-inbound accept',
+      'delete table inet service-forward',
+      end,
+    );
+    expect(event).toMatchObject({
+      generation: {
+        change: { tables: new Set(['service-forward']), chains: new Set(['service-inbound']) },
+        ended: true,
+        lines: emptied.slice(0, 5),
+      },
+    });
+    expect(read('delete element inet service-ended tuple4 { 1 }', end)).toMatchObject([
+      { generation: { ended: true } },
+    ]);
+  });
+
   test('of one change are gathered, and the next change starts anew', () => {
     const events = read(
       'delete rule inet service service-inbound handle 8',

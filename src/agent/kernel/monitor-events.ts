@@ -47,6 +47,7 @@ export class MonitorReader {
     const end = generation.exec(line);
     if (end !== null) return this.#finish(end);
     if (line.startsWith('#')) return { kind: 'lost', why: line.slice(1).trim() };
+    if (this.#knowsEnough(line)) return undefined;
     const parts = change.exec(line)?.groups;
     if (parts === undefined) return undefined;
     if (parts['table'] === endedTable) this.#ended = true;
@@ -58,6 +59,12 @@ export class MonitorReader {
     else if (table !== undefined && (object === 'chain' || object === 'rule') && name !== undefined)
       this.#chains.add(name);
     return undefined;
+  }
+
+  /** To empty a set of thousands of elements is a line for each, and the first ones say it all. */
+  #knowsEnough(line: string): boolean {
+    if (!this.#changed || this.#lines.length < mostLines || !line.startsWith('delete element ')) return false;
+    return this.#ended || !line.startsWith(`delete element ${tableFamily} ${endedTable} `);
   }
 
   #finish([, number, pid, name]: RegExpExecArray): MonitorEvent {

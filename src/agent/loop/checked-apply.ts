@@ -8,6 +8,7 @@ import { policyFingerprint } from '../state/last-good-policy.ts';
 import { desiredPolicyAt, type DesiredPolicy } from './desired-policy.ts';
 import type { CheckedApplyOptions, Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
+import type { PolicyMoment } from './policy-clock.ts';
 import { isPending, type InForce, type LoopState } from './state.ts';
 
 const defaults = { patience: 90_000, restoredFor: 30_000, every: 5_000 } as const;
@@ -110,18 +111,18 @@ function noteUnreached({ state, time, options: { log, clock } }: Loop, check: Ap
     });
     const refused = { policy, revision, at: clock.now() };
     state.check = { kind: 'restoring', before: check.before, refused, since: undefined };
-    state.desired = desiredOf(check.before, time.now());
+    state.desired = desiredOf(check.before, time.moment);
   } else if (check.kind === 'restoring') {
     log('warn', 'no connection to the server under the policy before either: the agent applies the new policy again');
     state.check = undefined;
-    state.desired = desiredOf(check.refused, time.now());
+    state.desired = desiredOf(check.refused, time.moment);
     state.acceptedUnchecked = state.desired.canonical;
   }
 }
 
 /** Rules that have expired since stay so. */
-const desiredOf = ({ policy, revision }: RestorablePolicy, at: number): DesiredPolicy =>
-  desiredPolicyAt('server', policy, { at, revision });
+const desiredOf = ({ policy, revision }: RestorablePolicy, moment: PolicyMoment): DesiredPolicy =>
+  desiredPolicyAt('server', policy, { ...moment, revision });
 
 /** Whether the policy is the one that the agent refuses. Another one ends the refusal. */
 export function isRefused(state: LoopState, policy: EffectivePolicy, revision: number): boolean {
@@ -142,7 +143,7 @@ export function isRefused(state: LoopState, policy: EffectivePolicy, revision: n
 }
 
 /** Goes on with a check that the last run left, where it is about the policy that this one starts with. */
-export function resumeCheck(state: LoopState, saved: ApplyCheck, now: number): void {
+export function resumeCheck(state: LoopState, saved: ApplyCheck, moment: PolicyMoment): void {
   const { desired } = state;
   if (desired?.policy === undefined) return;
   const current = policyFingerprint(desired.policy);
@@ -151,6 +152,6 @@ export function resumeCheck(state: LoopState, saved: ApplyCheck, now: number): v
     return;
   }
   const isNew = current === policyFingerprint(saved.refused.policy);
-  if (saved.kind === 'restoring' && isNew) state.desired = desiredOf(saved.before, now);
+  if (saved.kind === 'restoring' && isNew) state.desired = desiredOf(saved.before, moment);
   if (saved.kind === 'restoring' || !isNew) state.check = saved;
 }

@@ -8,6 +8,7 @@ import { withIsolation } from '../../policy/isolation/isolation.ts';
 import type { Members } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Membership } from '../kernel/member-update.ts';
+import type { PolicyMoment } from './policy-clock.ts';
 
 export interface DesiredPolicy {
   /**
@@ -45,16 +46,13 @@ function membersByKey(policy: EffectivePolicy): MembersByKey {
   return found;
 }
 
-/** When the policy is looked at: what time does to it is part of what is desired. */
-type Moment = Required<Pick<DesiredPolicy, 'at'>>;
-
-/** What is desired of a policy at a moment. */
+/** What is desired of a policy at a moment: what time does to it is part of it. */
 export function desiredPolicyAt(
   origin: DesiredPolicy['origin'],
   known: EffectivePolicy,
-  { at, revision }: Moment & { readonly revision?: number | undefined },
+  { at, isolationsAt, revision }: PolicyMoment & { readonly revision?: number | undefined },
 ): DesiredPolicy {
-  const { policy, changesAt } = policyAt(known, at);
+  const { policy, changesAt } = policyAt(known, at, isolationsAt);
   return { ...desiredPolicyFrom(origin, policy, revision), at, ...(changesAt !== undefined && { changesAt }) };
 }
 

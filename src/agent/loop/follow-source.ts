@@ -9,6 +9,7 @@ import { isRefused } from './checked-apply.ts';
 import { desiredPolicyAt, withOtherMembers, type DesiredPolicy } from './desired-policy.ts';
 import type { Loop } from './loop.ts';
 import { onlyMembersDiffer } from './membership-change.ts';
+import { jitter, type PolicyMoment } from './policy-clock.ts';
 import type { LoopState } from './state.ts';
 
 type SourceLoop = Pick<Loop, 'state' | 'options' | 'time'>;
@@ -35,7 +36,7 @@ function takeIn({ state, time, options: { source, log } }: SourceLoop): void {
   if (knowledge.kind === 'known') {
     state.held = undefined;
     if (isRefused(state, knowledge.policy, knowledge.revision)) return;
-    desire(state, desiredFrom(knowledge, state.desired, time.now()));
+    desire(state, desiredFrom(knowledge, state.desired, time.moment));
     return;
   }
   const { why, code, revision, early } = knowledge;
@@ -59,11 +60,16 @@ function desire(state: LoopState, desired: DesiredPolicy): void {
  */
 export function followTime({ state, time, options: { log } }: Pick<Loop, 'state' | 'options' | 'time'>): void {
   const { desired: old } = state;
-  const now = time.now();
-  if (old?.policy === undefined || old.changesAt === undefined || now < old.changesAt) return;
-  time.passed(old.changesAt);
+  const { moment } = time;
+  const now = moment.at;
+  if (old?.policy === undefined || old.changesAt === undefined) return;
   const { origin, policy, own, revision } = old;
-  const desired = desiredPolicyAt(origin, policy, { at: now, revision });
+  // Isolations end by a time of their own, and the two move apart where a clock is set.
+  if (now < old.changesAt && policy.isolation === undefined) return;
+  const later = policyAt(policy, now, moment.isolationsAt);
+  if (later.policy === policy) return keepWaiting(state, old, now, later.changesAt);
+  time.passed(Math.min(old.changesAt, now));
+  const desired = desiredPolicyAt(origin, policy, { ...moment, revision });
   const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
   const ended = policy.next !== undefined && policy.next.at <= now;
   log('info', ended ? 'a change that was being tried has ended' : 'a rule has expired or an isolation is over', {
@@ -72,15 +78,23 @@ export function followTime({ state, time, options: { log } }: Pick<Loop, 'state'
   desire(state, { ...desired, canonical, ...(own !== undefined && { own }) });
 }
 
+/** Nothing has ended; by a clock that was set, the next end is at another moment than it seemed. */
+function keepWaiting(state: LoopState, old: DesiredPolicy, now: number, changesAt: number | undefined): void {
+  const { changesAt: before = now } = old;
+  if (changesAt === undefined || (now < before && Math.abs(changesAt - before) < jitter)) return;
+  desire(state, { ...old, changesAt });
+}
+
 /** The policy that is known now. What means the same as before keeps its rules, so that nothing is put in force again. */
 export function desiredFrom(
   { policy: known, revision, own }: Extract<Knowledge, { kind: 'known' }>,
   old: DesiredPolicy | undefined,
-  now: number,
+  moment: PolicyMoment,
 ): DesiredPolicy {
-  const { policy, changesAt } = policyAt(known, now);
+  const { at } = moment;
+  const { policy, changesAt } = policyAt(known, at, moment.isolationsAt);
   const seen = own === undefined ? { revision } : { revision, own };
-  const time = { at: now, changesAt };
+  const time = { at, changesAt };
   const before = old?.policy;
   const same = before !== undefined && madeOfSameGroups(before, policy);
   if (old !== undefined && same && old.origin === 'server') return { ...old, ...seen };
@@ -89,7 +103,7 @@ export function desiredFrom(
       ? withOtherMembers(old, policy, { ...seen, ...time })
       : undefined;
   if (others !== undefined) return others;
-  const desired = desiredPolicyAt('server', policy, { at: now, revision });
+  const desired = desiredPolicyAt('server', policy, { ...moment, revision });
   // Groups written otherwise that mean the same change no rule.
   const canonical =
     old !== undefined && samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;

@@ -82,8 +82,16 @@ test('an open device ends every connection with an isolated one, by TCP and UDP,
       knock(device6, 9_090, udp),
     ]);
 
+    // A start without the server, and without rules in the kernel.
+    await world.stop();
+    world.source.give({ kind: 'unknown', why: 'the server is away', early: true });
+    await device.run(['nft', 'flush', 'ruleset']);
+    world.start();
+    await world.eventually('the kept policy is in force', () => world.agent.status.inForce?.origin === 'kept');
+    await Promise.all([knock(device4, 5_000), knock(device6, 5_001, udp)]);
+
     await put(world, 3, {});
-    await Talker.call(peer, device6, 8_080);
+    await Talker.call(peer, device6, 5_000);
     expect(world.logged.filter((line) => line.includes('another program'))).toEqual([]);
   } finally {
     await world.close();

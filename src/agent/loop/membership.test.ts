@@ -52,7 +52,7 @@ class Way {
     this.desired = desiredFrom(
       { kind: 'known', policy: resolvePolicy(policy, this.fleet), revision: 1 },
       this.desired,
-      0,
+      { at: 0, isolationsAt: 0 },
     );
     await this.enforcer.apply(targetOf(this.desired));
   }

@@ -10,6 +10,12 @@ export interface PolicyClockOptions {
   readonly monotonic: () => number;
 }
 
+/** Milliseconds since the epoch: for rules and trials, and for isolations. */
+export interface PolicyMoment {
+  readonly at: number;
+  readonly isolationsAt: number;
+}
+
 /** A time of day, and when the monotonic clock saw it. */
 interface Sample {
   readonly time: number;
@@ -46,6 +52,15 @@ export class PolicyClock {
   /** Milliseconds since the epoch. */
   now(): number {
     return Math.max(this.#certain(), this.#presumed, this.#guess ? this.#carriedOn(this.#guess) : this.#presumed);
+  }
+
+  /**
+   * The moment at which a policy is looked at. Rules and trials end by the latest time, so that no clock prolongs them. An isolation ends by the server's
+   * time once the server has answered, carried on without it: a clock that is set forward, perhaps by the isolated device itself, ends none early.
+   */
+  get moment(): PolicyMoment {
+    const at = this.now();
+    return { at, isolationsAt: this.#server === undefined ? at : this.#carriedOn(this.#server) };
   }
 
   /** A rule or a trial has ended at this moment, which has come. It stays so, unless the moment was only presumed. */

@@ -97,7 +97,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   }
   const check = options.checkedApply && (await folder?.readCheck());
   state.savedCheck = check;
-  if (check !== undefined) resumeCheck(state, check, time.now());
+  if (check !== undefined) resumeCheck(state, check, time.moment);
   state.lost = lost && { step: 'start', ...lost, at: options.clock.now() };
   state.lastError = state.lost ?? state.lastError;
   state.started = true;

@@ -39,7 +39,7 @@ export interface StartingPolicy {
 }
 
 const fromDisk = (record: LastGoodPolicy, now: number): Pick<StartingPolicy, 'desired' | 'record'> => ({
-  desired: desiredPolicyAt('kept', record.policy, { at: now, revision: record.revision }),
+  desired: desiredPolicyAt('kept', record.policy, { at: now, isolationsAt: now, revision: record.revision }),
   record,
 });
 

@@ -14,6 +14,7 @@ import { resolvePolicy } from '../fleet/resolve.ts';
 import { parseGroupId, parseUserId } from '../ids.ts';
 import { normalizeRules } from '../normalize.ts';
 import type { Direction, Peer, PolicyGroup, SecurityRule } from '../rule.ts';
+import { policyAt } from '../time/policy-at.ts';
 import { isolationAt, policyIsolation, withIsolation } from './isolation.ts';
 
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
@@ -123,6 +124,24 @@ describe('an isolated device', () => {
     expect(decide(policy, packet, { serverAccess: access }).reason.kind).toBe('server');
     expect(decide(policy, packet).verdict).toBe('drop');
   });
+});
+
+it('goes on when a change that is being tried ends, on both sides', () => {
+  const fleet = devices(isolated());
+  for (const id of [web, db]) {
+    const self = fleet.get(id);
+    const policy = effectivePolicy({
+      list: [],
+      trial: { id: uuid(70), ends_at: '2026-01-01T01:00:00Z', before: { security_groups: [open.id] } },
+      find: () => open,
+      defaultGroup: open,
+      isolation: self && policyIsolation(self, fleet.isolated),
+    });
+    if ('missing' in policy) throw new Error('missing');
+    const after = policyAt(resolvePolicy(policy, fleet), Date.parse('2026-01-01T01:00:00Z')).policy;
+    expect(after.next).toBeUndefined();
+    expect(ask(after, 'inbound', id === web ? '10.0.0.2' : '10.0.0.1').verdict).toBe('drop');
+  }
 });
 
 describe('every other device', () => {

@@ -78,13 +78,13 @@ function groupAt(group: PolicyGroup, now: number): GroupSpan {
 /**
  * The policy at a moment. An expired rule is marked and matches nothing; it is still a rule, so outbound stays closed.
  * An isolation that has ended is left out. Pass every policy through this function before you evaluate, canonicalize or
- * compile it.
+ * compile it. `isolationNow` is the moment by which isolations end, where it is another one.
  *
  *     const { policy, changesAt } = policyAt(effective, Date.now());
  */
-export function policyAt(policy: EffectivePolicy, now: number): PolicyAtMoment {
+export function policyAt(policy: EffectivePolicy, now: number, isolationNow: number = now): PolicyAtMoment {
   const { next } = policy;
-  if (next !== undefined && now >= next.at) return policyAt(next.policy, now);
+  if (next !== undefined && now >= next.at) return policyAt(next.policy, now, isolationNow);
   let changesAt = next?.at ?? Number.POSITIVE_INFINITY;
   let isSame = true;
   const at = (groups: readonly PolicyGroup[]): readonly PolicyGroup[] =>
@@ -98,8 +98,9 @@ export function policyAt(policy: EffectivePolicy, now: number): PolicyAtMoment {
   const { guardrails } = policy;
   const above = guardrails && { forbid: at(guardrails.forbid), require: at(guardrails.require) };
   const { isolation, ...rest } = policy;
-  const left = isolation && isolationAt(isolation, now);
-  changesAt = Math.min(changesAt, left?.changesAt ?? Number.POSITIVE_INFINITY);
+  const left = isolation && isolationAt(isolation, isolationNow);
+  // By the clock of `now`, which is the one that callers look at.
+  changesAt = Math.min(changesAt, (left?.changesAt ?? Number.POSITIVE_INFINITY) + now - isolationNow);
   isSame &&= left?.isolation === isolation;
   return {
     policy: isSame
