@@ -117,7 +117,9 @@ export function organizationOf({ organization }: AgentValues, { env }: OptionSur
   try {
     return parseOrganizationId(text);
   } catch {
-    throw new WrongOptions('RINGFENCE_ORG is not an id; the agent needs the id of its organization');
+    throw new WrongOptions(
+      'RINGFENCE_ORG is not an id; the agent needs the id of its organization: with an enrollment key, which carries it, unset RINGFENCE_ORG',
+    );
   }
 }
 

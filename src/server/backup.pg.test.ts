@@ -111,6 +111,9 @@ test('a backup moves to another directory, without webhooks where that is asked,
   }
   const nowhere = `postgres://nobody@/nothing?host=${encodeURIComponent(folder)}`;
   await expect(backup(at({ databaseUrl: nowhere }), join(folder, 'failed'))).rejects.toThrow(/pg_dump failed/);
+  await expect(backup(at({ data: join(folder, 'form') }), join(folder, 'failed'))).rejects.toThrow(
+    /there is no database in .*form$/,
+  );
   expect((await readdir(folder)).toSorted()).toEqual(['backup', 'from', 'to']);
 });
 

@@ -3,7 +3,7 @@
  * restore needs a stopped server.
  */
 import { resolve } from 'node:path';
-import { runningUrl } from './database/cluster.ts';
+import { clusterVersion, runningUrl } from './database/cluster.ts';
 import { dumpDatabase, restoreDump } from './database/dump.ts';
 import { DatabaseError } from './database/errors.ts';
 import { findPrograms, type Programs } from './database/programs.ts';
@@ -55,14 +55,18 @@ async function withDatabase<T>(
 const webhookTables = ['webhooks', 'webhook_conditions', 'webhook_deliveries'] as const;
 
 /** Writes the backup; the server may go on running. Gives its size in bytes. */
-export const backup = (
+export async function backup(
   where: BackupConfig,
   file: string,
   { webhooks = true, signal }: { readonly webhooks?: boolean; readonly signal?: AbortSignal } = {},
-): Promise<number> =>
-  withDatabase(where, true, ({ url, programs }) =>
+): Promise<number> {
+  // A mistyped directory must not become an empty database, and a backup of it a file that somebody relies on.
+  if (where.databaseUrl === undefined && (await clusterVersion(where.data)) === undefined)
+    throw new DatabaseError('failed', `there is no database in ${where.data}`);
+  return withDatabase(where, true, ({ url, programs }) =>
     dumpDatabase({ url, programs, signal, file: resolve(file), without: webhooks ? [] : webhookTables }),
   );
+}
 
 const contentsOf = (webhooks: boolean): string =>
   webhooks
