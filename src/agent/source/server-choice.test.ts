@@ -162,6 +162,8 @@ async function behindOneName(...addresses: readonly string[]) {
     (replies.get(own) ?? unavailable)(request.url ?? '', answer);
   });
   running.push(server);
+  // Node's server ends an idle connection after 5 s, which is sooner than the next request of a busy machine.
+  server.keepAliveTimeout = 600_000;
   await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
   const url = `http://servers.example:${(server.address() as AddressInfo).port}`;
   const order = new AddressOrder({ random: ascending() });
