@@ -2,7 +2,6 @@
  * Owns everything behind the sign-in: queries, pages, messages, and the sign-in dialog that covers them when the
  * credential has expired.
  */
-import { useNotifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentProps, type ReactNode } from 'react';
@@ -11,24 +10,11 @@ import { SignInAgain } from './pages/sign-in-again.tsx';
 import { onDemand } from './state/load-ahead.ts';
 import { theRouter } from './state/router.tsx';
 
+/** At once: what fails while the server is down must be told without asking it for the file. */
 const Toasts = lazy(onDemand(async () => ({ default: (await import('./components/toasts.tsx')).Toasts })));
 
 /** What can be made before the first draw, in a task of its own. */
 export const prepare = (): void => void theRouter();
-
-/** The place of the toasts is there from the first message on. */
-function Messages(): ReactNode {
-  const hasMessage = useNotifications().notifications.length > 0;
-  const [hadMessage, setHadMessage] = useState(false);
-  useEffect(() => {
-    if (hasMessage) setHadMessage(true);
-  }, [hasMessage]);
-  return hadMessage ? (
-    <Suspense>
-      <Toasts />
-    </Suspense>
-  ) : null;
-}
 
 const newQueries = (): QueryClient =>
   new QueryClient({
@@ -60,7 +46,9 @@ export function SignedInApp({
   return (
     <QueryClientProvider client={queries}>
       <RouterProvider router={theRouter()} />
-      <Messages />
+      <Suspense>
+        <Toasts />
+      </Suspense>
       {expired === undefined ? null : <SignInAgain {...expired} />}
     </QueryClientProvider>
   );

@@ -157,7 +157,7 @@ test('Allow this… shows who gains, writes the rule and a policy test as one ch
   await dialog.getByRole('button', { name: 'Allow it' }).click();
   await dialog.waitFor({ state: 'detached' });
   await expectShown(page.getByText('tcp 5432 is allowed, and a policy test keeps it so.'));
-  await expectShown(row.getByText(/The policy has changed, now it is admitted. Admitted by/));
+  await expectShown(row.getByText(/The policy has changed: now it is admitted. Admitted by/));
   expect(await row.getByRole('button', { name: 'Allow this…' }).count()).toBe(0);
   const group = await ask(`/security_groups/${database.id}`);
   expect(group.inbound_rules.at(-1)).toEqual({ ...tcp(5432, 'ci'), ip_ranges: group.inbound_rules.at(-1).ip_ranges });

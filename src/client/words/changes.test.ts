@@ -14,7 +14,7 @@ test('an isolation is told with its reason, its end and whom it still allows', (
   const lines = (more: object) => deviceChanges({}, { isolated: { ...isolated, ...more } }, (id) => id);
   expect(lines({})).toEqual([['+', 'isolated (break-in)']]);
   expect(lines({ until, allow: [{ labels: ['forensics'] }, { all_devices: true }] })).toEqual([
-    ['+', `isolated (break-in) until ${until}, allowing label:forensics, all-devices`],
+    ['+', `isolated (break-in) until 2026-11-09 12:00 UTC, allowing label:forensics, all-devices`],
   ]);
 });
 

@@ -40,13 +40,16 @@ const isTrial = (value: unknown): value is NonNullable<SecurityGroup['trial']> =
 const isIsolation = (value: unknown): value is NonNullable<Device['isolated']> =>
   typeof value === 'object' && value !== null && 'since' in value && 'reason' in value;
 
+/** `2026-11-19 00:18 UTC`. */
+const minuteOf = (time: string): string => `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+
 function valueText(value: unknown): string {
   if (isIsolation(value)) {
     const { reason, until, allow = [] } = value;
     const allowed = allow.length === 0 ? '' : `, allowing ${allow.map((peer) => peerWord(peer)).join(', ')}`;
-    return `(${reason})${until === undefined ? '' : ` until ${until}`}${allowed}`;
+    return `(${reason})${until === undefined ? '' : ` until ${minuteOf(until)}`}${allowed}`;
   }
-  if (isTrial(value)) return `until ${value.ends_at}`;
+  if (isTrial(value)) return `until ${minuteOf(value.ends_at)}`;
   if (typeof value === 'string' && value !== '') return value;
   if (Array.isArray(value) && value.length > 0) {
     const entries: readonly unknown[] = value;

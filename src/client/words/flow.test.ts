@@ -47,7 +47,7 @@ test('a rule that admits, a guardrail that forbids, and a policy that has change
   const words = { group_id: reference.group_id, group_name: 'web', words: 'tcp 443 from label:app' };
   const admitted = { verdict: 'admitted', reason: 'rule', rule: reference } as const;
   expect(flowReason(flow(admitted, { verdict: 'admitted' }))).toEqual({ before: 'Admitted by', rule: words });
-  expect(flowReason(flow(admitted))?.before).toBe('The policy has changed, now it is admitted. Admitted by');
+  expect(flowReason(flow(admitted))?.before).toBe('The policy has changed: now it is admitted. Admitted by');
   const forbidden = { verdict: 'refused', reason: 'forbid', rule: reference } as const;
   expect(flowReason(flow(forbidden))?.before).toBe('Forbidden by the guardrail');
   expect(flowReason(flow({ verdict: 'refused', reason: 'no-rule' }))?.before).toBe(

@@ -2,7 +2,7 @@
 import type { Flow, FlowDecision } from '../../api/flows/flow.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { expiryWords } from './expiry.ts';
-import { portWords, ruleWords, type DeviceNaming } from './rule.ts';
+import { portWords, ruleInSentence, type DeviceNaming } from './rule.ts';
 
 const directions: { readonly [D in Flow['direction']]: Direction } = { in: 'inbound', out: 'outbound' };
 
@@ -77,11 +77,11 @@ export function flowReason(flow: Flow, names?: DeviceNaming): FlowReason | undef
   if (decision === undefined) return undefined;
   const direction = flowDirection(flow);
   const { reason, rule, nearest } = decision;
-  const changed = decision.verdict === flow.verdict ? '' : `The policy has changed, now it is ${decision.verdict}. `;
+  const changed = decision.verdict === flow.verdict ? '' : `The policy has changed: now it is ${decision.verdict}. `;
   const named = ({ group_id, group_name, rule: its }: Omit<Nearest, 'differs'>) => ({
     group_id,
     group_name,
-    words: ruleWords(direction, its, names),
+    words: ruleInSentence(direction, its, names),
   });
   if (rule !== undefined)
     return { before: `${changed}${ruleVerbs[reason] ?? otherReasons[reason]}`, rule: named(rule) };

@@ -26,9 +26,13 @@ export const portWords = ({ from_port, to_port }: Pick<SecurityRule, 'from_port'
 };
 
 /** `tcp 443 from label:app # app servers`: the words that the command line reads as this rule, when it expires, and its description. */
-export function ruleWords(direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string {
+export const ruleWords = (direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string =>
+  `${ruleInSentence(direction, rule, names)}${descriptionWords(rule)}`;
+
+/** The same without the description, for a sentence that goes on after it. */
+export function ruleInSentence(direction: Direction, rule: SecurityRule, names: DeviceNaming = namedById): string {
   const end = rule.expires_at === undefined ? '' : ` (${expiryWords(rule.expires_at)})`;
-  return `${fieldWords(direction, rule, names)}${end}${descriptionWords(rule)}`;
+  return `${fieldWords(direction, rule, names)}${end}`;
 }
 
 const descriptionWords = ({ description = '' }: SecurityRule): string =>

@@ -1,5 +1,6 @@
 /** Owns the usage of rules in words: one text for command line and pages. */
 import type { GroupUsage, RuleUsage } from '../../api/usage/rule-usage.ts';
+import { grouped } from './number.ts';
 
 /** `97 %`; never 100 where something is missing, and never 0 where something was observed. */
 export function shareWords(share: number): string {
@@ -11,7 +12,7 @@ export function shareWords(share: number): string {
 export function usageWords({ state, packets, observed }: RuleUsage): string {
   switch (state) {
     case 'used':
-      return `${packets} ${packets === 1 ? 'packet' : 'packets'}`;
+      return `${grouped(packets)} ${packets === 1 ? 'packet' : 'packets'}`;
     case 'unused':
       return 'no traffic';
     case 'unknown':

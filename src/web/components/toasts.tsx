@@ -1,4 +1,4 @@
-/** Owns the place of the toasts. It is there from the first message on. */
+/** Owns the place of the toasts. It loads after the page, because there is no message before. */
 import { Notifications } from '@mantine/notifications';
 import type { ReactNode } from 'react';
 

@@ -97,7 +97,7 @@ export function AddDevice({
           ) : (
             <MultiSelect
               label="Groups that the devices start with"
-              description={`None: ${defaultGroup?.group_name ?? 'the default group'} applies.`}
+              description={`With none, ${defaultGroup === undefined ? 'the default group' : `the default group ${defaultGroup.group_name}`} applies.`}
               placeholder={chosen.length === 0 ? 'The default group' : ''}
               searchable
               data={possible.map(({ id, group_name }) => ({ value: id, label: group_name }))}

@@ -146,8 +146,11 @@ function Ready({
         cause: error,
       });
     }
+    // These devices may have had the default group, as they will have again: nobody has to be asked about them.
+    const opened = new Set(devices.map(({ id }): string => id));
     const undo = async (): Promise<void> => {
-      for (const id of written.toReversed()) await client.changes.revert(org, id);
+      for (const id of written.toReversed())
+        await writeOrAsk((agreed) => client.changes.revert(org, id, agreed), { opened });
     };
     notify(`${done} ${plural(devices.length, 'device')}.`, action.kind === 'delete' ? undefined : undo);
     finished();

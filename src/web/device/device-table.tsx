@@ -30,8 +30,8 @@ const columns: readonly (readonly [DeviceColumn, string])[] = [
 const rowHeight = { wide: 34, narrow: 62 } as const;
 const isNarrow = '(width < 1220px)';
 /** Pixels that the style sheet leaves to labels. */
-const labelRoom = { widest: 340, wide: 210, narrow: 0 } as const;
-/** The same for groups, at least. */
+const labelRoom = { widest: 340, wide: 210, narrow: 116 } as const;
+/** The same for groups in a narrow window. */
 const narrowGroups = 110;
 
 /** The browser says how large the list is once it has laid out the page anyway: asking it would make it do that twice. */
@@ -116,7 +116,7 @@ const Row = memo(function Row({
   const name = deviceName(device);
   const labels = device.labels ?? [];
   const groups = groupsOf(device);
-  const shown = fittingLabels(labels, room);
+  const shown = fittingLabels(labels, room, 1);
   const seen = status?.last_seen_at;
   return (
     <li
@@ -155,7 +155,7 @@ const Row = memo(function Row({
         </Tags>
       </span>
       <span className="tags col-groups" title={groups.length > 1 ? groups.map(groupNameOf).join(', ') : undefined}>
-        <GroupTags groups={groups} room={Math.max(room, narrowGroups)} />
+        <GroupTags groups={groups} room={room === labelRoom.narrow ? narrowGroups : room} />
       </span>
       <span className="clip small dimmed col-user">{user}</span>
       <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>

@@ -148,7 +148,7 @@ function Allow({
     const { change_id } = await write(whole);
     await queries.invalidateQueries({ queryKey: ['flows', org] });
     notify(`${flowTraffic(flow)} is allowed${isTested ? ', and a policy test keeps it so' : ''}.`, () =>
-      client.changes.revert(org, change_id),
+      writeOrAsk((agreed) => client.changes.revert(org, change_id, agreed), { opened: new Set([device.id]) }),
     );
     close();
   });

@@ -59,7 +59,10 @@ function Attach({
     close();
     setChosen(new Set());
     notify(`${group.group_name} applies to ${plural(taking.length, 'more device', 'more devices')}.`, async () => {
-      for (const id of written.toReversed()) await client.changes.revert(group.org_id, id);
+      // They may have had the default group, as they will have again: nobody has to be asked about them.
+      const reopened = new Set(taking.map(({ id }): string => id));
+      for (const id of written.toReversed())
+        await writeOrAsk((agreed) => client.changes.revert(group.org_id, id, agreed), { opened: reopened });
     });
   }, 'The group is not attached');
   const toggle = (id: string): void => {

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { RuleUsage } from '../../api/usage/rule-usage.ts';
-import { ruleWords } from '../../client/words/rule.ts';
+import { ruleInSentence } from '../../client/words/rule.ts';
 import { usageSummary, usageWords } from '../../client/words/usage.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
@@ -45,10 +45,10 @@ export function GroupRuleUsage({
     <section className="card" aria-label="Usage">
       <div className="card-head">
         <h2>Usage</h2>
-        <span className="small dimmed">{usageSummary(usage)}, from the traffic of the last seven days.</span>
+        <span className="small dimmed">{usageSummary(usage)}. It counts the traffic of the last seven days.</span>
       </div>
       <div className="table-scroll">
-        <table className="table">
+        <table className="table table-usage">
           <thead>
             <tr>
               <th scope="col">Rule</th>
@@ -62,8 +62,8 @@ export function GroupRuleUsage({
               const rule = group[`${one.direction}_rules`]?.[one.rule];
               return rule === undefined ? null : (
                 <tr key={`${one.direction} ${one.rule}`}>
-                  <td>
-                    {one.direction === 'inbound' ? 'in' : 'out'} {ruleWords(one.direction, rule, names)}
+                  <td className="usage-rule">
+                    {one.direction === 'inbound' ? 'in' : 'out'} {ruleInSentence(one.direction, rule, names)}
                   </td>
                   <td>
                     <Tag tone={tones[one.state]}>{one.state}</Tag>

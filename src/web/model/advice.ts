@@ -1,5 +1,5 @@
 /** Owns the hints on a group's rules in sentences: rules that are open to all addresses, and redundant rules. */
-import { ruleWords, type DeviceNaming } from '../../client/words/rule.ts';
+import { ruleInSentence, type DeviceNaming } from '../../client/words/rule.ts';
 import { isOpenToAll, redundantRules } from '../../policy/advice/breadth.ts';
 import { isAnyPort } from '../../policy/match.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
@@ -47,7 +47,7 @@ export function adviceOn(content: Content, names: DeviceNaming): readonly Advice
       .map(({ rule, within }): Advice => ({
         direction,
         tone: 'plain',
-        text: `“${ruleWords(direction, rule, names)}” adds nothing: “${ruleWords(direction, within, names)}” says it already.`,
+        text: `“${ruleInSentence(direction, rule, names)}” adds nothing: “${ruleInSentence(direction, within, names)}” says it already.`,
       })),
   );
   return [...(content.guardrail === 'forbid' ? [] : openAdvice(content.inbound_rules)), ...redundant];

@@ -1,6 +1,6 @@
 /** Owns how long credentials last, as choices in words, and which credentials and rules end soon. */
 import type { SecurityGroup } from '../../api/group.ts';
-import { ruleWords } from '../../client/words/rule.ts';
+import { ruleInSentence } from '../../client/words/rule.ts';
 import type { DeviceNames } from './far-end.ts';
 
 const hour = 3_600_000;
@@ -50,7 +50,7 @@ const endingRules = (groups: readonly SecurityGroup[], names: DeviceNames): read
               {
                 id: `${group.id} ${direction} ${index}`,
                 kind: 'rule',
-                name: `${direction === 'inbound' ? 'in' : 'out'} ${ruleWords(direction, rule, names)}`,
+                name: `${direction === 'inbound' ? 'in' : 'out'} ${ruleInSentence(direction, rule, names)}`,
                 at: expires_at,
                 group,
               },

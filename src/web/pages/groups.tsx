@@ -35,14 +35,16 @@ function Row({
 }): ReactNode {
   return (
     <li className="group-row">
-      <span className="clip">
-        <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
+      <span className="group-name">
+        <Link className="plain-link clip" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
           <strong>{group.group_name}</strong>
-        </Link>{' '}
-        {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}{' '}
-        {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}{' '}
-        {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}{' '}
-        <span className="small dimmed group-row-about">{group.group_description}</span>
+        </Link>
+        {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
+        {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
+        {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}
+        {group.group_description === undefined || group.group_description === '' ? null : (
+          <span className="small dimmed clip group-row-about">{group.group_description}</span>
+        )}
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
         <span key={direction} className="clip small briefs">

@@ -43,7 +43,7 @@ function Entry({
     <li>
       <div className="grow stack tight">
         <p className="row">
-          <strong className="clip">{entry.name || 'unnamed'}</strong>
+          <strong>{entry.name || 'unnamed'}</strong>
           {over ? (
             <Tag tone="bad">expired</Tag>
           ) : entry.uses_left === 0 ? (

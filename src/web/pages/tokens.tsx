@@ -145,7 +145,7 @@ function Entry({
     <li>
       <div className="grow stack tight">
         <p className="row">
-          <strong className="clip">{name}</strong>
+          <strong>{name}</strong>
           {token.device_id !== undefined && device === undefined ? <Tag>a device elsewhere</Tag> : null}
           {token.scope === 'read-only' ? <Tag>only reads</Tag> : null}
           {isThis ? <Tag tone="accent">you are signed in with it</Tag> : null}

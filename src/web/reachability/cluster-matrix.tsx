@@ -8,7 +8,8 @@ import { grouped } from '../../client/words/number.ts';
 import type { Pick } from './matrix.tsx';
 
 const shareText = ({ yes, total }: PairCount): string => {
-  if (yes === 0) return '';
+  if (total === 0) return '';
+  if (yes === 0) return '×';
   if (yes === total) return '✓';
   return `${Math.max(1, Math.min(99, Math.round((yes / total) * 100)))}%`;
 };

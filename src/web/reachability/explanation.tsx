@@ -3,7 +3,7 @@ import { Button, Menu } from '@mantine/core';
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { mismatchWords } from '../../client/words/mismatch.ts';
-import { ruleWords } from '../../client/words/rule.ts';
+import { ruleInSentence } from '../../client/words/rule.ts';
 import { rulesOf, type Decision } from '../../policy/decide.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
 import { printDraft } from '../model/allow-draft.ts';
@@ -80,7 +80,7 @@ function Mismatches({ side, farEnd }: { readonly side: Side; readonly farEnd: st
         // oxlint-disable-next-line react/no-array-index-key -- the same rule may stand there twice
         <li key={index}>
           <span>
-            {group.name}: {ruleWords(packet.direction, rule, names)}
+            {group.name}: {ruleInSentence(packet.direction, rule, names)}
           </span>
           <span className="dimmed">{mismatchWords(rule, packet, farEnd)}</span>
         </li>

@@ -99,7 +99,7 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
               leftSection={organization.id === current ? <CheckIcon size={16} /> : <span className="blank16" />}
               onClick={() => void navigate({ to: '/o/$org/overview', params: { org: organization.id } })}
             >
-              <span className="clip">{organization.name}</span>
+              {organization.name}
               <span className="small dimmed">{organization.owner_id === me.id ? ' · yours' : ''}</span>
             </Menu.Item>
           ))}
