@@ -82,21 +82,26 @@ function dropRefusals(command: Command, env: NodeJS.ProcessEnv): void {
   for (const child of command.commands) dropRefusals(child, env);
 }
 
-dropEmptyVariables(process.env);
-// The reader of the help may close the pipe early (`| head`): that is not a failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
-});
-try {
-  if (process.argv.slice(2).join(' ') === 'help options') {
-    process.stdout.write(commonOptionsHelp());
-  } else if (!(await runIfAgent(process.argv.slice(2)))) {
-    const program = build(process.argv.slice(2));
-    dropRefusals(program, process.env);
-    await program.parseAsync([...readCommandWords(program, process.argv.slice(2))], { from: 'user' });
+/** Runs one command; its exit code is that of the process. */
+export async function main(args: readonly string[]): Promise<void> {
+  dropEmptyVariables(process.env);
+  // The reader of the help may close the pipe early (`| head`): that is not a failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit(0);
+  });
+  try {
+    if (args.join(' ') === 'help options') {
+      process.stdout.write(commonOptionsHelp());
+    } else if (!(await runIfAgent(args))) {
+      const program = build(args);
+      dropRefusals(program, process.env);
+      await program.parseAsync([...readCommandWords(program, args)], { from: 'user' });
+    }
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    process.exitCode = error.exitCode === 0 ? 0 : wrongUsage;
   }
-} catch (error) {
-  if (!(error instanceof CommanderError)) throw error;
-  process.exitCode = error.exitCode === 0 ? 0 : wrongUsage;
 }
+
+await main(process.argv.slice(2));

@@ -9,7 +9,25 @@ import { inspect } from 'node:util';
 
 /** @typedef {{ file: string, args: readonly string[], env: Readonly<Record<string, string>>, folder: string, input: string }} Asked */
 
+/** @typedef {(args: readonly string[]) => Promise<void>} Main */
+
 let runs = 0;
+
+/** What runs a command, of each program that was loaded here. @type {Map<string, Main>} */
+const loaded = new Map();
+
+/**
+ * The first command runs as the program is loaded. If it ends the process, or fails, the next one loads the program anew.
+ * @param {string} file @param {readonly string[]} args
+ */
+async function runCommand(file, args) {
+  const main = loaded.get(file);
+  if (main !== undefined) return main(args);
+  runs += 1;
+  /** @type {{ main: Main }} */
+  const program = await import(`${pathToFileURL(file).href}?run=${runs}`);
+  loaded.set(file, program.main);
+}
 
 /** @param {'stdin' | 'stdout' | 'stderr'} name @param {unknown} value */
 const replace = (name, value) => Object.defineProperty(process, name, { configurable: true, value });
@@ -47,9 +65,7 @@ async function run({ file, args, env, folder, input }) {
       resolve(1);
     });
   });
-  runs += 1;
-  // Its door is opened anew each time; the rooms behind it are loaded once.
-  const done = import(`${pathToFileURL(file).href}?run=${runs}`).then(
+  const done = runCommand(file, args).then(
     () => process.exitCode ?? 0,
     (error) => {
       stderr.stream.write(`${inspect(error)}\n`);
