@@ -139,7 +139,8 @@ test('there are schemas to compare', () => {
 });
 
 test.each(schemas)('%s is valid here when it is valid there, and the other way round', (name, schema) => {
-  const ajv = new Ajv({ strict: false });
+  // The code that it writes runs a few hundred times: to optimize it takes longer.
+  const ajv = new Ajv({ strict: false, code: { optimize: false } });
   addFormats.default(ajv);
   // `$id` is for references only. A schema that occurs twice inside another would conflict with itself.
   const unnamed = JSON.stringify(schema, (key, value: unknown) => (key === '$id' ? undefined : value));
@@ -152,7 +153,8 @@ test.each(schemas)('%s is valid here when it is valid there, and the other way r
       const here = check(schema, given).problems.filter(({ code }) => code !== 'text_invalid');
       if (there) good += 1;
       else bad += 1;
-      expect(here.length === 0, JSON.stringify({ given, here, there: valid.errors })).toBe(there);
+      // Said only where they differ: an expectation for each of some twenty thousand inputs would cost more than the comparison.
+      if ((here.length === 0) !== there) throw new Error(JSON.stringify({ given, here, there: valid.errors }));
     }),
     // Of a body with several lists few are valid: more are tried.
     {
