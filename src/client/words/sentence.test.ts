@@ -126,5 +126,7 @@ test('a difference names every rule that came or went, and a device by its name'
 test('a trial is named by its end, and not by all of its fields', () => {
   const [started_at, ends_at] = ['2026-11-18T10:00:00.000Z', '2026-11-18T10:02:00.000Z'];
   const trial = { id: id(7), started_at, ends_at, by: id(8), before: { inbound_rules: [] } };
-  expect(groupChanges(group({}), { ...group({}), trial } as never)).toEqual([['+', 'trial until 2026-11-18 10:02 UTC']]);
+  expect(groupChanges(group({}), { ...group({}), trial } as never)).toEqual([
+    ['+', 'trial until 2026-11-18 10:02 UTC'],
+  ]);
 });
