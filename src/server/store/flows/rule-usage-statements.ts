@@ -14,10 +14,12 @@ export const findUncounted = statement<{ org_id: string }>(
    ORDER BY o.id`,
 );
 
+/** Another primary may give ids again that a lost one had given. */
+const timeline = 'substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)';
 /** The last id that any report took. Whoever has taken one may still be writing. */
-export const readLastId = statement<{ id: string }>(
+export const readLastId = statement<{ id: string; timeline: string }>(
   'read_last_flow_id',
-  'SELECT last_value::text AS id FROM flows_id_seq',
+  `SELECT last_value::text AS id, ${timeline} AS timeline FROM flows_id_seq`,
 );
 /** A writer takes its lock before its first id, and gives it back when its rows are visible. Values: transactions that are waited for (null: all). */
 export const readWriters = statement<{ writer: string }>(
@@ -80,12 +82,12 @@ export const readUncounted = statement<UncountedRow>(
 );
 /**
  * Counts blocks, and that they are counted, in one. Values: organization, revision, the last id that was counted before, the last id now; then each rule of a day once: groups, days,
- * rules, packets, times of the last hits. Gives a row where nobody else has counted them, and the organization is still judged by this state.
+ * rules, packets, times of the last hits; and the timeline. Gives a row where nobody else has counted them, the organization is still judged by this state, and the primary is the same.
  */
 export const addCounts = statement<{ org_id: string }>(
   'add_rule_usage',
   `WITH moved AS (
-     UPDATE usage_positions SET counted = $4::text::bigint WHERE org_id = $1 AND revision = $2::text::bigint AND counted = $3::text::bigint RETURNING org_id),
+     UPDATE usage_positions SET counted = $4::text::bigint WHERE org_id = $1 AND revision = $2::text::bigint AND counted = $3::text::bigint AND ${timeline} = $10 RETURNING org_id),
    added AS (
      INSERT INTO rule_usage AS u (org_id, group_id, day, rule, packets, last_hit)
      SELECT m.org_id, n.group_id, n.day, decode(n.rule, 'hex'), n.packets, n.last_hit

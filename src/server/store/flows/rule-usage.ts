@@ -132,7 +132,7 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
       for (const until = performance.now() + patienceMs; ; await sleep(pollMs)) {
         const rows: readonly { writer: string }[] = await reads.run(sql.readWriters, [writers]);
         if (last === undefined || performance.now() > until) return undefined;
-        if (rows.length === 0) return { id: last.id, at };
+        if (rows.length === 0) return { ...last, at };
         writers = rows.map(({ writer }) => writer);
       }
     },
@@ -152,7 +152,14 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
         const isEnd = rows.length < limit;
         const through = isEnd ? horizon.id : (rows.at(-1)?.id ?? counted);
         const counts = await judgeBlocks(rows, work);
-        const moved = await writes.run(sql.addCounts, [org, revision, counted, through, ...countValues(counts)]);
+        const moved = await writes.run(sql.addCounts, [
+          org,
+          revision,
+          counted,
+          through,
+          ...countValues(counts),
+          horizon.timeline,
+        ]);
         if (moved.length === 0) return false;
         if (isEnd) return true;
       }

@@ -24,6 +24,8 @@ export interface UsageJudge {
 /** A place in the stored traffic: everything up to here is committed or will never be. */
 export interface FlowHorizon {
   readonly id: string;
+  /** Of the primary that gave the ids. */
+  readonly timeline: string;
   /** Not earlier than the moment of this place. */
   readonly at: Timestamp;
 }
