@@ -86,7 +86,7 @@ export const rows = {
     tag: 'users',
     summary: 'Remove a user for good',
     answer: RemovedUser,
-    fails: ['conflict'],
+    fails: ['conflict', 'last_owner'],
   },
   createMyToken: {
     effect: 'write',

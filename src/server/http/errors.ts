@@ -178,11 +178,6 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError('username_taken', 'Another user has this name, or one that looks like it.');
     case 'user_removed':
       return new HttpError('unauthenticated', 'This user was removed from this server.', challenge);
-    case 'owns_organizations':
-      return new HttpError(
-        'conflict',
-        'The user is the last owner of an organization: make another member an owner first, or delete the organization.',
-      );
     case 'already_member':
       return new HttpError('already_member', 'The user is already a member of the organization.');
     case 'group_in_use':
@@ -192,7 +187,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'last_owner':
       return new HttpError(
         'last_owner',
-        'The last owner cannot leave, be removed or become a member: make another member an owner first, or delete the organization.',
+        'The last owner of an organization cannot leave, be removed or become a member: make another member an owner first, or delete the organization.',
       );
     case 'newer_record':
       return new HttpError(

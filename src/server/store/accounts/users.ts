@@ -168,7 +168,7 @@ export function usersIn(context: Context, members: Members): Users & Batched<Use
       // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
       for (let attempt = 0; attempt < 5; attempt += 1) {
         const places = await reads.run(belongsTo, [id]);
-        if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'owns_organizations' });
+        if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'last_owner' });
         for (const { org_id } of places) {
           const org = parseOrganizationId(org_id);
           const { revision } = await members.remove(org, { ...by, user_id: id, tests: 'report' }, id);

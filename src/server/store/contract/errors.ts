@@ -58,7 +58,6 @@ export type StoreProblem =
   | { readonly code: 'username_taken' }
   /** An identity provider vouches for a user who was removed here. */
   | { readonly code: 'user_removed' }
-  | { readonly code: 'owns_organizations' }
   | { readonly code: 'already_member' }
   /** Devices hold the group, or enrollment keys that would give it to devices; all are named. */
   | {

@@ -27,7 +27,7 @@ export interface Users {
   }): Promise<UserRecord>;
   /**
    * Ends every membership (as `members.remove`, organization by organization) and every token, then hides the user for good: its name and
-   * identity stay taken. `owns_organizations` while it owns any. Where this fails half-way, it can be repeated.
+   * identity stay taken. `last_owner` while an organization has no other owner. Where this fails half-way, it can be repeated.
    */
   remove(id: UserId, by: Authority): Promise<RemovedUser>;
   /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
