@@ -2,41 +2,32 @@
  * Builds everything into dist/: the program that `bin/ringfence` runs, the client library, and the web UI. With the word
  * `server`, without the client library: starting the program needs neither it nor the compiler of its types.
  */
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { renameSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { buildClient } from './build-client.mjs';
-import { buildProgram } from './build-program.mjs';
-import { buildWeb } from './build-web.mjs';
-import { componentsOf, licenceNotices } from './packaging/components.mjs';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
-const whole = process.argv[2] !== 'server';
 const outdir = `${dist}.${process.pid}`;
-/** Ctrl-C also ends esbuild's own process, and whichever end is noticed first: one line, and nothing of a build that is not whole. */
-const interrupted = () => {
-  rmSync(outdir, { recursive: true, force: true });
-  process.stderr.write('setup: interrupted\n');
-  process.exit(130);
-};
-process.on('SIGINT', interrupted).on('SIGTERM', interrupted);
-process.on('uncaughtException', (error) => {
-  if (error.message.startsWith('The service was stopped')) interrupted();
-  process.stderr.write(`${error.stack ?? error.message}\n`);
-  process.exit(1);
+const args = process.argv.slice(2);
+// The tools write from threads and processes of their own. In a group of its own, all of that ends before the folder is removed,
+// and Ctrl-C in a terminal does not make each of them report an error.
+const build = spawn(process.execPath, [fileURLToPath(new URL('./build-into.mjs', import.meta.url)), outdir, ...args], {
+  stdio: 'inherit',
+  detached: true,
 });
-if (!whole) process.stderr.write('setup: building the program and the web UI\n');
-try {
-  const [program, client, web] = await Promise.all([
-    buildProgram({ outdir }),
-    whole ? buildClient({ outdir }) : [],
-    buildWeb({ outdir }),
-  ]);
-  const components = componentsOf({ program, client, web });
-  writeFileSync(`${outdir}/NOTICES.txt`, licenceNotices(components));
-  writeFileSync(`${outdir}/components.json`, `${JSON.stringify(components, undefined, 2)}\n`);
-  // Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
+let interrupted = false;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    interrupted = true;
+    if (build.pid !== undefined && build.exitCode === null) process.kill(-build.pid, 'SIGKILL');
+  });
+if (args[0] === 'server') process.stderr.write('setup: building the program and the web UI\n');
+const [code] = await once(build, 'exit');
+// Only a whole build takes the place of the last one; chunks are named by their content and would pile up otherwise.
+if (code === 0 && !interrupted) {
   rmSync(dist, { recursive: true, force: true });
   renameSync(outdir, dist);
-} finally {
-  rmSync(outdir, { recursive: true, force: true });
-}
+} else rmSync(outdir, { recursive: true, force: true, maxRetries: 5 });
+if (interrupted) process.stderr.write('setup: interrupted\n');
+process.exitCode = interrupted ? 130 : (code ?? 1);

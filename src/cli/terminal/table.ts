@@ -93,7 +93,9 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
   );
   const room = wide ? undefined : layout.width;
   const wraps = room !== undefined && shown.at(-1)?.wraps === true;
-  const fixed = wraps ? wanted.with(-1, Math.min(wanted.at(-1) ?? 0, leastToWrap)) : wanted;
+  const fixed = wanted.map((width, index) =>
+    wraps && index === wanted.length - 1 ? Math.min(width, leastToWrap) : width,
+  );
   const widths = fit(
     fixed,
     shown.map(({ whole }, index) => whole !== true && !(wraps && index === shown.length - 1)),
