@@ -119,7 +119,7 @@ export const boundOptions = {
   maxFlows: {
     flags: '--max-flows <sums>',
     env: 'RINGFENCE_MAX_FLOWS',
-    help: 'maximum sums of observed traffic per organization; the oldest are removed first',
+    help: 'maximum sums of observed traffic per organization; devices with the most sums lose their oldest first',
     fallback: '10000000',
     read: between(1_000, 1_000_000_000),
   },

@@ -190,7 +190,7 @@ export const findFull = statement<{ org_id: string }>(
   'SELECT org_id FROM flows GROUP BY org_id HAVING sum(sums) > $1::bigint',
 );
 /**
- * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: no device can push out the traffic of others. The days of
+ * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: none loses any while it has at most an equal share. The days of
  * which sums were removed are cut; those of which sums were not counted yet were not observed at all: nothing may be called unused for them. Values: organization, sums that it may have.
  */
 export const removeMost = statement<never>(
