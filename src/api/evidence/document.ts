@@ -148,7 +148,7 @@ export interface EvidenceReceipt {
   readonly revision?: number;
   readonly reported_at?: Time;
   readonly policy_digest?: string;
-  /** Whether the policy of the last state is still that of this device. With `in_force` `yes`, its kernel is proven to hold that state. */
+  /** Whether the policy of the last state was that of this device before and after the server read the report. With `in_force` `yes`, its kernel is proven to hold that state. */
   readonly same_policy: boolean;
 }
 

@@ -22,8 +22,8 @@ import type { Store } from '../store/contract/store.ts';
 import { changedFields } from './changed-fields.ts';
 import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
 import { unknownsOf } from './not-known.ts';
-import { enforcementNow, inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
-import { inForceOnAllAt, othersOf, type LastState } from './receipts.ts';
+import { inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
+import { farEndsOf, inForceOnAllAt, othersOf, readReports, type LastState } from './receipts.ts';
 import { NamedRules, writeOf } from './rule-writers.ts';
 import { stateParts, type StateParts } from './state-document.ts';
 
@@ -82,13 +82,13 @@ export async function collectEvidence(
   const written = await rules.read(org, store.history);
   const records = new PastRecords(org, store);
   const told = await tellStates(states, { device, audit, records });
-  const statuses = await enforcementNow(question, services.convergence);
-  const present = await services.present(org);
+  const farEnds = farEndsOf(device, lastState(end));
+  const reports = await readReports(org, [device, ...(farEnds?.ids ?? [])], services);
   const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
-  const known = await inForceOf(question, { statuses, last: end.snapshot, present }, store);
-  const others = await othersOf(question, lastState(end), { convergence: services.convergence, present, slices });
+  const known = await inForceOf(question, reports, { last: end.snapshot, store });
+  const others = farEnds && (await othersOf(farEnds, reports, { last: end.snapshot, slices }));
   const in_force = { ...known, ...(others && { others }) };
-  const traffic = await trafficOf(question, past, statuses, services);
+  const traffic = await trafficOf(question, past, reports, services);
   const policy_tests = await testsOf(question, end.snapshot, store);
   const ruleWrites = [...written.rules.values()].flatMap(({ group_id, written: write }) =>
     write === undefined ? [] : [{ id: group_id, ...write }],

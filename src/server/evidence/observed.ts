@@ -10,13 +10,12 @@ import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
 import { admissionOf } from '../../policy/reach/device-reach.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
-import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
-import { receiptOf } from './receipts.ts';
+import { receiptOf, type Reports } from './receipts.ts';
 
 export interface ObservedSpan {
   readonly org: OrganizationId;
@@ -30,14 +29,6 @@ export interface ObservedSpan {
 export type PastSnapshots = readonly { readonly from: number; readonly snapshot: PolicySnapshot }[];
 
 const text = (ms: number): string => new Date(ms).toISOString();
-
-export async function enforcementNow(
-  { org, device }: ObservedSpan,
-  convergence: Convergence,
-): Promise<readonly EnforcementStatus[]> {
-  const survey = await convergence.survey(org);
-  return survey.devices.has(device) ? survey.enforcementStatuses([device]) : [];
-}
 
 function isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): boolean {
   const [one, other] = [admissionOf(a, id), admissionOf(b, id)];
@@ -55,23 +46,16 @@ export const samplesOf = ({ at, to }: Pick<ObservedSpan, 'at' | 'to'>): number =
 
 export async function inForceOf(
   span: ObservedSpan,
-  {
-    statuses,
-    last,
-    present,
-  }: {
-    readonly statuses: readonly EnforcementStatus[];
-    readonly last: PolicySnapshot;
-    readonly present: PolicySnapshot;
-  },
-  { samples }: Pick<Store, 'samples'>,
+  { statuses, snapshots }: Reports,
+  { last, store: { samples } }: { readonly last: PolicySnapshot; readonly store: Pick<Store, 'samples'> },
 ): Promise<EvidenceInForce> {
   const seconds = samplesOf(span);
   const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
   const read = await samples.read(span.org, { since: first, seconds });
-  const [status] = statuses;
+  const status = statuses.get(span.device);
+  const isSame = snapshots.every((present) => isSamePolicy(span.device, last, present));
   return {
-    ...(status && { now: receiptOf(status, isSamePolicy(span.device, last, present)) }),
+    ...(status && { now: receiptOf(status, isSame) }),
     samples: read.flatMap(({ at, devices, in_force }) =>
       devices === undefined || in_force === undefined || Date.parse(at) > span.to
         ? []
@@ -86,20 +70,22 @@ const mostFlows = 1_000;
 export async function trafficOf(
   span: ObservedSpan,
   past: PastSnapshots,
-  statuses: readonly EnforcementStatus[],
+  { statuses }: Pick<Reports, 'statuses'>,
   { store, slices }: { readonly store: Pick<Store, 'flows'>; readonly slices: TimeSlices },
 ): Promise<EvidenceTraffic> {
   const around = span.at === span.to ? hourMs : 0;
   const times = { since: text(span.at - around), until: text(span.to + around) };
   const query = { ...times, devices: [span.device], verdict: 'refused' as const, limit: mostFlows };
   const { flows: found, more } = await newestFlows(store, span.org, query);
+  const own = statuses.get(span.device);
+  const surroundings = own === undefined ? [] : [own];
   const refused: Flow[] = [];
   for (const [index, { snapshot, from }] of [...past.entries()].toReversed()) {
     const isHere = ({ until }: StoredFlow): boolean => {
       const time = Date.parse(until);
       return (time >= from || index === 0) && time < (past[index + 1]?.from ?? Number.POSITIVE_INFINITY);
     };
-    refused.push(...(await slices.run(explainFlows(found.filter(isHere), { snapshot, statuses }))));
+    refused.push(...(await slices.run(explainFlows(found.filter(isHere), { snapshot, statuses: surroundings }))));
   }
   const coverage = await store.flows.coverage(span.org, times.since, [span.device]);
   return {

@@ -23,6 +23,31 @@ const digestIn = (status: unknown): string | undefined => {
   return typeof policy_digest === 'string' ? policy_digest : undefined;
 };
 
+/** What devices report, and the organization before and after they were asked. */
+export interface Reports {
+  readonly statuses: ReadonlyMap<DeviceId, EnforcementStatus>;
+  /** Policy can change while devices are asked. A report is about the last state only if the device has that policy in both. */
+  readonly snapshots: readonly [before: PolicySnapshot, after: PolicySnapshot];
+}
+
+export async function readReports(
+  org: OrganizationId,
+  ids: readonly DeviceId[],
+  {
+    convergence,
+    present,
+  }: {
+    readonly convergence: Convergence;
+    readonly present: (org: OrganizationId) => Promise<PolicySnapshot>;
+  },
+): Promise<Reports> {
+  const before = await present(org);
+  const survey = await convergence.survey(org);
+  const statuses = await survey.enforcementStatuses(ids.filter((id) => survey.devices.has(id)));
+  const after = await present(org);
+  return { statuses: new Map(statuses.map((status) => [status.device_id, status])), snapshots: [before, after] };
+}
+
 export function receiptOf(status: EnforcementStatus, same_policy: boolean): EvidenceReceipt {
   const digest = digestIn(status.status);
   return {
@@ -70,36 +95,39 @@ const byProof = (a: EvidenceOthers['receipts'][number], b: EvidenceOthers['recei
   Number(isProof(a)) - Number(isProof(b)) ||
   (a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1);
 
-/** Of an isolated device, every other device: each has to refuse it. Else those that it may exchange traffic with, which admit the same on their side. */
-export async function othersOf(
-  { org, device }: { readonly org: OrganizationId; readonly device: DeviceId },
-  { snapshot, reach }: LastState,
-  {
-    convergence,
-    present,
-    slices,
-  }: { readonly convergence: Convergence; readonly present: PolicySnapshot; readonly slices: TimeSlices },
-): Promise<EvidenceOthers | undefined> {
+/** The devices whose kernels matter besides that of the device. */
+type FarEnds = Pick<EvidenceOthers, 'whose'> & { readonly ids: readonly DeviceId[] };
+
+/**
+ * Of an isolated device, every other device: each has to refuse it, except those that its isolation allows. Else those that it may exchange traffic with, which
+ * admit the same on their side. Undefined where the last state has no device.
+ */
+export function farEndsOf(device: DeviceId, { snapshot, reach }: LastState): FarEnds | undefined {
   const own = snapshot.devices.get(device);
   if (own === undefined) return undefined;
-  const isIsolated = own.identity.isolated !== undefined;
-  const ids = isIsolated ? [...snapshot.devices.keys()].filter((id) => id !== device) : [...reach];
-  const survey = await convergence.survey(org);
-  const statuses = await survey.enforcementStatuses(ids.filter((id) => survey.devices.has(id)));
-  const known = new Map(statuses.map((status) => [status.device_id, status]));
-  const same = new SamePolicies(snapshot, present);
+  if (own.identity.isolated === undefined) return { whose: 'reach', ids: [...reach] };
+  return { whose: 'every_device', ids: [...snapshot.devices.keys()].filter((id) => id !== device) };
+}
+
+export async function othersOf(
+  { whose, ids }: FarEnds,
+  { statuses, snapshots }: Reports,
+  { last, slices }: { readonly last: PolicySnapshot; readonly slices: TimeSlices },
+): Promise<EvidenceOthers> {
+  const same = snapshots.map((present) => new SamePolicies(last, present));
   const receipts: EvidenceOthers['receipts'][number][] = [];
   await slices.each(ids, (id) => {
     const named = ({ hostname }: SnapshotDevice): EvidenceOthers['receipts'][number] => {
-      const status = known.get(id);
-      const receipt = status && receiptOf(status, same.has(id));
+      const status = statuses.get(id);
+      const isSame = same.every((policies) => policies.has(id));
+      const receipt = status && receiptOf(status, isSame);
       return { id, hostname, ...(receipt ?? { in_force: 'deleted', same_policy: false }) };
     };
-    const other = snapshot.devices.get(id);
+    const other = last.devices.get(id);
     if (other !== undefined) receipts.push(named(other));
   });
   return {
-    whose: isIsolated ? 'every_device' : 'reach',
+    whose,
     devices: receipts.length,
     proven: receipts.filter(isProof).length,
     // Those that prove nothing come first, so that a bound hides none of them before the others.
