@@ -279,7 +279,7 @@ test('evidence of an isolated device has the report of every other device, and s
   ]);
   expect(receipts.at(-1)).toMatchObject({ revision: isolated.revision, policy_digest: refusing });
   expect(document.not_known.join(' ')).toMatch(
-    /isolated in a state in whose time no sample.*Of the 5 other devices, .*4 do not prove now/,
+    /isolated in a state in whose time no sample.*every other device that had to refuse it did so is not known.*Of the 5 other devices, .*4 do not prove now/,
   );
   expect(file).toContain('every other device has to refuse it');
 
@@ -293,6 +293,21 @@ test('evidence of an isolated device has the report of every other device, and s
     later?.receipts.map(({ hostname, in_force, same_policy }) => `${hostname} ${in_force} ${same_policy}`),
   ).toContain('good yes false');
   expect(later?.receipts[0]).toMatchObject({ hostname: 'app-1', in_force: 'deleted', same_policy: false });
+});
+
+test('evidence of an isolated device says that those which its isolation allows need not refuse it', async () => {
+  const fleet = await newFleet();
+  const { owner, base, db, app } = fleet;
+  await owner.api.expect(200, 'POST', `${base}/devices/${db}/isolate`, {
+    reason: 'strange traffic',
+    allow: [{ labels: ['app'] }],
+  });
+  const { document, file } = await evidence(fleet, db, { at: moment() });
+  expect(document.states[0]?.reached_by.flatMap(({ devices }) => devices)).toEqual([{ id: app, hostname: 'app-1' }]);
+  expect(document.not_known.join(' ')).toContain(
+    'Of the 2 other devices, which have to refuse the isolated device except those that its isolation allows, 2 do not prove',
+  );
+  expect(file).toContain('every other device has to refuse it except those that its isolation allows: 2.');
 });
 
 test('only owners make evidence, of the past, and of devices that the organization had; the audit has the digest of each file', async () => {

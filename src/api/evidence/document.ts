@@ -153,7 +153,7 @@ export interface EvidenceReceipt {
 }
 
 export interface EvidenceOthers {
-  /** `every_device`: the device is isolated in the last state, so every other device refuses it. `reach`: the devices that the last state names in `reached_by` and `reaches`. */
+  /** `every_device`: the device is isolated in the last state, so every other device refuses it except those that its isolation allows. `reach`: the devices that the last state names in `reached_by` and `reaches`. */
   readonly whose: 'every_device' | 'reach';
   readonly devices: number;
   /** How many of them are proven to hold the last state. */

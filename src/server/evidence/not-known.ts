@@ -27,12 +27,12 @@ function aboutEnforcement({
   const refusal =
     isolated.length === 0
       ? undefined
-      : `The device was isolated in ${isolated.length === 1 ? 'a state' : `${isolated.length} states`} in whose time no sample shows the policy in force on every device. Whether every other device refused it then is not known from samples.`;
+      : `The device was isolated in ${isolated.length === 1 ? 'a state' : `${isolated.length} states`} in whose time no sample shows the policy in force on every device. Whether every other device that had to refuse it did so is not known from samples.`;
   const lacking = others === undefined ? 0 : others.devices - others.proven;
   const far =
     others === undefined || lacking === 0
       ? undefined
-      : `Of the ${others.devices} ${others.whose === 'reach' ? 'devices that the last state lets connect' : 'other devices, which all have to refuse the isolated device'}, ${lacking} do not prove now that their kernels hold the last state. They are listed first under “In force”.`;
+      : `Of the ${others.devices} ${others.whose === 'reach' ? 'devices that the last state lets connect' : 'other devices, which have to refuse the isolated device except those that its isolation allows'}, ${lacking} do not prove now that their kernels hold the last state. They are listed first under “In force”.`;
   return [past, present, refusal, far].flatMap((sentence) => sentence ?? []);
 }
 

@@ -255,7 +255,7 @@ function* othersTable({ whose, devices, proven, receipts }: EvidenceOthers): Ste
   const who =
     whose === 'reach'
       ? 'Devices of the last state that could connect to it, or that it could connect to'
-      : 'The device is isolated, and every other device has to refuse it';
+      : 'The device is isolated, and every other device has to refuse it except those that its isolation allows';
   const rows: Html[] = [];
   for (const { id, hostname, in_force, revision, reported_at, policy_digest, same_policy } of receipts) {
     const policy = same_policy ? 'as in the last state' : 'changed since';
