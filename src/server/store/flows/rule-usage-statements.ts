@@ -35,11 +35,11 @@ export interface PositionRow {
   readonly synced: string;
   readonly hourly_through: string;
 }
-/** All traffic that is stored then is counted, by the hour or not. Values: organization, the last id so far. */
+/** All traffic that is stored then is counted, by the hour or not. Values: organization, the last id so far, its timeline. */
 export const insertPosition = statement<never>(
   'insert_usage_position',
   `INSERT INTO usage_positions (org_id, counted, hourly_through, revision, synced)
-   SELECT id, 0, $2::text::bigint, 0, 'epoch' FROM organizations WHERE id = $1 ON CONFLICT (org_id) DO NOTHING`,
+   SELECT id, 0, $2::text::bigint, 0, 'epoch' FROM organizations WHERE id = $1 AND ${timeline} = $3 ON CONFLICT (org_id) DO NOTHING`,
 );
 /** Values: organization. */
 export const readPosition = statement<PositionRow>(

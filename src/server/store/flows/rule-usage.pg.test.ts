@@ -186,8 +186,8 @@ test('a report that is being written is waited for, and one that takes too long 
   expect(Object.keys(await packets(0))).toEqual(expect.arrayContaining(['a1/22', 'a1/80']));
 });
 
-test('a place in the traffic of a lost primary counts nothing: its ids may be given again', async () => {
-  const { store, org, id, report, packets } = await setUp();
+test('a place in the traffic of a lost primary counts nothing and begins no counting: its ids may be given again', async () => {
+  const { store, org, id, url, report, packets } = await setUp();
   await report([sum(22)]);
   const horizon = await store.ruleUsage.horizon();
   if (horizon === undefined) throw new Error('no horizon');
@@ -196,6 +196,8 @@ test('a place in the traffic of a lost primary counts nothing: its ids may be gi
   expect([await packets(), await store.ruleUsage.uncounted()]).toEqual([{}, [org]]);
   expect(await store.ruleUsage.count(org, judge([id]), { horizon, blocks: Infinity })).toBe(true);
   expect(await packets()).toEqual({ 'a1/22': 1 });
+  // Up to here, traffic by the hour counts, too.
+  expect(await query(url, 'SELECT hourly_through::text AS id FROM usage_positions')).toEqual([{ id: horizon.id }]);
 });
 
 test('who judges by an earlier state of the organization than another server counts nothing', async () => {

@@ -139,7 +139,7 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
 
     async count(org, judge, { horizon, blocks }) {
       const revision = String(judge.revision);
-      await writes.run(sql.insertPosition, [org, horizon.id]);
+      await writes.run(sql.insertPosition, [org, horizon.id, horizon.timeline]);
       if (!(await moveTo(org, judge, horizon))) return false;
       const work = { judge, verdicts: new Verdicts(judge), slices: processSlices() };
       for (let left = blocks; left > 0; left -= blocksAtOnce) {
