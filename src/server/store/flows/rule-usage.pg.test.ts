@@ -255,6 +255,33 @@ test('what is not counted is not added up', async () => {
   expect(await query(url, 'SELECT id FROM flows WHERE is_hourly')).toEqual([]);
 });
 
+test.each([
+  ['added up', 1],
+  ['kept as it was reported', 300_000],
+] as const)('a report that comes while its hour is %s is counted', async (_, sums) => {
+  const { store, org, id, url, now, report, packets } = await setUp();
+  await report([sum(22)], start + minute);
+  await report([sum(80)], start + 61 * minute);
+  await query(url, `UPDATE flows SET sums = ${sums} WHERE until = '${time(start + 61 * minute)}'`);
+  await countAll(store.ruleUsage, org, judge([id]));
+  // When the first hour is added up, the second one was already found.
+  await query(
+    url,
+    `CREATE FUNCTION report_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+       VALUES (NEW.org_id, NEW.device_id, '${time(start + 61 * minute)}', '${time(start + 62 * minute)}', 0, true, false, 1, NEW.filter, NEW.block);
+       RETURN NULL; END $$;
+     CREATE TRIGGER report_late AFTER INSERT ON flows FOR EACH ROW WHEN (NEW.is_hourly AND NEW.until = '${time(start + minute)}') EXECUTE FUNCTION report_late()`,
+  );
+  now.at = start + 300 * minute;
+  await store.flows.forget();
+  expect(await store.ruleUsage.uncountedTime(org)).toMatchObject([{ device_id: id, all_seconds: 60 }]);
+  await countAll(store.ruleUsage, org, judge([id]));
+  expect(await packets()).toEqual({ 'a1/22': 2, 'a1/80': 1 });
+  await store.flows.forget();
+  expect(await query(url, 'SELECT id FROM flows WHERE NOT is_hourly')).toEqual([]);
+});
+
 test('counts and the time that was observed outlive the sums, for 31 days; sums that go before they are counted take their day along', async () => {
   const { store, org, id, now, report, packets } = await setUp({ flowsPerOrganization: 1 });
   const { ruleUsage } = store;

@@ -217,26 +217,27 @@ export interface HourRow {
   readonly device_id: string;
   readonly hour: string;
   readonly sums: number;
+  /** The last of its reports. */
+  readonly last: string;
 }
 /** Hours that are counted as a whole. Values: the hour before which sums are added up, limit. */
 export const findHours = statement<HourRow>(
   'find_flow_hours',
-  `SELECT f.org_id, f.device_id, date_trunc('hour', f.until, 'UTC') AS hour, sum(f.sums)::integer AS sums
+  `SELECT f.org_id, f.device_id, date_trunc('hour', f.until, 'UTC') AS hour, sum(f.sums)::integer AS sums, max(f.id)::text AS last
    FROM flows f JOIN usage_positions p ON p.org_id = f.org_id WHERE NOT f.is_hourly AND f.until < $1
    GROUP BY 1, 2, 3 HAVING max(f.id) <= max(p.counted) ORDER BY 3 LIMIT $2`,
 );
-/** `IS NOT TRUE` keeps PostgreSQL from the index of all reports that are to be added up: the hour of one device is a small part of it. In a transaction. Values: device, hour. */
+/** `IS NOT TRUE` keeps PostgreSQL from the index of all reports that are to be added up: the hour of one device is a small part of it. */
+const ofHour =
+  "device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE AND id <= $3::text::bigint";
+/** In a transaction. Values: device, hour, the last report of it that is counted. */
 export const takeHour = statement<{ since: string; until: string; observed_all: boolean; block: Buffer }>(
   'take_flow_hour',
-  `DELETE FROM flows WHERE device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE
+  `DELETE FROM flows WHERE ${ofHour}
    RETURNING since, until, observed_all, block`,
 );
-/** The reports of an hour that has too many sums to add up stay as they are. Values: device, hour. */
-export const keepHour = statement<never>(
-  'keep_flow_hour',
-  `UPDATE flows SET is_hourly = true
-   WHERE device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE`,
-);
+/** The reports of an hour that has too many sums to add up stay as they are. Values: as above. */
+export const keepHour = statement<never>('keep_flow_hour', `UPDATE flows SET is_hourly = true WHERE ${ofHour}`);
 /** In a transaction. Values: organization, device, since, until, observed all, part, sums, filter, bytes. */
 export const insertHour = statement<never>(
   'insert_flow_hour',

@@ -33,14 +33,18 @@ export async function forgetFlows(context: Context, { keepMs, keepCoverageMs, mo
   // Whole hours: the count of their sums is that of what is added up.
   const before = new Date(Math.floor((clock() - addUpAfterMs) / hourMs) * hourMs).toISOString();
   for (const hour of await writes.run(sql.findHours, [before, hoursAtOnce])) {
-    if (hour.sums > mostAddedUp) await writes.run(sql.keepHour, [hour.device_id, hour.hour]);
+    if (hour.sums > mostAddedUp) await writes.run(sql.keepHour, [hour.device_id, hour.hour, hour.last]);
     else await transactions.run((tx) => addUpHour(tx, hour, slices));
   }
 }
 
 /** The reports of one hour become one, apart for what was observed. */
-async function addUpHour(tx: Runner, { org_id, device_id, hour }: sql.HourRow, slices: TimeSlices): Promise<void> {
-  const rows = await tx.run(sql.takeHour, [device_id, hour]);
+async function addUpHour(
+  tx: Runner,
+  { org_id, device_id, hour, last }: sql.HourRow,
+  slices: TimeSlices,
+): Promise<void> {
+  const rows = await tx.run(sql.takeHour, [device_id, hour, last]);
   for (const observedAll of [false, true]) {
     const these = rows.filter(({ observed_all }) => observed_all === observedAll);
     if (these.length === 0) continue;
