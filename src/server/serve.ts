@@ -242,7 +242,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       clock,
       phase: config.phase,
     });
-    const ruleCounter = new RuleCounter({ store, snapshots: preview, slices });
+    const ruleCounter = new RuleCounter({ store, snapshots: preview.snapshots, slices, clock });
     cleanup.push(startUpkeep({ store, ruleCounter, onWarning: (message, err) => log.warn({ err }, message) }));
     // One line for each outage of the database.
     let isLiftFailing = false;

@@ -81,6 +81,20 @@ describe('snapshots of organizations', () => {
     expect(await names()).toEqual(['a', 'other']);
   });
 
+  it('are not kept for a reader that keeps nothing, who uses what others keep', async () => {
+    const { log, names, snapshots } = open();
+    log.entries.push(entry(1, 1, 'a'));
+    expect(await snapshots.read(org, { keeps: false })).toMatchObject({ revision: 1 });
+    const { state } = log.reads;
+    expect(await names()).toEqual(['a']);
+    expect(log.reads.state).toBeGreaterThan(state);
+    const later = log.reads.state;
+    log.entries.push(entry(2, 1, 'renamed'));
+    expect(await snapshots.read(org, { keeps: false })).toMatchObject({ revision: 2 });
+    expect(await names()).toEqual(['renamed']);
+    expect(log.reads.state).toBe(later);
+  });
+
   it('are known up to a revision without a question to the log', async () => {
     const { log, snapshots } = open();
     log.entries.push(entry(1, 1, 'a'));

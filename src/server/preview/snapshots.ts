@@ -54,10 +54,10 @@ export class Snapshots {
     this.#o = options;
   }
 
-  /** The organization with everything that was written before this call. */
-  read(org: OrganizationId): Promise<PolicySnapshot> {
+  /** The organization with everything that was written before this call. Who reads it rarely keeps nothing that requests have not left there. */
+  read(org: OrganizationId, { keeps = true }: { readonly keeps?: boolean } = {}): Promise<PolicySnapshot> {
     const before = this.#reading.get(org) ?? Promise.resolve();
-    const reading = before.catch(() => {}).then(() => this.#read(org));
+    const reading = before.catch(() => {}).then(() => this.#read(org, keeps));
     this.#reading.set(org, reading);
     const forget = (): void => {
       if (this.#reading.get(org) === reading) this.#reading.delete(org);
@@ -74,7 +74,7 @@ export class Snapshots {
     return { ...kept.snapshot, at: this.#o.clock() };
   }
 
-  async #read(org: OrganizationId): Promise<PolicySnapshot> {
+  async #read(org: OrganizationId, keeps: boolean): Promise<PolicySnapshot> {
     const { log, monotonic, clock } = this.#o;
     const { organizations } = await log.heads([org]);
     const head = organizations.get(org);
@@ -83,8 +83,11 @@ export class Snapshots {
     const isSameHistory = known?.version === head.version && known.snapshot.revision <= head.revision;
     const kept =
       (isSameHistory ? await this.#follow(org, known, head.revision) : undefined) ?? (await this.#load(org, head));
-    kept.usedAt = monotonic();
-    this.#kept.set(org, kept);
+    const usedAt = keeps ? monotonic() : known?.usedAt;
+    if (usedAt !== undefined) {
+      kept.usedAt = usedAt;
+      this.#kept.set(org, kept);
+    }
     this.#letGo(org);
     return { ...kept.snapshot, at: clock() };
   }

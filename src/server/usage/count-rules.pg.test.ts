@@ -1,10 +1,10 @@
-/** Proves the usage of rules over counts by day: by the policy of the time of the traffic, never "unused" for what was not observed, and with any number of sums. */
+/** Proves the usage of rules over counts by day: by the policy of the time of the traffic, never "unused" for what was not observed, with any number of sums, and counted by one process for all. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import type { GroupUsage } from '../../api/usage/rule-usage.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
-import { Snapshots } from '../preview/snapshots.ts';
+import { Snapshots, type SnapshotsOptions } from '../preview/snapshots.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import { asServer } from '../store/contract/actor.ts';
 import type { FlowSum } from '../store/contract/flows/flows.ts';
@@ -37,12 +37,21 @@ const admitted = (port: number): FlowSum => ({
 const time = (at: number): string => new Date(at).toISOString();
 
 function counterOf(
-  store: Pick<Store, 'log' | 'ruleUsage'>,
+  { log, ruleUsage }: Pick<Store, 'log' | 'ruleUsage'>,
   clock: () => number,
-): { readonly counter: RuleCounter; readonly snapshots: Snapshots } {
+): { readonly counter: RuleCounter; readonly snapshots: Snapshots; readonly loads: { states: number } } {
   const slices = processSlices();
-  const snapshots = new Snapshots({ log: store.log, slices, monotonic: () => performance.now(), clock });
-  return { counter: new RuleCounter({ store, snapshots, slices }), snapshots };
+  const loads = { states: 0 };
+  const counted: SnapshotsOptions['log'] = {
+    heads: (...args) => log.heads(...args),
+    readChanges: (...args) => log.readChanges(...args),
+    readState: (...args) => {
+      loads.states += 1;
+      return log.readState(...args);
+    },
+  };
+  const snapshots = new Snapshots({ log: counted, slices, monotonic: () => performance.now(), clock });
+  return { counter: new RuleCounter({ store: { ruleUsage }, snapshots, slices, clock }), snapshots, loads };
 }
 
 async function setUp(options: Partial<StoreOptions> = {}) {
@@ -190,4 +199,83 @@ test('an organization with far more sums than one request looks at gets answers 
   expect(await states(id)).toEqual([`used ${packets}`, 'unused 0', `used ${packets}`]);
   expect(await usage(id)).toMatchObject({ since: time(begin), devices: 40, not_recorded: 0, observed: 1 });
   expect(await unused(begin + 1_000)).toBe(1);
+});
+
+test('of the processes that list an organization one loads it, also where new traffic comes; the next one does five minutes later', async () => {
+  const { store, begin, now, clock, newGroup, newDevice, report } = await setUp();
+  const id = await newDevice(await newGroup(80));
+  const reportAt = async (at: number): Promise<void> => {
+    now.at = at;
+    await report(id, [80]);
+  };
+  await reportAt(begin + minute);
+  const first = counterOf(store, clock);
+  const later: Store['ruleUsage'] = {
+    ...store.ruleUsage,
+    async uncounted(among) {
+      const listed = await store.ruleUsage.uncounted(among);
+      await first.counter.countAll();
+      await reportAt(begin + 2 * minute);
+      return listed;
+    },
+  };
+  const second = counterOf({ log: store.log, ruleUsage: later }, clock);
+  await second.counter.countAll();
+  expect([first.loads.states > 0, second.loads.states]).toEqual([true, 0]);
+  expect(await store.ruleUsage.uncounted()).toHaveLength(1);
+  const third = counterOf(store, clock);
+  await reportAt(begin + 6 * minute);
+  await third.counter.countAll();
+  expect(third.loads.states).toBeGreaterThan(0);
+  // A clock that goes back leaves no claim of the future.
+  const fourth = counterOf(store, clock);
+  await reportAt(begin - day);
+  await fourth.counter.countAll();
+  expect(fourth.loads.states).toBeGreaterThan(0);
+  expect(await store.ruleUsage.uncounted()).toEqual([]);
+});
+
+test('the upkeep keeps nothing of the organizations that it loads, and uses what requests keep', async () => {
+  const { store, org, owner, begin, now, clock, newGroup, newDevice, report } = await setUp();
+  await newDevice(await newGroup(80)).then((id) => report(id, [80]));
+  const { id: other } = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
+  const { record } = await store.devices.create(other, owner, device(owner.user_id));
+  const span = { since: time(begin - minute), until: time(begin), observed: 'all', not_recorded: 0 } as const;
+  await store.flows.report(other, record.id, { ...span, sums: [admitted(80)] }, asServer);
+  const { counter, snapshots, loads } = counterOf(store, clock);
+  const loadsFor = async (work: () => Promise<unknown>): Promise<boolean> => {
+    const before = loads.states;
+    await work();
+    return loads.states > before;
+  };
+  expect(await loadsFor(() => counter.countAll())).toBe(true);
+  expect(await store.ruleUsage.uncounted()).toEqual([]);
+  for (const each of [org, other]) {
+    expect(await loadsFor(() => snapshots.read(each))).toBe(true);
+    expect(await loadsFor(() => snapshots.read(each))).toBe(false);
+  }
+  now.at = begin + hour;
+  await store.flows.report(other, record.id, { ...span, until: time(now.at), sums: [admitted(80)] }, asServer);
+  expect(await loadsFor(() => counter.countAll())).toBe(false);
+});
+
+test('a request does not wait for a counting of the upkeep, which may take long', async () => {
+  const { store, org, clock, newGroup, newDevice, report } = await setUp();
+  await newDevice(await newGroup(80)).then((id) => report(id, [80]));
+  let begins = (): void => {};
+  const begun = new Promise<void>((done) => (begins = done));
+  let end = (): void => {};
+  const count: Store['ruleUsage']['count'] = async (...args) => {
+    begins();
+    await new Promise<void>((done) => (end = done));
+    return store.ruleUsage.count(...args);
+  };
+  const { counter } = counterOf({ log: store.log, ruleUsage: { ...store.ruleUsage, count } }, clock);
+  const upkeep = counter.countAll();
+  await begun;
+  await counter.count(org);
+  expect(await store.ruleUsage.uncounted()).toEqual([org]);
+  end();
+  await upkeep;
+  expect(await store.ruleUsage.uncounted()).toEqual([]);
 });

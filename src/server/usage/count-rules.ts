@@ -1,4 +1,7 @@
-/** Owns the counting of rules: traffic that was reported since the last time is judged by the present state of its organization. Upkeep does it, and those who ask for usage. */
+/**
+ * Owns the counting of rules: traffic that was reported since the last time is judged by the present state of its organization. The upkeep does it, in one
+ * process for each organization, and those who ask for usage.
+ */
 import { sha256Hex } from '#sha256';
 import { decide, decidingRules, rulesOf } from '../../policy/decide.ts';
 import { packetOf } from '../../policy/flow/protocol.ts';
@@ -13,6 +16,8 @@ import { groupsIn, policiesWith } from './group-policies.ts';
 
 /** Blocks that one request counts, some 400,000 sums: what is left counts as not observed. */
 const mostOnRequest = 4_096;
+/** So long the upkeep of other processes leaves an organization alone: a little less than the time from one upkeep to the next. */
+const leaseMs = 240_000;
 
 /** Identifies a rule within its group by its content. */
 export const ruleIdOf = (direction: Direction, rule: SecurityRule): string =>
@@ -63,40 +68,69 @@ async function usageJudge(snapshot: PolicySnapshot, slices: TimeSlices): Promise
 
 interface RuleCounterOptions {
   readonly store: Pick<Store, 'ruleUsage'>;
-  readonly snapshots: { read(org: OrganizationId): Promise<PolicySnapshot> };
+  readonly snapshots: {
+    read(org: OrganizationId, options: { readonly keeps: boolean }): Promise<PolicySnapshot>;
+  };
   readonly slices: TimeSlices;
+  /** The time of day, in milliseconds since 1970. */
+  readonly clock: () => number;
+}
+
+interface Counting {
+  readonly blocks: number;
+  readonly keepsSnapshot: boolean;
 }
 
 export class RuleCounter {
   readonly #o: RuleCounterOptions;
   /** By organization, the last of the countings that wait for each other. */
   readonly #counting = new Map<OrganizationId, Promise<void>>();
+  /** The organizations that the upkeep counts here, or waits for. */
+  readonly #inUpkeep = new Set<OrganizationId>();
 
   constructor(options: RuleCounterOptions) {
     this.#o = options;
   }
 
-  /** Counts what was reported before this call, as far as one request may. */
-  count(org: OrganizationId): Promise<void> {
-    return this.#inTurn(org, async () => {
+  /** Counts what was reported before this call, as far as one request may. While the upkeep counts, which may take long, it leaves all to that. */
+  async count(org: OrganizationId): Promise<void> {
+    if (this.#inUpkeep.has(org)) return;
+    await this.#inTurn(org, async () => {
       const { ruleUsage } = this.#o.store;
-      if ((await ruleUsage.uncounted([org])).length > 0) await this.#count(org, mostOnRequest);
+      if ((await ruleUsage.uncounted([org])).length > 0)
+        await this.#count(org, { blocks: mostOnRequest, keepsSnapshot: true });
     });
   }
 
-  /** Counts what all organizations reported. What fails for one of them fails for no other; the first error is thrown at the end. */
+  /** Counts what all organizations reported, apart from those that another process counts. What fails for one of them fails for no other; the first error is thrown at the end. */
   async countAll(): Promise<void> {
+    const { ruleUsage } = this.#o.store;
+    const at = new Date(this.#o.clock()).toISOString();
     const errors: unknown[] = [];
-    for (const org of await this.#o.store.ruleUsage.uncounted())
-      await this.#inTurn(org, () => this.#count(org, Infinity)).catch((error: unknown) => errors.push(error));
+    for (const org of await ruleUsage.uncounted()) {
+      try {
+        if (!this.#inUpkeep.has(org) && (await ruleUsage.claim(org, at, leaseMs))) await this.#countInUpkeep(org);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
     if (errors.length > 0) throw errors[0];
   }
 
-  async #count(org: OrganizationId, blocks: number): Promise<void> {
+  async #countInUpkeep(org: OrganizationId): Promise<void> {
+    this.#inUpkeep.add(org);
+    try {
+      await this.#inTurn(org, () => this.#count(org, { blocks: Infinity, keepsSnapshot: false }));
+    } finally {
+      this.#inUpkeep.delete(org);
+    }
+  }
+
+  async #count(org: OrganizationId, { blocks, keepsSnapshot }: Counting): Promise<void> {
     const { store, snapshots, slices } = this.#o;
     const horizon = await store.ruleUsage.horizon();
     if (horizon === undefined) return;
-    const judge = await usageJudge(await snapshots.read(org), slices);
+    const judge = await usageJudge(await snapshots.read(org, { keeps: keepsSnapshot }), slices);
     await store.ruleUsage.count(org, judge, { horizon, blocks });
   }
 

@@ -14,6 +14,16 @@ export const findUncounted = statement<{ org_id: string }>(
    ORDER BY o.id`,
 );
 
+/** A claim of the future is void, too: clocks may go back. */
+const isClaimed = `c.at > $2::timestamptz - $3::integer * interval '1 millisecond' AND c.at < $2::timestamptz + $3::integer * interval '1 millisecond'`;
+/** Locks nothing where the claim of another holds. Values: organization, time, milliseconds that a claim holds. Gives a row where this one holds. */
+export const claimCounting = statement<{ org_id: string }>(
+  'claim_usage_counting',
+  `INSERT INTO usage_claims AS c (org_id, at)
+   SELECT o.id, $2::timestamptz FROM organizations o LEFT JOIN usage_claims c ON c.org_id = o.id WHERE o.id = $1 AND (${isClaimed}) IS NOT TRUE
+   ON CONFLICT (org_id) DO UPDATE SET at = excluded.at WHERE NOT (${isClaimed}) RETURNING c.org_id`,
+);
+
 /** Another primary may give ids again that a lost one had given. */
 const timeline = 'substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)';
 /** The last id that any report took. Whoever has taken one may still be writing. */

@@ -125,6 +125,10 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
       return rows.map(({ org_id }) => parseOrganizationId(org_id));
     },
 
+    async claim(org, at, leaseMs) {
+      return (await writes.run(sql.claimCounting, [org, at, leaseMs])).length > 0;
+    },
+
     async horizon() {
       const [last] = await reads.run(sql.readLastId, []);
       const at = new Date(clock()).toISOString();

@@ -127,4 +127,15 @@ export const exportMigrations: readonly Migration[] = [
       ALTER TABLE flow_coverage ADD COLUMN cut_refused_seconds integer NOT NULL DEFAULT 0, ADD COLUMN cut_all_seconds integer NOT NULL DEFAULT 0;
     `,
   },
+  {
+    version: 46,
+    title: 'one process counts the rules of an organization',
+    sql: `
+      -- When a process took an organization to count what waits.
+      CREATE TABLE usage_claims (
+        org_id uuid PRIMARY KEY REFERENCES organizations ON DELETE CASCADE,
+        at timestamptz NOT NULL
+      ) WITH (fillfactor = 80);
+    `,
+  },
 ];

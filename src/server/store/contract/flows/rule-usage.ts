@@ -50,6 +50,8 @@ export interface RuleUsageCounts {
   readonly keptMs: number;
   /** The organizations that have traffic which is not counted; of these, where some are given. */
   uncounted(among?: readonly OrganizationId[]): Promise<readonly OrganizationId[]>;
+  /** Takes an organization for a counting that only one process shall make: false where one took it less than a lease before this time. */
+  claim(org: OrganizationId, at: Timestamp, leaseMs: number): Promise<boolean>;
   /** Waits for the reports that are being written. Undefined where they take too long. */
   horizon(): Promise<FlowHorizon | undefined>;
   /**
