@@ -186,6 +186,39 @@ describe('the policy of the device', () => {
     expect(known()).toBe('4 default group-1');
   });
 
+  test.each([
+    ['its own record', 1],
+    ['the record of any device', 2],
+  ])('is not understood while %s has a field that this agent does not know', async (_, number) => {
+    const { list, send, known, source } = follow();
+    await list([device(1, 2)], [everyone]);
+    await send(change('device', { ...device(number, 3), quarantined: true }));
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood', revision: 3 });
+    expect(known()).toMatch(
+      /^unknown: the device .* has content that this version does not understand: .*"quarantined"/,
+    );
+    await send(change('device', device(3, 4)));
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood', revision: 4 });
+    await send(change('device', device(number, 5)));
+    expect(known()).toBe('5 default group-1');
+  });
+
+  test('is understood again when a device with such a field is deleted, seen or unseen', async () => {
+    const { list, send, known, source, stream, clock } = follow([
+      undefined,
+      () => problem(410, { code: 'revision_gone' }),
+    ]);
+    const strange = (number: number, revision: number) => ({ ...device(number, revision), quarantined: true });
+    await list([device(1, 2), strange(2, 3), strange(3, 4)], [everyone]);
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood' });
+    await send(gone('device', strange(2, 5)));
+    expect(source.read()).toMatchObject({ kind: 'unknown', code: 'not_understood', revision: 5 });
+    stream().end();
+    await clock.advance(2_000);
+    await list([device(1, 2)], [everyone]);
+    expect(known()).toBe('2 default group-1');
+  });
+
   test('is given as it was while the server is away, and while it lists anew', async () => {
     const { clock, list, send, known, source, stream, streams } = follow([undefined, () => problem(503, {})]);
     await list([device(1, 2)], [everyone]);

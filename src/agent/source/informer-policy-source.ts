@@ -8,14 +8,13 @@ import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
-import { Problems } from '../../policy/problem.ts';
-import type { ListBefore, PolicyGroup, Trial } from '../../policy/rule.ts';
-import { readListTrial } from '../../policy/trial/read-trial.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
 import { DroppedGroups } from './dropped-groups.ts';
 import { GroupSelection } from './group-selection.ts';
 import { isAlwaysEnforced, KnownGroups, outlineOf } from './known-groups.ts';
-import { identityOf, PeerDevices } from './peer-devices.ts';
+import { PeerDevices } from './peer-devices.ts';
 import type { Connection, Knowledge, PolicySource } from './policy-source.ts';
+import { concernsAll, identityOf, readDeviceTrial } from './read-device.ts';
 
 export interface InformerSourceOptions {
   readonly client: Client;
@@ -161,8 +160,8 @@ export class InformerSource implements PolicySource {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
     if (record.id === this.#options.device) return true;
-    // Isolated devices are refused, whatever the rules name.
-    if (this.#peers.wanted || record.isolated !== undefined) return identityOf(record);
+    // Isolated devices are refused, whatever the rules name. A field that is not understood may mean as much.
+    if (this.#peers.wanted || concernsAll(record)) return identityOf(record);
     this.#publishSoon();
     return false;
   }
@@ -239,13 +238,4 @@ export class InformerSource implements PolicySource {
     this.#effective = 'missing' in policy || dropped.length > 0 ? undefined : { device, policy };
     return policy;
   }
-}
-
-/** Of the device's own record: a trial that is not understood may mean another list. */
-function readDeviceTrial(device: DeviceIdentity): Trial<ListBefore> | undefined {
-  const problems = new Problems();
-  const trial = readListTrial(device.trial, problems);
-  const [problem] = problems.problems;
-  if (problem !== undefined) throw new NotUnderstood(device.id, `${problem.pointer}: ${problem.detail}`);
-  return trial;
 }

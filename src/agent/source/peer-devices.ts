@@ -7,22 +7,13 @@ import type { Change } from '../../client/cache.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';
 import type { EffectivePolicy, NextPolicy } from '../../policy/effective.ts';
 import { Fleet, type PeerChange } from '../../policy/fleet/fleet.ts';
-import { deviceIdentity, type DeviceIdentity } from '../../policy/fleet/identity.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { peersOf, resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-
-/** What is known of another device: who it is, and nothing else of its record. */
-export function identityOf(record: IdentityRecord): IdentityRecord {
-  const { id, hostname, tunnel_ip, addresses, labels, isolated, revision } = record;
-  const identity: { -readonly [F in keyof IdentityRecord]: IdentityRecord[F] } = { id, hostname, tunnel_ip, revision };
-  if (addresses !== undefined) identity.addresses = addresses;
-  if (labels !== undefined) identity.labels = labels;
-  if (isolated !== undefined) identity.isolated = isolated;
-  return identity;
-}
+import { understoodDevice } from './read-device.ts';
 
 const sameGroups = (a: readonly PolicyGroup[] = [], b: readonly PolicyGroup[] = []): boolean =>
   a.length === b.length && a.every((group, i) => group === b[i]);
@@ -39,18 +30,9 @@ export const madeOfSameGroups = (a: EffectivePolicy, b: EffectivePolicy): boolea
   sameGroups(a.guardrails?.forbid, b.guardrails?.forbid) &&
   sameGroups(a.guardrails?.require, b.guardrails?.require);
 
-function understoodDevice(record: IdentityRecord): DeviceIdentity | NotUnderstood {
-  try {
-    return deviceIdentity(record);
-  } catch (error) {
-    if (error instanceof NotUnderstood) return error;
-    throw error;
-  }
-}
-
 export class PeerDevices {
   readonly #fleet = new Fleet();
-  /** Isolated devices whose isolation is not understood. */
+  /** Devices whose record is not understood. Each may decide about every other one. */
   readonly #unclear = new Map<string, NotUnderstood>();
   #wanted = false;
   /** The policy that was looked up last, and whether it is still true. */
@@ -75,13 +57,12 @@ export class PeerDevices {
     return this.#fleet.size;
   }
 
-  /** Takes in a device. Answers whether isolations may have changed by that. While others are not wanted, only isolated ones are shown here. */
+  /** Takes in a device. Answers whether isolations may have changed by that. While others are not wanted, only those that concern all are shown here. */
   see(change: Change<'device', WatchedByIdentity>): boolean {
     const wasIsolated = this.#unclear.delete(change.id) || this.#fleet.get(change.id)?.isolated !== undefined;
     if (change.type === 'deleted') this.#note(this.#fleet.delete(change.id));
     else {
       const device = understoodDevice(change.new);
-      // Its isolation may allow less than is understood of it.
       if (device instanceof NotUnderstood) this.#unclear.set(change.id, device);
       else this.#note(this.#fleet.set(device));
     }
@@ -92,7 +73,7 @@ export class PeerDevices {
     if (changes.length > 0) this.#last = undefined;
   }
 
-  /** Why no policy can be known; nothing where all isolations are understood. */
+  /** Why no policy can be known; nothing where all devices are understood. */
   get unclear(): NotUnderstood | undefined {
     const [first] = this.#unclear.values();
     return first;
