@@ -57,10 +57,12 @@ export class PolicyClock {
   /**
    * The moment at which a policy is looked at. Rules and trials end by the latest time, so that no clock prolongs them. An isolation ends by the server's
    * time once the server has answered, carried on without it: a clock that is set forward, perhaps by the isolated device itself, ends none early.
+   * Before that, the device's clock has to do, less what it was ahead of the server's in the last run. Nothing that is only presumed ends one.
    */
   get moment(): PolicyMoment {
-    const at = this.now();
-    return { at, isolationsAt: this.#server === undefined ? at : this.#carriedOn(this.#server) };
+    const isolationsAt =
+      this.#server === undefined ? this.#certain() + Math.min(0, this.#offset ?? 0) : this.#carriedOn(this.#server);
+    return { at: this.now(), isolationsAt };
   }
 
   /** A rule or a trial has ended at this moment, which has come. It stays so, unless the moment was only presumed. */

@@ -88,7 +88,7 @@ export async function takeUpLastRun(loop: Loop): Promise<void> {
   }
   for (const stored of [lastGood, intent])
     if (stored.kind === 'found') resumeTime(loop, stored.record, savedTime ?? { time: 0, offset: 0 });
-  const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy, now: time.now() });
+  const start = startingPolicy({ lastGood, intent, kernel, unwritable, untilFirstPolicy, moment: time.moment });
   const { desired, record, lost, notes } = start;
   state.desired = desired;
   // Where rules have expired since, it is saved again: the file says which moment the kernel's rules are of.

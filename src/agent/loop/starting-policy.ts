@@ -3,10 +3,11 @@ import type { Decompiled } from '../../nft/read/decompile.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
-import { policyAt } from '../../policy/time/policy-at.ts';
+import { policyAt, type PolicyAtMoment } from '../../policy/time/policy-at.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
 import type { StoredPolicy } from '../state/state-folder.ts';
 import { closedPolicy, desiredPolicyAt, lostPolicy, type DesiredPolicy } from './desired-policy.ts';
+import type { PolicyMoment } from './policy-clock.ts';
 
 export type UntilFirstPolicy = 'closed' | 'open';
 
@@ -19,8 +20,7 @@ export interface Leftovers {
   /** What the kernel enforces; absent where our table is not there. */
   readonly kernel: Decompiled | undefined;
   readonly untilFirstPolicy: UntilFirstPolicy;
-  /** Milliseconds since the epoch. */
-  readonly now: number;
+  readonly moment: PolicyMoment;
 }
 
 /** Why a policy that this device had is not known any more. */
@@ -38,8 +38,8 @@ export interface StartingPolicy {
   readonly notes: readonly string[];
 }
 
-const fromDisk = (record: LastGoodPolicy, now: number): Pick<StartingPolicy, 'desired' | 'record'> => ({
-  desired: desiredPolicyAt('kept', record.policy, { at: now, isolationsAt: now, revision: record.revision }),
+const fromDisk = (record: LastGoodPolicy, moment: PolicyMoment): Pick<StartingPolicy, 'desired' | 'record'> => ({
+  desired: desiredPolicyAt('kept', record.policy, { ...moment, revision: record.revision }),
   record,
 });
 
@@ -47,15 +47,20 @@ const fromDisk = (record: LastGoodPolicy, now: number): Pick<StartingPolicy, 'de
 const mostMoments = 16;
 
 /** Whether the kernel holds the saved policy, as it was when it was saved or at a moment since then. */
-function isHeld(held: CanonicalPolicy, { policy, at }: LastGoodPolicy, now: number): boolean {
-  const from = at ?? now;
+function isHeld(
+  held: CanonicalPolicy,
+  { policy, at: savedAt }: LastGoodPolicy,
+  { at: now, isolationsAt }: PolicyMoment,
+): boolean {
+  const policyOf = (moment: number): PolicyAtMoment => policyAt(policy, moment, moment + isolationsAt - now);
+  const from = savedAt ?? now;
   const moments = [now, from];
-  for (let { changesAt } = policyAt(policy, from); changesAt !== undefined && changesAt < now;) {
+  for (let { changesAt } = policyOf(from); changesAt !== undefined && changesAt < now;) {
     moments.push(changesAt);
     if (moments.length === mostMoments) break;
-    ({ changesAt } = policyAt(policy, changesAt));
+    ({ changesAt } = policyOf(changesAt));
   }
-  return moments.some((moment) => sameDigest(held, canonicalize(policyAt(policy, moment).policy)));
+  return moments.some((moment) => sameDigest(held, canonicalize(policyOf(moment).policy)));
 }
 
 const recordOf = (stored: StoredPolicy): LastGoodPolicy | undefined =>
@@ -81,7 +86,7 @@ function policyInKernel({ enforced, findings }: Decompiled): CanonicalPolicy | u
  * policy, only the connection to the server is admitted (reference 10 (21)).
  */
 export function startingPolicy(leftovers: Leftovers): StartingPolicy {
-  const { lastGood, intent, kernel, unwritable, untilFirstPolicy, now } = leftovers;
+  const { lastGood, intent, kernel, unwritable, untilFirstPolicy, moment } = leftovers;
   const [saved, intended] = [recordOf(lastGood), recordOf(intent)];
   const notes = Object.entries({ policy: lastGood, intent }).flatMap(([name, read]) =>
     read.kind === 'damaged' ? [`the saved ${name} is damaged; the agent ignores it: ${read.why}`] : [],
@@ -90,16 +95,16 @@ export function startingPolicy(leftovers: Leftovers): StartingPolicy {
   const [newest] = newestFirst;
   const held = kernel?.enforced?.policy;
   const matching = newestFirst.find(
-    (record) => record !== undefined && held !== undefined && isHeld(held, record, now),
+    (record) => record !== undefined && held !== undefined && isHeld(held, record, moment),
   );
   const enforced = matching === undefined ? kernel && policyInKernel(kernel) : held;
   if (enforced !== undefined) {
-    if (matching !== undefined) return { ...fromDisk(matching, now), notes };
+    if (matching !== undefined) return { ...fromDisk(matching, moment), notes };
     if (sameDigest(enforced, lostPolicy.canonical)) return { desired: lostPolicy, lost: whyLost(leftovers), notes };
     const note = 'no policy is saved, but the kernel holds rules; these rules stay in force';
     return { desired: { origin: 'kernel', canonical: enforced }, notes: [...notes, note] };
   }
-  if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest, now), notes };
+  if (newest !== undefined && unwritable === undefined) return { ...fromDisk(newest, moment), notes };
   // Files, or a table of ours that others changed: this device had a policy.
   if (kernel !== undefined || lastGood.kind !== 'absent' || intent.kind !== 'absent') {
     return { desired: lostPolicy, lost: whyLost(leftovers), notes };
