@@ -216,6 +216,21 @@ describe('when the time of day is set', () => {
     expect(await holds(world, both, 90 * minute)).toBe(true);
   });
 
+  test('forward past the ends of several rules and back again, all of them stay ended', async () => {
+    let skew = 0;
+    const world = await open({ skew: () => skew });
+    const both = groupOf(1, [ends(http, 30 * minute), ends(ssh, 90 * minute)]);
+    world.source.know(1, both);
+    await world.settle();
+    skew = 2 * hour;
+    await world.clock.advance(5 * second);
+    skew = 0;
+    await world.settle();
+    world.source.know(2, groupOf(1, [...both.inbound]));
+    await world.settle();
+    expect(await holds(world, both, 2 * hour)).toBe(true);
+  });
+
   test('back by an hour, the rule ends when it should have', async () => {
     let skew = 0;
     const world = await open({ skew: () => skew });

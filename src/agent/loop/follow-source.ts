@@ -1,6 +1,6 @@
 /** Owns the step from what the policy source knows to the desired policy. */
 import { samePolicy } from '../../policy/same-policy.ts';
-import { policyAt } from '../../policy/time/policy-at.ts';
+import { lastEnd, policyAt } from '../../policy/time/policy-at.ts';
 import { sameServerAccess, type ServerAccess } from '../../policy/server-access.ts';
 import type { Target } from '../kernel/enforcer.ts';
 import { madeOfSameGroups } from '../source/peer-devices.ts';
@@ -68,7 +68,8 @@ export function followTime({ state, time, options: { log } }: Pick<Loop, 'state'
   if (now < old.changesAt && policy.isolation === undefined) return;
   const later = policyAt(policy, now, moment.isolationsAt);
   if (later.policy === policy) return keepWaiting(state, old, now, later.changesAt);
-  time.passed(Math.min(old.changesAt, now));
+  const endedAt = lastEnd(policy, now);
+  if (endedAt !== undefined) time.passed(endedAt);
   const desired = desiredPolicyAt(origin, policy, { ...moment, revision });
   const canonical = samePolicy(old.canonical, desired.canonical) ? old.canonical : desired.canonical;
   const ended = policy.next !== undefined && policy.next.at <= now;

@@ -127,6 +127,16 @@ describe('where the server has answered once', () => {
     expect((await scene.held()).hasRule).toBe(false);
   });
 
+  test('the end of an isolation says nothing about the time of rules: a clock that was wrong then ends no later rule', async () => {
+    const scene = await Scene.open({ hasAnswered: true, knows: policy });
+    await scene.pass(6 * second, { skew: 24 * hour });
+    await scene.pass(31 * minute);
+    expect((await scene.held()).refuses).toBe(false);
+    await scene.pass(6 * second, { skew: 0 });
+    await scene.know(2, withRule(start + 2 * hour));
+    expect(await scene.held()).toEqual({ refuses: false, hasRule: true });
+  });
+
   test('a clock that is set back prolongs nothing', async () => {
     const scene = await Scene.open({ hasAnswered: true, knows: policy });
     await scene.pass(31 * minute, { skew: -24 * hour });

@@ -29,7 +29,7 @@ const mostOff = 60_000;
 
 /**
  * The time is the latest of these: the device's clock; the server's clock, carried on by the monotonic one; and the last moment at which a
- * rule ended. Before the server has answered, the device's clock at the start takes the second place, the furthest time that the last run
+ * rule or a trial ended. Before the server has answered, the device's clock at the start takes the second place, the furthest time that the last run
  * saved, or the device's clock with the difference to the server that the last run saw. So a clock that is set back opens nothing again and
  * prolongs nothing beyond what the state knows, and a clock that is set forward ends rules at once.
  */

@@ -109,3 +109,11 @@ export function policyAt(policy: EffectivePolicy, now: number, isolationNow: num
     ...(Number.isFinite(changesAt) && { changesAt }),
   };
 }
+
+/** The last moment up to now at which a rule or a trial of the policy ended; absent where none has. Isolations end by a time of their own. */
+export function lastEnd({ groups, guardrails, next }: EffectivePolicy, now: number): number | undefined {
+  const all = [...groups, ...(guardrails?.forbid ?? []), ...(guardrails?.require ?? [])];
+  const ends = all.flatMap((group) => groupMoments(group).findLast((moment) => moment <= now) ?? []);
+  if (next !== undefined && next.at <= now) ends.push(next.at, lastEnd(next.policy, now) ?? next.at);
+  return ends.length === 0 ? undefined : Math.max(...ends);
+}
