@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { attemptQuickly } from '../../../test/lib/batch-runner.ts';
 import { eventually } from '../../../test/lib/eventually.ts';
 import { connect, Namespace } from '../../../test/lib/netns.ts';
-import { systemClock } from '../../client/clock.ts';
+import { systemClock, type Clock } from '../../client/clock.ts';
 import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
 import { parseListing } from '../../nft/read/parse-listing.fixture.ts';
 import { FakeSource } from './agent.fixture.ts';
@@ -37,8 +37,9 @@ export const driver = 'rf0';
 /** What of the agent's surroundings differs from the usual. */
 export type WorldOverrides = Partial<AgentOptions> & {
   readonly netlink?: Pick<ChannelOptions, 'argv' | 'timeout'>;
-  /** The program that lists and watches interfaces. */
+  /** The program that lists and watches interfaces, and the time by which the agent waits for it. */
   readonly ip?: string;
+  readonly linkClock?: Clock;
 };
 
 export class RealWorld {
@@ -75,7 +76,7 @@ export class RealWorld {
   start(): Agent {
     const prefix = this.device.inside([]);
     const clock = systemClock;
-    const { netlink: channel, ip: program = 'ip', ...overrides } = this.#overrides;
+    const { netlink: channel, ip: program = 'ip', linkClock = clock, ...overrides } = this.#overrides;
     const netlink = new NetlinkChannel({ clock, prefix, ...channel });
     netlink.start();
     const nft = new RealNft({ clock, scratch: this.folder, prefix, netlink });
@@ -94,7 +95,7 @@ export class RealWorld {
       state: new StateFolder({ folder: join(this.folder, 'state') }),
       revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
-      links: (onChange) => new LinkMonitor({ clock, prefix, program, onChange, onLost: () => {} }),
+      links: (onChange) => new LinkMonitor({ clock: linkClock, prefix, program, onChange, onLost: () => {} }),
       ...overrides,
     });
     const end = new AbortController();
