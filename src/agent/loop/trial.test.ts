@@ -79,6 +79,20 @@ describe('a change on trial', () => {
     await world.settle();
     expect(await holds(world, tried)).toBe(true);
   });
+
+  test('stays undone where a clock that was set forward is set back', async () => {
+    let skew = 0;
+    const world = await open({ skew: () => skew });
+    await startTrial(world, hour);
+    skew = 2 * hour;
+    await world.clock.advance(minute);
+    await world.settle();
+    expect(await holds(world, before)).toBe(true);
+    skew = 0;
+    world.source.give({ kind: 'known', policy: onTrial(hour), revision: 2 });
+    await world.settle();
+    expect(await holds(world, before)).toBe(true);
+  });
 });
 
 describe('after a restart without the server, a change on trial', () => {
