@@ -92,7 +92,8 @@ class ChangeSetTransaction {
     const tokens = await this.#deleteRecords(before.groups);
     await this.#keepTrial(groups, devices);
 
-    const changes = recordChanges(await tx.run(sql.loggedSince, [org, head]), before);
+    const created = groups.flatMap(({ id }, index) => (set.groups[index]?.type === 'create' ? [id] : []));
+    const changes = recordChanges(await tx.run(sql.loggedSince, [org, head]), before, new Set(created));
     await judgeOutcome(this.#context, this.#locked, {
       set,
       groups,

@@ -16,6 +16,7 @@ import { replaceTests, testsChange } from '../policy-tests/policy-tests.ts';
 import { readOrganizationState, type OrganizationState, type StateMemory } from '../policy-tests/state.ts';
 import { applyChangeSet, type AppliedChanges } from './apply.ts';
 import { holdPartRight, notePart, partActor, type ChangeSetWrite } from './part.ts';
+import { recordKey } from './record-changes.ts';
 import { reversalOf, type CurrentRecords } from './revert.ts';
 import * as sql from './statements.ts';
 
@@ -41,14 +42,15 @@ async function currentOf(
   tested: OrganizationState | undefined,
 ): Promise<CurrentRecords> {
   const ids = (kind: RecordChange['kind']): string[] => changes.filter((one) => one.kind === kind).map(({ id }) => id);
-  const rows = [
-    ...(await tx.run(sql.groupsBefore, [org, ids('security-groups')])),
-    ...(await tx.run(sql.devicesBefore, [org, ids('device'), []])),
-  ];
-  const records = rows.map(
-    ({ id, body, revision }) => [id, JSON.parse(withRevision(body, revision)) as Record<string, unknown>] as const,
-  );
-  return new Map([...records, ...(tested === undefined ? [] : [[org, { policy_tests: tested.tests }] as const])]);
+  const current = new Map<string, Readonly<Record<string, unknown>>>();
+  const keep = (kind: RecordChange['kind'], rows: readonly (sql.GroupRow | sql.DeviceRow)[]): void => {
+    for (const { id, body, revision } of rows)
+      current.set(recordKey(kind, id), JSON.parse(withRevision(body, revision)) as Record<string, unknown>);
+  };
+  keep('security-groups', await tx.run(sql.groupsBefore, [org, ids('security-groups')]));
+  keep('device', await tx.run(sql.devicesBefore, [org, ids('device'), []]));
+  if (tested !== undefined) current.set(recordKey('policy-tests', org), { policy_tests: tested.tests });
+  return current;
 }
 
 export function changeSetsIn(context: Context, memory: StateMemory, keepMs: number): ChangeSets {

@@ -25,6 +25,9 @@ export interface TransactionChanges {
   readonly stored: (id: string) => Stored<DeviceRecord>;
 }
 
+/** A record of one kind may have the id of a record of another. */
+export const recordKey = (kind: RecordChange['kind'], id: string): string => `${kind} ${id}`;
+
 /** Without its trial, which ends by itself: what the set changed is what stays of it. */
 function parsed({ body, revision }: BodyRow): Record<string, unknown> {
   const { trial: _trial, ...record } = JSON.parse(withRevision(body, revision)) as Record<string, unknown>;
@@ -37,29 +40,37 @@ function changeIn(
   id: string,
   last: EntryRow,
   old: BodyRow | undefined,
+  isCreated: boolean,
 ): RecordChange | undefined {
   if (last.type === 'delete') return old === undefined ? undefined : { kind, id, before: parsed(old) };
-  if (old === undefined) return { kind, id, after: parsed(last) };
+  // A group that the set does not name enters or leaves the view of others with a list: it was there before.
+  if (old === undefined) return isCreated ? { kind, id, after: parsed(last) } : undefined;
   const { before = {}, after = {} } = changeOf(parsed(old), parsed(last));
-  // A group that enters or leaves the view of others changes in nothing that it says.
+  // The same for a group that the set names, and that changes in nothing that it says.
   return Object.keys(after).length === 0
     ? undefined
     : { kind, id, before: before as Record<string, unknown>, after: after as Record<string, unknown> };
 }
 
-export function recordChanges(log: readonly EntryRow[], before: RecordsBefore): TransactionChanges {
+/** `created`: the groups that the set has created. */
+export function recordChanges(
+  log: readonly EntryRow[],
+  before: RecordsBefore,
+  created: ReadonlySet<string>,
+): TransactionChanges {
   const last = new Map<string, EntryRow>();
-  for (const entry of log) last.set(entry.id, entry);
+  for (const entry of log) if (entry.kind !== 'organization') last.set(recordKey(entry.kind, entry.id), entry);
   const records = [...last.values()].flatMap((entry) => {
     const { kind, id } = entry;
     if (kind === 'organization') return [];
-    return changeIn(kind, id, entry, (kind === 'device' ? before.devices : before.groups).get(id)) ?? [];
+    const old = (kind === 'device' ? before.devices : before.groups).get(id);
+    return changeIn(kind, id, entry, old, kind === 'security-groups' && created.has(id)) ?? [];
   });
   return {
     records,
     head: log.at(-1)?.revision,
     stored: (id) => {
-      const entry = last.get(id);
+      const entry = last.get(recordKey('device', id));
       if (entry === undefined) throw new Error(`the transaction has not written ${id}`);
       return stored<DeviceRecord>(entry);
     },

@@ -12,10 +12,11 @@ import type { StoreProblem } from '../contract/errors.ts';
 import type { GroupPatch, NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { refuseNewerState } from '../write/newer-record.ts';
+import { recordKey } from './record-changes.ts';
 
 type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
 
-/** The records that the set wrote, as they are now; absent: they do not exist. */
+/** The records that the set wrote, as they are now, by `recordKey`; absent: they do not exist. */
 export type CurrentRecords = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 
 export interface Reversal {
@@ -74,7 +75,7 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
   let policyTests: readonly PolicyTest[] | undefined;
   for (const change of changes) {
     const { kind, id, before, after } = change;
-    const now = current.get(id);
+    const now = current.get(recordKey(kind, id));
     // The way back would leave out what this program does not know: reference 4.5 (6).
     if (before !== undefined && kind !== 'policy-tests')
       refuseNewerState(kind === 'device' ? 'device' : 'group', before);
