@@ -34,6 +34,11 @@ function idParser<T extends Id<string>>(what: string): (text: unknown) => T {
 
 export const isUuid = (text: unknown): text is string => typeof text === 'string' && uuid.test(text.toLowerCase());
 
+const versioned = /^.{14}[1-8].{4}[89ab]/;
+
+/** A UUID that a record may get: of a version of RFC 9562. The nil UUID, with which pages of a list begin, is none. */
+export const isVersionedUuid = (text: string): boolean => isUuid(text) && versioned.test(text.toLowerCase());
+
 export const parseOrganizationId = idParser<OrganizationId>('an organization id');
 export const parseUserId = idParser<UserId>('a user id');
 export const parseGroupId = idParser<GroupId>('a security group id');

@@ -216,7 +216,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'changed_since':
       return changedSince(problem);
     case 'group_exists':
-      return new HttpError('conflict', 'The group already exists: someone else restored it.');
+      return new HttpError(
+        'conflict',
+        'A group with this id already exists, for example because someone else restored it.',
+      );
     case 'too_often':
       return new HttpError(
         'rate_limited',

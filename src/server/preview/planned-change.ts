@@ -31,7 +31,7 @@ export interface PlannedDevice {
   readonly now: Device;
 }
 
-/** The id of a new group that the change gives none: its place in the change, in a range that no real id has. */
+/** The id of a new group that the change gives none: its place in the change, as a UUID without a version, which no new group has. */
 export const placeholderId = (index: number): GroupId =>
   parseGroupId(`00000000-0000-0000-0000-${index.toString(16).padStart(12, '0')}`);
 

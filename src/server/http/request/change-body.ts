@@ -11,6 +11,7 @@ import type { TextLengths } from '../../../api/validate.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import {
   isUuid,
+  isVersionedUuid,
   parseDeviceId,
   parseGroupId,
   parseUserId,
@@ -184,6 +185,7 @@ class Reading {
     if (id !== undefined && !this.#isId(id, at(here, 'id'))) return undefined;
     if (id !== undefined && !this.#isFirst(id, at(here, 'id'))) return undefined;
     const now = id === undefined ? undefined : this.#known.groups.get(id.toLowerCase());
+    if (id !== undefined && now === undefined && !this.#isNewId(id, at(here, 'id'))) return undefined;
     const if_match = this.#repeated('group', entry, now, here);
     if (is_default !== undefined && is_default !== (now?.is_default ?? false))
       this.#add(at(here, 'is_default'), 'contradiction', 'Which group is the default group cannot be changed.');
@@ -262,7 +264,9 @@ class Reading {
     if (!this.#isId(id, here) || !this.#isFirst(id, here)) return undefined;
     const group = this.#known.groups.get(id.toLowerCase());
     const device = this.#known.devices.get(id.toLowerCase());
-    if (group?.is_default === true)
+    if (group !== undefined && device !== undefined)
+      this.#add(here, 'duplicate', `${id} is the id of a group and of a device. Delete it with a request of its own.`);
+    else if (group?.is_default === true)
       this.#add(here, 'default_group', 'A change set cannot delete the default group. Change its rules instead.');
     else if (group !== undefined) return { kind: 'security-groups', id: group.id };
     else if (device !== undefined) return { kind: 'device', id: device.id };
@@ -301,6 +305,12 @@ class Reading {
   #isId(id: unknown, here: string): id is string {
     if (!isUuid(id)) this.#add(here, 'not_an_id', `The value must be a UUID, got ${show(id)}.`);
     return isUuid(id);
+  }
+
+  #isNewId(id: string, here: string): boolean {
+    const isNew = isVersionedUuid(id);
+    if (!isNew) this.#add(here, 'not_an_id', `A new group needs a UUID of version 1 to 8 (RFC 9562), got ${show(id)}.`);
+    return isNew;
   }
 
   /** A record may be in one entry only. Two entries would need an order. */

@@ -15,7 +15,7 @@ import { enterView, leaveView } from '../devices/group-views.ts';
 import { relink, updateLabels } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
 import { groupPatchItem, modeBefore, newGroupItem, refuseApplication } from '../groups/items.ts';
-import { createGroupSelectors, updateGroupSelectors } from '../groups/statements.ts';
+import { createGroupSelectors, takenGroupIds, updateGroupSelectors } from '../groups/statements.ts';
 import { withRevision } from '../postgres/sql.ts';
 import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
@@ -164,7 +164,7 @@ class ChangeSetTransaction {
   async #writeGroups(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly SavedGroup[]> {
     const { set } = this.#write;
     const ids = set.groups.map((one) => one.id ?? parseGroupId(this.#context.newId()));
-    await this.#checkNewIds(before);
+    await this.#checkNewIds();
     const items = await Promise.all(
       set.groups.map((one, index) =>
         inPart('security_groups', index, () => this.#groupItem(one, ids[index] ?? '', before)),
@@ -188,17 +188,16 @@ class ChangeSetTransaction {
     return groups;
   }
 
-  /** A new group may bring its id, so that devices of the same set can list it; but never one that means another group to somebody. */
-  async #checkNewIds(before: ReadonlyMap<string, sql.GroupRow>): Promise<void> {
+  /** A new group may bring its id, so that devices of the same set can list it; but never one that means another record to somebody. */
+  async #checkNewIds(): Promise<void> {
     const { tx, org } = this.#locked;
     const { set, options } = this.#write;
     const chosen = set.groups.flatMap((one) => (one.type === 'create' && one.id !== undefined ? [one.id] : []));
     if (chosen.length === 0) return;
-    const used = new Set<string>(
-      options.restores === true
-        ? chosen.filter((id) => before.has(id))
-        : (await tx.run(sql.usedGroupIds, [org, chosen])).map(({ id }) => id),
-    );
+    const rows = await (options.restores === true
+      ? tx.run(takenGroupIds, [chosen])
+      : tx.run(sql.usedGroupIds, [org, chosen]));
+    const used = new Set<string>(rows.map(({ id }) => id));
     for (const [index, { id }] of set.groups.entries()) {
       if (id === undefined || set.groups[index]?.type !== 'create' || !used.has(id)) continue;
       const code = options.restores === true ? ('group_exists' as const) : ('group_id_used' as const);

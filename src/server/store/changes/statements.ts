@@ -14,7 +14,7 @@ import { deviceRanges } from '../devices/ranges.ts';
 import { enforcesAny, isReplacedAfterTrials, isReplacedByLabel } from '../devices/selectors.ts';
 import type { EntryRow } from '../write/log-entry.ts';
 import { entryColumns } from '../write/log-entry.ts';
-import { inOrg, statement } from '../postgres/sql.ts';
+import { found, inOrg, statement } from '../postgres/sql.ts';
 
 const byList = '($3::boolean AND d.id <> ALL ($4::uuid[]))';
 
@@ -48,11 +48,15 @@ export const devicesBefore = statement<DeviceRow>(
    WHERE d.id IN (SELECT unnest($2::uuid[]) UNION SELECT l.device_id FROM device_groups l WHERE l.group_id = ANY ($3::uuid[])) AND ${inOrg('d')}`,
 );
 
-/** Which of these ids a new group cannot have: a group has it, or had it. Values: organization, ids. */
+/**
+ * Which of these ids a new group cannot have: a group has it, in any organization, or had it and may come back; or a device of the organization has or had
+ * it. Values: organization, ids.
+ */
 export const usedGroupIds = statement<{ id: string }>(
   'used_group_ids',
-  `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE EXISTS (SELECT FROM security_groups g WHERE g.id = a.id)
-     OR EXISTS (SELECT FROM history s WHERE s.org_id = $1 AND s.kind = 'security-groups' AND s.id = a.id)`,
+  `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE ${found('security_groups g', 'g.id = a.id')} OR ${found('devices d', 'd.id = a.id')}
+     OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
+     OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)}`,
 );
 
 /** Devices that a group keeps from the default group, in each of three cases. */

@@ -116,7 +116,7 @@ export type StoreProblem =
       readonly index: number;
       readonly problem: Exclude<StoreProblem, { readonly code: 'change_refused' }>;
     }
-  /** The id of a new group was in use before, here or elsewhere. */
+  /** The id of a new group is or was in use, here or elsewhere. */
   | { readonly code: 'group_id_used' }
   /** Records have changed since a change set wrote them, or cannot come back. */
   | {
@@ -127,7 +127,7 @@ export type StoreProblem =
         readonly why: 'changed' | 'gone' | 'exists' | 'deleted_device' | 'reverted';
       }[];
     }
-  /** The group that is to come back is there, or is another default group by now. */
+  /** The group that is to come back is there, or another organization has a group of this id. */
   | { readonly code: 'group_exists' }
   /** The enrollment key expired, or its uses are spent. */
   | { readonly code: 'enrollment_key_spent' }

@@ -88,7 +88,7 @@ export interface Groups {
     options?: Expected & AsTrial & { readonly restores?: boolean; readonly detach?: boolean | undefined },
   ): Promise<SavedGroup>;
   /**
-   * Brings a deleted group back under its id, as it was once. `group_exists` when there is one.
+   * Brings a deleted group back under its id, as it was once. `group_exists` when there is one, here or in another organization.
    */
   recreate(
     org: OrganizationId,

@@ -287,7 +287,7 @@ export function groupsIn(context: Context): Groups {
       const item = newGroupItem(context, by, owner, id, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       const write = transactionWrite(context, by, async (tx) => {
-        if ((await tx.run(sql.findGroup, [org, id])).length > 0) return refuse({ code: 'group_exists' });
+        if ((await tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, { tx, org }, item, trial);
       });
       return writer.write(org, write);

@@ -211,6 +211,11 @@ export const updateGroupSelectors = groupUpdate(
   `, dropped AS (${dropSelectors('new')}), selectors AS (${keepSelectors('new')})`,
 );
 
+/** Which of these ids a group has, in any organization. Values: ids. */
+export const takenGroupIds = statement<{ id: string }>(
+  'taken_group_ids',
+  'SELECT g.id FROM security_groups g WHERE g.id = ANY ($1::uuid[])',
+);
 /** In a transaction. Values: organization, id. */
 export const findGroup = statement<{
   user_id: string | null;
