@@ -1,4 +1,7 @@
-/** Proves that the revert of a change set deletes nothing that the set did not create: lists show and hide the groups of members (reference 4.13 (7)). */
+/**
+ * Proves that the revert of a change set deletes nothing that the set did not create, although lists show and hide the groups of members, and brings back
+ * no guardrail that forbids everything (reference 4.13 (7)).
+ */
 import { expect, test } from 'vitest';
 import type { Api, Json } from '../lib/http.ts';
 import { newPlace } from '../lib/server.ts';
@@ -77,4 +80,31 @@ test('a group that the set creates and lists is deleted by the revert', async ()
   expect(kindsOf(await member.api.expect(200, 'GET', path))).toEqual(['security-groups created', 'device changed']);
   expect(await member.api.expect(200, 'POST', `${path}/revert`)).toMatchObject({ deleted: [id] });
   expect(await list(member.api)).toEqual([shared.id]);
+});
+
+test('a guardrail that forbids everything comes back only with force, deleted or changed', async () => {
+  const { owner, base } = await newPlace(stage.server);
+  const { api } = owner;
+  const everything = [{ ip_protocol: 'ip', from_port: 0, to_port: 0 }];
+  const harmless = [{ ip_protocol: 'tcp', from_port: 1, to_port: 1 }];
+  const forbid = { guardrail: 'forbid', applies_to: [{ all_devices: true }], inbound_rules: everything };
+  const make = (group_name: string): Promise<Json> =>
+    api.expect(201, 'POST', `${base}/security_groups?force=true`, { ...forbid, group_name });
+  const [deleted, changed] = [await make('deleted'), await make('changed')];
+  for (const set of [
+    { delete: [deleted.id] },
+    { security_groups: [{ id: changed.id, inbound_rules: harmless }] },
+    { security_groups: [{ group_name: 'before it' }], delete: [changed.id] },
+  ]) {
+    const { change_id } = await api.expect(200, 'POST', `${base}/changes`, set);
+    const path = `${base}/changes/${change_id}/revert`;
+    const { errors } = await api.expect(422, 'POST', path);
+    expect(errors).toMatchObject([{ pointer: '/security_groups/0/inbound_rules', code: 'forbids_everything' }]);
+    await api.expect(200, 'POST', `${path}?force=true`);
+  }
+  for (const { id, inbound_rules } of [deleted, changed])
+    expect(await api.expect(200, 'GET', `${base}/security_groups/${id}`)).toMatchObject({
+      guardrail: 'forbid',
+      inbound_rules,
+    });
 });

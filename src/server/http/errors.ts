@@ -10,6 +10,7 @@ import {
   applicationProblem,
   changedSinceSentence,
   counted,
+  forbiddenProblem,
   groupProblem,
   keyProblems,
   testFailedSentence,
@@ -204,6 +205,8 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError('revision_gone', problem.oldest === undefined ? revisionGone : historyStart(problem.oldest));
     case 'change_refused':
       return inEntry(fromStore(problem.problem, cause), `/${problem.list}/${problem.index}`);
+    case 'forbids_everything':
+      return invalid(problem.directions.map(forbiddenProblem));
     case 'group_id_used':
       return invalid([
         {

@@ -2,6 +2,7 @@
 import { failureInWords } from '../../policy/policy-test/words.ts';
 import type { RequestProblem } from '../../api/codes.ts';
 import { at } from '../../policy/problem.ts';
+import type { Direction } from '../../policy/rule.ts';
 import type { GroupListProblem, StoreProblem } from '../store/contract/errors.ts';
 import type { CountedQuota } from '../store/contract/quotas.ts';
 
@@ -46,6 +47,12 @@ export function groupProblem(problem: GroupListProblem): RequestProblem {
       return problem.code satisfies never;
   }
 }
+
+export const forbiddenProblem = (direction: Direction): RequestProblem => ({
+  pointer: `/${direction}_rules`,
+  code: 'forbids_everything',
+  detail: `These rules forbid all ${direction} traffic of the devices they apply to. If you want this, repeat the request with ?force=true.`,
+});
 
 export const counted: Readonly<Record<CountedQuota, string>> = {
   tokens: 'tokens of a user',

@@ -11,13 +11,14 @@ import type {
   WrittenChanges,
 } from '../../store/contract/change/change-sets.ts';
 import type { Actor } from '../../store/contract/actor.ts';
+import { refuseEverythingIn } from '../../store/contract/change/forbids-everything.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import { lengthsOf, record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
-import { HttpError, invalid, notFound, refuse } from '../errors.ts';
+import { notFound, refuse } from '../errors.ts';
 import { rolesOf } from '../guard/write-right.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
 import { trialOf } from '../request/trial.ts';
-import { refuseEverything, warningsFor } from './guardrails.ts';
+import { warningsFor } from './guardrails.ts';
 
 /** The right to create an organization's group and a user's own one: `restoreSecurityGroup` knows both. */
 const rightsOf: { readonly [Operation in ChangeOperation]: Parameters<typeof rolesOf>[0] } = {
@@ -87,20 +88,9 @@ const setOf = ({ groups, ...others }: ChangeBody): NewChangeSet => ({
   }),
 });
 
-/** 422 for guardrails that leave nothing of a direction. */
-export function refuseVoid({ groups }: ChangeBody): void {
-  for (const [index, one] of groups.entries()) {
-    const now = one.type === 'update' ? one.now : undefined;
-    if ((one.group.guardrail ?? now?.guardrail) !== 'forbid') continue;
-    try {
-      refuseEverything({ ...now, ...one.group });
-    } catch (error) {
-      if (!(error instanceof HttpError)) throw error;
-      const { errors = [] } = error.extras;
-      throw invalid(errors.map((problem) => ({ ...problem, pointer: `/security_groups/${index}${problem.pointer}` })));
-    }
-  }
-}
+/** Refuses guardrails that leave nothing of a direction. */
+export const refuseVoid = ({ groups }: ChangeBody): void =>
+  refuseEverythingIn(groups.map((one) => (one.type === 'update' ? { ...one.now, ...one.group } : one.group)));
 
 /** The most warnings that one answer lists. */
 const mostWarnings = 100;

@@ -4,6 +4,7 @@ import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
 import { jsonWithoutDescriptions } from '../../../policy/rule-identity/descriptions.ts';
 import { groupReader } from '../../identity/authenticate.ts';
+import { refuseEverything } from '../../store/contract/change/forbids-everything.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
@@ -11,7 +12,7 @@ import { stored, type HandlerResult, type Call, type Handler, type Services } fr
 import { expectedRevision } from '../request/conditions.ts';
 import { refuse } from '../errors.ts';
 import { aboutRevision, pastRevision } from './past.ts';
-import { refuseEverything, withWarnings } from './guardrails.ts';
+import { withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
 import { trialOf } from '../request/trial.ts';
 

@@ -1,43 +1,22 @@
-/**
- * Owns what guardrails mean for a group write: it refuses a guardrail that forbids everything, and warns about rules
- * that guardrails make void (reference 1.4).
- */
+/** Owns the warnings about rules that guardrails make void (reference 1.4). */
 import type { GroupWarning } from '../../../api/group.ts';
 import { policyAt } from '../../../policy/time/policy-at.ts';
 import { Fleet } from '../../../policy/fleet/fleet.ts';
 import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
-import { forbidsEverything, voidRules } from '../../../policy/guardrail/void-rules.ts';
+import { voidRules } from '../../../policy/guardrail/void-rules.ts';
 import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
 import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Store } from '../../store/contract/store.ts';
 import { stored, type RecordResult } from '../call.ts';
-import { invalid } from '../errors.ts';
 
-type Rules = Partial<Pick<GroupRecord, 'id' | 'group_name' | 'inbound_rules' | 'outbound_rules'>>;
-
-const nobody = parseGroupId('00000000-0000-0000-0000-000000000000');
-
-const policyOf = ({ id = nobody, group_name = '', inbound_rules = [], outbound_rules = [] }: Rules): PolicyGroup => ({
+const policyOf = ({ id, group_name, inbound_rules = [], outbound_rules = [] }: GroupRecord): PolicyGroup => ({
   id,
   name: group_name,
   inbound: inbound_rules,
   outbound: outbound_rules,
 });
-
-/** 422 for a `forbid` that leaves nothing of a direction. */
-export function refuseEverything(rules: Rules): void {
-  const directions = forbidsEverything(policyOf(rules));
-  if (directions.length === 0) return;
-  throw invalid(
-    directions.map((direction) => ({
-      pointer: `/${direction}_rules`,
-      code: 'forbids_everything' as const,
-      detail: `These rules forbid all ${direction} traffic of the devices they apply to. If you want this, repeat the request with ?force=true.`,
-    })),
-  );
-}
 
 /** The most warnings that one answer lists. */
 const mostWarnings = 100;

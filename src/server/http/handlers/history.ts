@@ -1,5 +1,6 @@
 /** Owns the history operations (reference 4.8): they list the states of groups and devices, and restore one. */
 import { isKnownGroup } from '../../../api/known-fields.ts';
+import { refuseEverything } from '../../store/contract/change/forbids-everything.ts';
 import { refuse } from '../../store/contract/errors.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
@@ -10,7 +11,7 @@ import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
 import { trialOf } from '../request/trial.ts';
 import { ownerOf, readGroupBody } from './groups.ts';
-import { refuseEverything, withWarnings } from './guardrails.ts';
+import { withWarnings } from './guardrails.ts';
 
 const show = {
   id: ({ revision }: State<unknown>) => String(revision),

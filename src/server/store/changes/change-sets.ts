@@ -7,6 +7,7 @@ import type {
   RecordChange,
   WrittenChanges,
 } from '../contract/change/change-sets.ts';
+import { refuseEverythingIn } from '../contract/change/forbids-everything.ts';
 import { refuse } from '../contract/errors.ts';
 import { withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -17,7 +18,7 @@ import { readOrganizationState, type OrganizationState, type StateMemory } from 
 import { applyChangeSet, type AppliedChanges } from './apply.ts';
 import { holdPartRight, notePart, partActor, type ChangeSetWrite } from './part.ts';
 import { recordKey } from './record-changes.ts';
-import { reversalOf, type CurrentRecords } from './revert.ts';
+import { reversalOf, writtenGroup, type CurrentRecords } from './revert.ts';
 import * as sql from './statements.ts';
 
 const changesOf = ({ changes }: Pick<sql.ChangeSetRow, 'changes'>): readonly RecordChange[] =>
@@ -132,12 +133,14 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
         if (row === undefined) return refuse({ code: 'not_found', what: 'change_set' });
         const changes = changesOf(row);
         const tested = changes.some(({ kind }) => kind === 'policy-tests') ? await testedIn(locked) : undefined;
-        const { set, conflicts } = reversalOf(changes, await currentOf(locked, changes, tested));
+        const current = await currentOf(locked, changes, tested);
+        const { set, conflicts } = reversalOf(changes, current);
         const records = [
           ...(row.reverted_by === null ? [] : [{ id: row.reverted_by, name: '', why: 'reverted' as const }]),
           ...conflicts,
         ];
         if (records.length > 0 && force !== true) return refuse({ code: 'changed_since', records });
+        if (force !== true) refuseEverythingIn(set.groups.map((one) => writtenGroup(one, current)));
         const applied = await write(locked, { change_id, by, set, options: { ...options, restores: true } }, id);
         await locked.tx.run(sql.markReverted, [org, id, change_id]);
         return applied;

@@ -66,6 +66,10 @@ const newGroupOf = (record: GroupRecord): NewGroup => ({
 const groupPatchOf = (before: Readonly<Record<string, unknown>>): GroupPatch =>
   'mode' in before ? { ...before, mode: before['mode'] === 'observe' ? 'observe' : 'enforce' } : before;
 
+/** A group of the reversal as it will be. */
+export const writtenGroup = (one: GroupChange, current: CurrentRecords): Partial<NewGroup> =>
+  one.type === 'create' ? one.group : { ...current.get(recordKey('security-groups', one.id)), ...one.patch };
+
 /** The opposite of what a set has changed, given what its records are now. */
 export function reversalOf(changes: readonly RecordChange[], current: CurrentRecords): Reversal {
   const groups: GroupChange[] = [];

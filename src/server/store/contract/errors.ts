@@ -1,6 +1,7 @@
 /** Owns the store's refusals: each has a stable code and the data that a caller needs to explain it. */
 import type { FailingTest } from './change/policy-tests.ts';
 import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
+import type { Direction } from '../../../policy/rule.ts';
 import type { CountedQuota } from './quotas.ts';
 
 /** One bad entry of a device's `security_groups` list. */
@@ -116,6 +117,8 @@ export type StoreProblem =
       readonly index: number;
       readonly problem: Exclude<StoreProblem, { readonly code: 'change_refused' }>;
     }
+  /** A guardrail leaves nothing of these directions. */
+  | { readonly code: 'forbids_everything'; readonly directions: readonly Direction[] }
   /** The id of a new group is or was in use, here or elsewhere. */
   | { readonly code: 'group_id_used' }
   /** Records have changed since a change set wrote them, or cannot come back. */
