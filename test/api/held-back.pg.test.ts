@@ -1,6 +1,7 @@
 /** What somebody could gain by holding back a body, a write or an answer until the right to it has ended (reference 5 (15)). */
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { Hub } from '../../src/server/watch/hub.ts';
 import { eventually } from '../lib/eventually.ts';
 import {
   newPerson,
@@ -191,4 +192,14 @@ test.each<[string, number, (place: Place, id: string) => Promise<unknown>]>([
   request.release();
   await end(place, id);
   expect((await request.answer).status).toBe(status);
+});
+
+test('a device that waits for an answer is heard once, however often the server judges its right', async () => {
+  const { owner, base } = await newPlace(server);
+  const { id, device_token } = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'k' });
+  const heard = vi.spyOn(Hub.prototype, 'heard');
+  onTestFinished(() => heard.mockRestore());
+  // The device reports nothing, so the answer comes at the end of the wait, and the right is judged at its start and at its end.
+  await server.nobody.as(device_token).expect(200, 'GET', `${base}/convergence?wait=1`);
+  expect(heard.mock.calls.filter(([device]) => device === id)).toHaveLength(1);
 });

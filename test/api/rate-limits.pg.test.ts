@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Answered, Api } from '../lib/http.ts';
 import { newPerson, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { Held, watchGuards } from './held-request.ts';
 
 let postgres: TestPostgres;
 let server: TestServer;
@@ -73,6 +74,26 @@ test('tokens that a user mints share one limit, twice that of one token; a devic
   const answers = await times(200, (index) => server.nobody.as(minted[index % 10]).get('/api/users/me'));
   expect([count(answers, 200), count(answers, 429)]).toEqual([80, 120]);
   expect((await server.nobody.as(device_token).get('/api/users/me')).status).toBe(200);
+});
+
+test('a request that is judged again, because its body or its answer comes later, counts once', async () => {
+  const person = await newPerson(server);
+  const { id: org } = await person.api.expect(201, 'POST', '/api/organizations', { name: 'x' });
+  const base = `/api/organizations/${org}`;
+  const guards = watchGuards();
+  try {
+    now += 3_600_000;
+    await person.api.expect(200, 'GET', `${base}/convergence?wait=1`);
+    expect(count(await times(38, () => person.api.get('/api/users/me')), 200)).toBe(38);
+    const headers = { authorization: `Bearer ${person.token}` };
+    const late = new Held(server.url, { method: 'POST', path: `${base}/simulate`, body: {}, headers });
+    await late.admitted;
+    late.release();
+    expect((await late.answer).status).toBe(200);
+    expect((await person.api.get('/api/users/me')).status).toBe(429);
+  } finally {
+    guards.restore();
+  }
 });
 
 test.each([

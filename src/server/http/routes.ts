@@ -119,7 +119,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
     if (skipsTests && subjects.byOwner !== true)
       throw new HttpError('forbidden', 'Only an owner may skip policy tests.');
     const heldBack = heldBackMs(query);
-    const admit = () => guard.admit(id, request, request.params as Record<string, unknown>);
+    const admit = () => guard.readmit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
     const once =
       operation.idempotent &&
@@ -196,7 +196,7 @@ export function registerOperations(app: FastifyInstance, options: RouteOptions):
     };
     const preHandler = async (request: FastifyRequest): Promise<void> => {
       if (request.isLate && !judgesAgain(id, request))
-        request.admitted = await guard.admit(id, request, request.params as Record<string, unknown>);
+        request.admitted = await guard.readmit(id, request, request.params as Record<string, unknown>);
     };
     const handler = id === 'watchEvents' ? streamRoute(options, admittedOf) : answerer(id, options);
     for (const path of pathsOf(id)) {

@@ -40,7 +40,7 @@ export interface RequestGuardOptions {
   readonly publicUrl?: (() => string) | undefined;
 }
 
-/** Who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). */
+/** Who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). Without limits it counts for nothing. */
 async function admitRequest(
   id: OperationId,
   request: {
@@ -49,23 +49,23 @@ async function admitRequest(
     readonly params: Readonly<Record<string, unknown>>;
   },
   lookups: Lookups,
-  limits: RequestLimits,
+  limits?: RequestLimits,
 ): Promise<AdmittedRequest> {
   const { presented, address } = request;
   if ((presented.authorization ?? presented.session) === undefined) {
-    limits.stranger(address);
+    limits?.stranger(address);
     throw unauthenticated(false);
   }
-  limits.presented(presented, address);
+  limits?.presented(presented, address);
   const variables = parseVariables(request.params);
   const { principal, visible } = await lookups.authenticate(presented, subjectOf(id, variables));
   if (principal === undefined || principal.kind === 'rejected') {
     // A credential that cannot be checked right now does not count as a failed attempt.
-    if (principal?.retryAfterSeconds === undefined) limits.failed(address);
-    else limits.stranger(address);
+    if (principal?.retryAfterSeconds === undefined) limits?.failed(address);
+    else limits?.stranger(address);
     throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
   }
-  limits.admitted(principal, presented);
+  limits?.admitted(principal, presented);
   if (variables instanceof HttpError) throw variables;
   return { principal, variables, subjects: await admit(id, { principal, visible }, variables, lookups) };
 }
@@ -90,10 +90,8 @@ export class RequestGuard {
         'The server answers with application/json, which the Accept header does not allow.',
       );
     }
-    const { lookups, limits, answerTimeoutMs } = this.#o;
-    const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
-    const lookup = operations[id].coalesced === true ? lookups.batched : lookups.immediate;
-    const admitted = await within(admitRequest(id, asked, lookup, limits), answerTimeoutMs);
+    const { limits, answerTimeoutMs } = this.#o;
+    const admitted = await this.#judge(id, request, params, limits);
     const { principal } = admitted;
     // A stream counts once it is open.
     if (principal.kind === 'device' && id !== 'watchEvents') {
@@ -103,6 +101,27 @@ export class RequestGuard {
       await within(this.#signedIn(principal, signInEntryOf(principal, request)), answerTimeoutMs);
     }
     return admitted;
+  }
+
+  /** Judges the right to an admitted request again, later: the request counts neither twice for the limits nor as another sign of life. */
+  async readmit(
+    id: OperationId,
+    request: RequestToAdmit,
+    params: Readonly<Record<string, unknown>>,
+  ): Promise<AdmittedRequest> {
+    return this.#judge(id, request, params);
+  }
+
+  async #judge(
+    id: OperationId,
+    request: RequestToAdmit,
+    params: Readonly<Record<string, unknown>>,
+    limits?: RequestLimits,
+  ): Promise<AdmittedRequest> {
+    const { lookups, answerTimeoutMs } = this.#o;
+    const asked = { presented: this.#presentedBy(request), address: subscriberOf(addressOf(request)), params };
+    const lookup = operations[id].coalesced === true ? lookups.batched : lookups.immediate;
+    return within(admitRequest(id, asked, lookup, limits), answerTimeoutMs);
   }
 
   /** The first use of an access token is a sign-in: it is recorded, and invitations of this person take effect. */
