@@ -149,3 +149,32 @@ test('of two writes at once that each take one of two groups away, on two server
     await patchGroup(place, 200, second.id, label('prod'));
   }
 });
+
+describe('a list of groups that are on trial', () => {
+  /** Enforces what is given, and is tried otherwise on devices with this label. */
+  async function tried(place: Place, mode: 'enforce' | 'observe', scope: string): Promise<Json> {
+    const made = await group(place, { mode: mode === 'enforce' ? 'observe' : 'enforce' });
+    await patchGroup(place, 200, made.id, { mode }, `?confirm_within=600&scope=label:${scope}`);
+    return made;
+  }
+
+  test('opens a device that is in the scope of one trial and outside of another only where that is asked', async () => {
+    const place = await newPlace(stage.server);
+    const [stops, starts] = [await tried(place, 'observe', 'canary'), await tried(place, 'enforce', 'edge')];
+    const list = { security_groups: [stops.id, starts.id] };
+    const closed = await group(place);
+    const made = await device(place, { labels: ['canary'], security_groups: [closed.id] });
+    const asked = [
+      await patchDevice(place, 409, made.id, list),
+      await place.owner.api.expect(409, 'POST', `${place.base}/changes`, { devices: [{ id: made.id, ...list }] }),
+    ];
+    for (const problem of asked) expect(problem).toMatchObject({ code: 'would_open', devices: [made.id] });
+    expect(await reasons(place, made.id)).toEqual(['list']);
+    await patchDevice(place, 200, made.id, list, '?detach=true');
+    expect(await reasons(place, made.id)).toEqual(['default']);
+    // It is open, and another order of the list changes nothing.
+    await patchDevice(place, 200, made.id, { security_groups: [starts.id, stops.id] });
+    const elsewhere = await device(place, { labels: ['edge'], security_groups: [closed.id] });
+    await patchDevice(place, 200, elsewhere.id, list);
+  });
+});

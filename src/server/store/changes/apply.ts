@@ -12,6 +12,7 @@ import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract
 import { devicePatchItem, removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
+import { closedBefore } from '../devices/opening.ts';
 import { relink, updateLabels } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
 import { groupPatchItem, modeBefore, newGroupItem, refuseApplication } from '../groups/items.ts';
@@ -85,7 +86,7 @@ class ChangeSetTransaction {
     const movesSelectors =
       deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && isMoving(one.patch));
     const asked = movesSelectors ? null : set.devices.map(({ id }) => id);
-    const closed = options.detach === true ? [] : await tx.run(sql.closedBefore, [org, asked, ...this.#byList()]);
+    const closed = options.detach === true ? [] : await tx.run(closedBefore, [org, asked, ...this.#byList()]);
 
     const groups = await this.#writeGroups(before.groups);
     const devices = await this.#writeDevices(before.devices);

@@ -4,7 +4,7 @@ import type { NewChangeSet } from '../contract/change/change-sets.ts';
 import { refuse, type StoreProblem } from '../contract/errors.ts';
 import type { SavedGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
-import { refuseOpened } from '../devices/opening.ts';
+import { refuseOpenedSince, type ClosedDevice } from '../devices/opening.ts';
 import { findOverfull } from '../devices/ranges.ts';
 import { checkPeers, refuseOpenKeys } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';
@@ -22,7 +22,7 @@ export interface Outcome {
   readonly groups: readonly SavedGroup[];
   readonly before: RecordsBefore;
   /** Devices that a group kept from the default group before. */
-  readonly closed: readonly sql.ClosedRow[];
+  readonly closed: readonly ClosedDevice[];
   readonly restores: boolean;
   readonly detach: boolean;
   readonly inPart: <T>(list: List, index: number, work: () => T | Promise<T>) => Promise<T>;
@@ -32,16 +32,9 @@ export interface Outcome {
 export async function judgeOutcome(context: Context, locked: Locked, outcome: Outcome): Promise<void> {
   await checkNamedDevices(locked, outcome);
   await checkRanges(context, locked, outcome);
-  if (!outcome.detach && outcome.closed.length > 0)
-    refuseOpened(
-      await locked.tx.run(sql.openedSince, [
-        locked.org,
-        outcome.closed.flatMap(({ id, kept }) => (kept ? [id] : [])),
-        outcome.closed.flatMap(({ id, ended }) => (ended ? [id] : [])),
-        outcome.closed.flatMap(({ id, scoped }) => (scoped ? [id] : [])),
-      ]),
-    );
-  if (!outcome.detach) await checkKeys(context, locked, outcome);
+  if (outcome.detach) return;
+  await refuseOpenedSince(locked, outcome.closed);
+  await checkKeys(context, locked, outcome);
 }
 
 async function checkKeys(context: Context, locked: Locked, { set, before, inPart }: Outcome): Promise<void> {

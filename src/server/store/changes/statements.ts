@@ -1,22 +1,8 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import {
-  hasScopedTrial,
-  isClosedByLabel,
-  isClosedByList,
-  isEmptyAfterTrials,
-  isOpen,
-  isOpenAfterTrials,
-  isOpenInScope,
-  selectOpened,
-  type OpenedRow,
-} from '../devices/opening.ts';
 import { deviceRanges } from '../devices/ranges.ts';
-import { enforcesAny, isReplacedAfterTrials, isReplacedByLabel } from '../devices/selectors.ts';
 import type { EntryRow } from '../write/log-entry.ts';
 import { entryColumns } from '../write/log-entry.ts';
 import { found, inOrg, statement } from '../postgres/sql.ts';
-
-const byList = '($3::boolean AND d.id <> ALL ($4::uuid[]))';
 
 export interface GroupRow {
   readonly id: string;
@@ -57,37 +43,6 @@ export const usedGroupIds = statement<{ id: string }>(
   `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE ${found('security_groups g', 'g.id = a.id')} OR ${found('devices d', 'd.id = a.id')}
      OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
      OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)}`,
-);
-
-/** Devices that a group keeps from the default group, in each of three cases. */
-export interface ClosedRow {
-  readonly id: string;
-  /** Where all that is being tried is kept. */
-  readonly kept: boolean;
-  /** Where all trials end without that. */
-  readonly ended: boolean;
-  /** At this moment, where the scope of a trial decides. */
-  readonly scoped: boolean;
-}
-
-/**
- * Groups by list count only where the set may stop them, and in the scope of trials. Values: organization, devices or null for all, whether groups by
- * list count, devices for which they do not.
- */
-export const closedBefore = statement<ClosedRow>(
-  'closed_before',
-  `SELECT * FROM (SELECT d.id, (${byList} AND ${enforcesAny('d.security_groups')}) OR ${isReplacedByLabel('d.labels')} AS kept,
-       (${byList} AND NOT ${isEmptyAfterTrials('d.security_groups')}) OR ${isReplacedAfterTrials('d.labels')} AS ended,
-       ${hasScopedTrial} AND ((d.id <> ALL ($4::uuid[]) AND ${isClosedByList}) OR ${isClosedByLabel}) AS scoped
-     FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2))) c WHERE c.kept OR c.ended OR c.scoped`,
-);
-
-/** Those of them that have the default group after the set, in the same cases. Values: organization, closed devices of each case. */
-export const openedSince = statement<OpenedRow>(
-  'opened_since',
-  selectOpened(
-    `((d.id = ANY ($2::uuid[]) AND ${isOpen}) OR (d.id = ANY ($3::uuid[]) AND ${isOpenAfterTrials}) OR (d.id = ANY ($4::uuid[]) AND ${isOpenInScope}))`,
-  ),
 );
 
 /** Those of these devices that have too many address ranges over all their groups. Values: organization, devices, most. */

@@ -35,7 +35,7 @@ import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import { moveDevice } from './hand-over.ts';
 import { refuseIsolated } from './isolated.ts';
-import { refuseLeftByList } from './opening.ts';
+import { closedBefore, refuseOpenedSince } from './opening.ts';
 import * as sql from './statements.ts';
 
 /** What makes a public key unique within its organization, in one column. */
@@ -110,6 +110,8 @@ const reader =
     row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device', quotas);
 
 interface ListWrite {
+  /** Absent: the write makes the device. */
+  readonly id?: string;
   readonly operation: SingleStatementOperation;
   readonly item: Item;
   /** The device's user; undefined when there is no such device, which the statement will say. */
@@ -118,7 +120,7 @@ interface ListWrite {
   readonly oldList: readonly string[];
   readonly by: Actor;
   readonly trial?: StartedTrial | undefined;
-  /** Also where the device is left with groups that are all watch only. */
+  /** Also where the device is left with no group that enforces. */
   readonly detach?: boolean | undefined;
 }
 
@@ -132,12 +134,14 @@ const sameList = (a: readonly string[], b: readonly string[]): boolean =>
 async function writeList(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { operation, item, user, list, oldList, by, trial, detach }: ListWrite,
+  { id, operation, item, user, list, oldList, by, trial, detach }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
   const { tx, org } = locked;
   const applied = { by: by.user_id, at: now(context) };
   const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
   const valid = checked?.problems.length === 0;
+  const isJudged = id !== undefined && checked?.mayOpen === true && detach !== true;
+  const closed = isJudged ? await tx.run(closedBefore, [org, [id], true, []]) : [];
   if (valid) await enterView(locked, checked.entering, applied);
   const asked = {
     ...item,
@@ -152,7 +156,7 @@ async function writeList(
   const held = isTried ? [...new Set([...list, ...oldList])] : list;
   await tx.run(sql.relink, [[device.id], [JSON.stringify(held)]]);
   await checkRanges(context, locked, device.id);
-  if (checked.leavesWatchOnly && detach !== true) await refuseLeftByList(locked, device.id);
+  await refuseOpenedSince(locked, closed);
   await leaveView(locked, checked.leaving, applied);
   return device;
 }
@@ -303,7 +307,7 @@ export function devicesIn(context: Context): Devices {
           return writeList(
             context,
             { tx, org },
-            { operation, item: counted, user, list, oldList, by, trial, detach: options.detach },
+            { id, operation, item: counted, user, list, oldList, by, trial, detach: options.detach },
           );
         const device = read(await runOne(tx, org, operation, counted));
         await checkRanges(context, { tx, org }, id);

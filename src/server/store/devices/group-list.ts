@@ -16,6 +16,7 @@ interface GroupRow {
   readonly guardrail: string | null;
   readonly mode: string;
   readonly mode_after_trials: string;
+  readonly is_tried: boolean;
   readonly ranges: number;
   /** The trial by which the group exists at all; it may end at any moment, and the group with it. */
   readonly made_by: string | null;
@@ -24,7 +25,7 @@ interface GroupRow {
 /** Values: organization, ids. */
 const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, is_applied, guardrail, mode, ${modeAfterTrials('g')} AS mode_after_trials, inbound_ranges + outbound_ranges AS ranges,
+  `SELECT id, user_id, is_default, is_applied, guardrail, mode, ${modeAfterTrials('g')} AS mode_after_trials, trial IS NOT NULL AS is_tried, inbound_ranges + outbound_ranges AS ranges,
      CASE WHEN trial::json ->> 'before' IS NULL THEN trial::json ->> 'id' END AS made_by FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
@@ -34,8 +35,8 @@ export interface CheckedList {
   /** Users' groups that become visible to everyone with this list, and those that only their owner sees afterwards. */
   readonly entering: readonly string[];
   readonly leaving: readonly string[];
-  /** It takes the last group that enforces from the list, now or when all trials have ended, and does not say so by being empty. */
-  readonly leavesWatchOnly: boolean;
+  /** It may take the last group that enforces from the list, now or when trials end, and does not say so by being empty. */
+  readonly mayOpen: boolean;
 }
 
 /** What a list would mean for a device of this user that had another list before. */
@@ -69,9 +70,11 @@ export async function checkList(
     const enforces = (id: string): boolean => found.get(id)?.[mode] === 'enforce';
     return list.length > 0 && !list.some(enforces) && oldList.some(enforces);
   };
+  const isTried = [...found.values()].some((group) => group.is_tried);
   return {
     problems,
-    leavesWatchOnly: leaves('mode') || leaves('mode_after_trials'),
+    // The scopes of trials decide for each device.
+    mayOpen: leaves('mode') || leaves('mode_after_trials') || (list.length > 0 && isTried),
     entering: users.filter(({ id, is_applied }) => listed.has(id) && !is_applied).map(({ id }) => id),
     leaving: users.filter(({ id }) => !listed.has(id)).map(({ id }) => id),
   };

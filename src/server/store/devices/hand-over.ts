@@ -40,13 +40,21 @@ const remaining = `ARRAY(
 /** Which devices are handed over: the device `$3`, or all devices of user `$2` where it is null. */
 const isHandedOver = 'd.user_id = $2 AND ($3::uuid IS NULL OR d.id = $3)';
 
-/** The devices to which the default group would apply once they are handed over, at once or when all trials have ended. Values: organization, user, device or null. */
+/** Whether the list of device `d` loses its last group that enforces. */
+const loses = (enforces: (list: string) => string): string =>
+  `(${enforces('d.security_groups')} AND NOT ${enforces(remaining)})`;
+
+/**
+ * The devices that have the default group once they are handed over, and no sooner: when all that is being tried is kept, when all trials have ended without
+ * that, or at this moment. Values: organization, user, device or null.
+ */
 const findOpened = statement<OpenedRow>(
   'find_opened_devices',
   selectOpened(
-    `${isHandedOver} AND ${remaining} <> d.security_groups AND ${enforcesAny('d.security_groups')}
-     AND NOT (${enforcesAny(remaining)} AND ${enforcesAnyAfterTrials(remaining)} AND ${enforcesAnyInScope(remaining, 'd.labels')})
-     AND NOT (${isReplacedByLabel('d.labels')} AND ${isReplacedAfterTrials('d.labels')} AND ${isReplacedInScope('d.labels')})`,
+    `${isHandedOver} AND ${remaining} <> d.security_groups
+     AND ((${loses(enforcesAny)} AND NOT ${isReplacedByLabel('d.labels')})
+       OR (${loses(enforcesAnyAfterTrials)} AND NOT ${isReplacedAfterTrials('d.labels')})
+       OR (${loses((list) => enforcesAnyInScope(list, 'd.labels'))} AND NOT ${isReplacedInScope('d.labels')}))`,
   ),
 );
 

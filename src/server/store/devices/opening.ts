@@ -45,18 +45,18 @@ const listBefore = `ARRAY(SELECT json_array_elements_text(d.trial::json -> 'befo
  * Whether the list of device `d` has no group that enforces when all trials have ended and nobody has confirmed them. `list` is the list that it has
  * otherwise. A group that is only tried keeps no device closed: what follows when the trial ends is judged, too.
  */
-export const isEmptyAfterTrials = (list: string): string =>
+const isEmptyAfterTrials = (list: string): string =>
   `(CASE WHEN d.trial IS NULL THEN NOT ${enforcesAnyAfterTrials(list)} ELSE NOT ${enforcesAnyAfterTrials(listBefore)} END)`;
 
 /**
  * Whether device `d` has the default group when every change that is being tried is kept, and when all trials have ended without being kept. A device
  * outside the scope of a trial has neither the one nor the other, but what `isOpenInScope` says.
  */
-export const isOpen = `NOT ${enforcesAny('d.security_groups')} AND NOT ${isReplacedByLabel('d.labels')}`;
-export const isOpenAfterTrials = `${isEmptyAfterTrials('d.security_groups')} AND NOT ${isReplacedAfterTrials('d.labels')}`;
+const isOpen = `NOT ${enforcesAny('d.security_groups')} AND NOT ${isReplacedByLabel('d.labels')}`;
+const isOpenAfterTrials = `${isEmptyAfterTrials('d.security_groups')} AND NOT ${isReplacedAfterTrials('d.labels')}`;
 
 /** Only then the scope of a trial decides which devices are open: without, what is tried is in force everywhere. */
-export const hasScopedTrial = `EXISTS (SELECT FROM trials t WHERE t.org_id = $1 AND t.state = 'pending' AND t.scope IS NOT NULL)`;
+const hasScopedTrial = `EXISTS (SELECT FROM trials t WHERE t.org_id = $1 AND t.state = 'pending' AND t.scope IS NOT NULL)`;
 
 /** The list that counts for device `d` with these labels, which may put it in or out of the scope of the trial of its list. */
 const listInScope = (list: string, labels: string): string =>
@@ -64,10 +64,10 @@ const listInScope = (list: string, labels: string): string =>
 const enforcesByList = (list: string, labels: string): string => enforcesAnyInScope(listInScope(list, labels), labels);
 
 /** Whether a group of its list, or one by label, keeps device `d` from the default group at this moment. */
-export const isClosedByList = enforcesByList('d.security_groups', 'd.labels');
-export const isClosedByLabel = isReplacedInScope('d.labels');
+const isClosedByList = enforcesByList('d.security_groups', 'd.labels');
+const isClosedByLabel = isReplacedInScope('d.labels');
 /** Whether device `d` has the default group at this moment: trials count where their scope names it. */
-export const isOpenInScope = `NOT ${isClosedByList} AND NOT ${isClosedByLabel}`;
+const isOpenInScope = `NOT ${isClosedByList} AND NOT ${isClosedByLabel}`;
 
 /** In each of the three ways in which it may come to be. */
 const isOpenSomehow = `((${isOpen}) OR (${isOpenAfterTrials}) OR (${hasScopedTrial} AND ${isOpenInScope}))`;
@@ -136,10 +136,46 @@ export async function refuseLeftByGroup(
   refuseOpened(await tx.run(findLeftByGroup, [org, selectors, group]));
 }
 
-/** The device, where it has the default group now or when all trials have ended. Values: organization, device. */
-const findOpen = statement<OpenedRow>('find_open_device', selectOpened(`d.id = $2 AND ${isOpenSomehow}`));
+/** A device that a group keeps from the default group, in each of three cases. */
+export interface ClosedDevice {
+  readonly id: string;
+  /** Where all that is being tried is kept. */
+  readonly kept: boolean;
+  /** Where all trials end without that. */
+  readonly ended: boolean;
+  /** At this moment, where the scope of a trial decides. */
+  readonly scoped: boolean;
+}
 
-/** Judged after a write that gave the device a list of groups that are all watch only. */
-export async function refuseLeftByList({ tx, org }: Pick<Locked, 'tx' | 'org'>, device: string): Promise<void> {
-  refuseOpened(await tx.run(findOpen, [org, device]));
+const byList = '($3::boolean AND d.id <> ALL ($4::uuid[]))';
+
+/**
+ * Before a write: the devices that are closed. Groups by list count only where the write may stop them, and in the scope of trials. Values: organization,
+ * devices or null for all, whether groups by list count, devices for which they do not.
+ */
+export const closedBefore = statement<ClosedDevice>(
+  'closed_before',
+  `SELECT * FROM (SELECT d.id, (${byList} AND ${enforcesAny('d.security_groups')}) OR ${isReplacedByLabel('d.labels')} AS kept,
+       (${byList} AND NOT ${isEmptyAfterTrials('d.security_groups')}) OR ${isReplacedAfterTrials('d.labels')} AS ended,
+       ${hasScopedTrial} AND ((d.id <> ALL ($4::uuid[]) AND ${isClosedByList}) OR ${isClosedByLabel}) AS scoped
+     FROM devices d WHERE d.org_id = $1 AND ($2::uuid[] IS NULL OR d.id = ANY ($2))) c WHERE c.kept OR c.ended OR c.scoped`,
+);
+
+/** Those of them that have the default group after the write, in the same cases. Values: organization, closed devices of each case. */
+const openedSince = statement<OpenedRow>(
+  'opened_since',
+  selectOpened(
+    `((d.id = ANY ($2::uuid[]) AND ${isOpen}) OR (d.id = ANY ($3::uuid[]) AND ${isOpenAfterTrials}) OR (d.id = ANY ($4::uuid[]) AND ${isOpenInScope}))`,
+  ),
+);
+
+/** Judged after the write: no device of those that were closed has the default group in a case in which it had a group. */
+export async function refuseOpenedSince(
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  closed: readonly ClosedDevice[],
+): Promise<void> {
+  if (closed.length === 0) return;
+  const ids = (name: 'kept' | 'ended' | 'scoped'): readonly string[] =>
+    closed.flatMap((one) => (one[name] ? [one.id] : []));
+  refuseOpened(await tx.run(openedSince, [org, ids('kept'), ids('ended'), ids('scoped')]));
 }
