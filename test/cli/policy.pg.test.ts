@@ -391,6 +391,43 @@ describe('explain', () => {
     expect(await done(ask('--from', 'app', '--port', '22'))).toBe(none);
   });
 
+  it('judges every address of a device, and names those between which a connection is allowed or refused', async () => {
+    await device('one', { tunnel_ip: '100.64.0.11', addresses: ['fd00::11'] });
+    await device('two', { tunnel_ip: '100.64.0.12', addresses: ['100.64.1.12', 'fd00::12'] });
+    await device('six', { addresses: ['fd00::16'] });
+    await done(people.owner.run(['group', 'create', 'two', '--in', 'ssh from fd00::/8', '--in', 'ipv4 8000-8999']));
+    await done(people.owner.run(['device', 'groups', 'set', 'two', 'two']));
+    expect(await json(ask('--who', 'two', 'ssh', '-o', 'json'))).toMatchObject([
+      { hostname: 'one', from_address: 'fd00::11', to_address: 'fd00::12' },
+      { hostname: 'six', from_address: 'fd00::16', to_address: 'fd00::12' },
+    ]);
+    expect(await done(ask('--who', 'two', 'ssh'))).toMatch(/^one .* of group two, between fd00::11 and fd00::12 /m);
+    expect(await json(ask('--from', 'one', '--port', 'ssh', '-o', 'json'))).toMatchObject([
+      { hostname: 'app', to_address: '100.64.0.1' },
+      { hostname: 'two', to_address: 'fd00::12' },
+      { hostname: 'six', to_address: 'fd00::16' },
+    ]);
+    const reach: readonly { hostname: string; on: string }[] = await json(ask('--from', 'one', '-o', 'json'));
+    expect(reach.flatMap(({ hostname, on }) => (hostname === 'two' ? [on] : []))).toEqual([
+      'tcp 22',
+      'tcp 8000-8999',
+      'udp 8000-8999',
+    ]);
+    const allowed = await done(ask('one', 'two', 'ssh'));
+    expect(allowed).toContain('a new tcp ssh connection from one (fd00::11) to two (fd00::12)\n');
+    expect(allowed).toContain('It is refused between 100.64.0.11 and 100.64.0.12.\n');
+    expect(allowed).toContain('It is refused between 100.64.0.11 and 100.64.1.12.\n');
+    expect(await json(ask('one', 'two', 'ssh', '-o', 'json'))).toMatchObject({
+      verdict: 'allowed',
+      refused_pairs: [{ to_address: '100.64.0.12' }, { to_address: '100.64.1.12' }],
+    });
+    expect(await done(ask('six', 'two', 'ssh', '-q'))).toBe('allowed\n');
+    expect(await done(ask('one', '100.64.0.12', 'ssh', '-q'))).toBe('refused\n');
+    expect(await done(ask('one', 'two', '23'))).toMatch(
+      /^refused .*\n[^]*Between their other addresses it is refused, too\.\n$/,
+    );
+  });
+
   it('judges the one side that is known, and says so', async () => {
     const outcome = await done(ask('--from', '203.0.113.9', '--to', 'db', '--proto', 'udp', '--port', '53'));
     expect(outcome).toMatch(

@@ -99,6 +99,9 @@ describe('recently refused', () => {
       /Recently refused:\n .* edge refused tcp 22 from 100\.64\.0\.9, 5 packets: No rule admits it\. The nearest is shut: .*8080.*\(its port is 8080, not 22\)\n$/,
     );
     expect((await people.owner.run(['explain', '--who', 'edge', '23'])).stderr).toContain('tcp 23 from 100.64.0.8');
+    const { revision } = await people.place.owner.api.expect(200, 'GET', people.place.base);
+    const past = ['explain', '--who', 'edge', '23', '--at-revision', String(revision)];
+    expect((await people.owner.run(past)).stderr).not.toContain('tcp 23 from');
     const answer = await json(ask('100.64.0.9', 'edge', '8080', '-o', 'json'));
     expect(answer.recently_refused).toMatchObject([{ port: 22, packets: 5 }]);
     const others = await json(people.member.run(['explain', '100.64.0.9', 'edge', '8080', '-o', 'json']));

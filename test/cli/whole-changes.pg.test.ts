@@ -147,6 +147,24 @@ it('explain and export look back to a revision or a time, also at devices that a
   const past = await owner.run(['explain', 'app-1', 'db-1', '5432', '--at-revision', then]);
   expect(past.stderr).toContain('Whether the devices enforced it then is not known.');
   expect(past.stdout).not.toContain('never reported');
+  // Nothing is known of what devices enforced then: neither yes nor no.
+  for (const question of [
+    ['app-1', 'db-1', '5432'],
+    ['--from', 'app-1'],
+    ['--who', 'db-1', '5432'],
+  ]) {
+    for (const at of [
+      ['--at-revision', then],
+      ['--at', moment],
+    ]) {
+      const data = await done(owner.run(['explain', ...question, ...at, '-o', 'json']));
+      expect(data).toContain('5432');
+      expect(data).not.toContain('in_force');
+      const table = await done(owner.run(['explain', ...question, ...at]));
+      expect(table).toContain('5432');
+      expect(table).not.toMatch(/in force/i);
+    }
+  }
   await done(owner.run(['device', 'delete', 'app-1', '--yes']));
   expect(await ask('--at-revision', then)).toBe('allowed\n');
   expect(await done(member.run(['explain', 'app-1', 'db-1', '5432', '-q', '--at-revision', then]))).toBe('allowed\n');
@@ -158,4 +176,24 @@ it('explain and export look back to a revision or a time, also at devices that a
   expect(await owner.run(['explain', 'db-1', 'db-1', '1', '--at', '1d', '--at-revision', '1'])).toMatchObject({
     code: 2,
   });
+});
+
+it('explain judges rules that expire as they were at the revision, not as they are now', async () => {
+  const { owner } = people;
+  const { api } = people.place.owner;
+  await done(owner.run(['device', 'create', 'db-1', '--public-key', 'db-1', '--tunnel-ip', '100.64.0.2', '-q']));
+  const group = await api.expect(201, 'POST', `${people.place.base}/security_groups`, { group_name: 'database' });
+  await done(owner.run(['device', 'groups', 'set', 'db-1', 'database']));
+  const rule = { ip_protocol: 'tcp', from_port: 5432, to_port: 5432 };
+  await api.expect(200, 'PATCH', `${people.place.base}/security_groups/${group.id}`, {
+    inbound_rules: [{ ...rule, expires_at: new Date(Date.now() + 4_000).toISOString() }],
+  });
+  const then = String(await head());
+  const ask = (...more: readonly string[]) => owner.run(['explain', '192.0.2.1', 'db-1', '5432', ...more]);
+  await expect.poll(() => done(ask('-q')), { timeout: 60_000 }).toBe('refused\n');
+  const past = await ask('--at-revision', then);
+  expect(past.stdout).toMatch(/^allowed: /);
+  expect(past.stderr).toContain('Rules that expire are judged as at 2');
+  await done(owner.run(['device', 'label', 'set', 'db-1', 'db']));
+  expect(await done(ask('-q', '--at-revision', String(await head())))).toBe('refused\n');
 });

@@ -24,3 +24,11 @@ export function readPast({ at, atRevision }: PastOptions): PastQuery | undefined
 /** `at revision 120`, `at 2026-11-09 10:00`. */
 export const pastWords = ({ at, at_revision }: PastQuery): string =>
   at === undefined ? `at revision ${at_revision}` : `at ${shortTime(at)}`;
+
+/**
+ * The moment of the past, in milliseconds since 1970, by which rules that expire are judged. A revision is as old as the newest of the records that it has.
+ */
+export const pastMoment = ({ at }: PastQuery, records: readonly { readonly updated_at: string }[]): number =>
+  at === undefined
+    ? records.reduce((newest, { updated_at }) => Math.max(newest, Date.parse(updated_at)), 0)
+    : Date.parse(at);

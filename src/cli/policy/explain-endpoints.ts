@@ -2,10 +2,12 @@
 import type { Device } from '../../api/device.ts';
 import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import type { Transport } from '../../policy/packet.ts';
 import type { PastOptions } from '../lookup/past.ts';
 import { deviceName, namesOfDevice, pickDevice } from '../lookup/device.ts';
 import { namedLine } from '../session/find-one.ts';
 import { usageError } from '../terminal/exit.ts';
+import { nearService, readPort } from '../terminal/port.ts';
 
 export interface ExplainOptions extends PastOptions {
   readonly from?: string;
@@ -47,20 +49,65 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   return { from, to, proto: options.proto, port };
 }
 
-export interface ExplainEndpoint {
+/** One end of a connection, with every address that it may have there. */
+export interface NamedEndpoint {
   readonly name: string;
-  readonly address: Address;
+  readonly addresses: readonly Address[];
   readonly device: Device | undefined;
-  /** The device has no address of its own yet. A placeholder address is used instead. */
+  /** The device has no address of its own yet. Placeholder addresses are used instead. */
   readonly isStandIn: boolean;
+}
+
+/** The same at one of its addresses. */
+export interface ExplainEndpoint extends Omit<NamedEndpoint, 'addresses'> {
+  readonly address: Address;
+}
+
+/** Two addresses of one family, between which a connection is possible. */
+export interface EndpointPair {
+  readonly from: ExplainEndpoint;
+  readonly to: ExplainEndpoint;
+}
+
+/** Tunnel addresses come first, where they have one family. */
+export const pairsOf = (from: NamedEndpoint, to: NamedEndpoint): readonly EndpointPair[] =>
+  from.addresses.flatMap((source) =>
+    to.addresses
+      .filter(({ family }) => family === source.family)
+      .map((target) => ({ from: endpointAt(from, source), to: endpointAt(to, target) })),
+  );
+
+const endpointAt = ({ name, device, isStandIn }: NamedEndpoint, address: Address): ExplainEndpoint => ({
+  name,
+  device,
+  isStandIn,
+  address,
+});
+
+/** The address; undefined for a placeholder. */
+const ownAddress = ({ address: { family, value }, isStandIn }: ExplainEndpoint): string | undefined =>
+  isStandIn ? undefined : printAddress(family, value);
+
+/** `between 100.64.0.1 and 100.64.0.2` */
+export const pairWords = ({ from, to }: EndpointPair): string =>
+  `between ${[from, to].map((end) => ownAddress(end) ?? `an IPv${end.address.family} address of ${end.name}`).join(' and ')}`;
+
+/** For programs; without placeholders. */
+export function pairData({ from, to }: EndpointPair): { readonly from_address?: string; readonly to_address?: string } {
+  const [from_address, to_address] = [ownAddress(from), ownAddress(to)];
+  return { ...(from_address !== undefined && { from_address }), ...(to_address !== undefined && { to_address }) };
+}
+
+export interface DeviceEndpoint extends NamedEndpoint {
+  readonly device: Device;
 }
 
 export interface ExplainEndpoints {
   /** Absent with `--who`. */
-  readonly from: ExplainEndpoint | undefined;
-  readonly to: ExplainEndpoint;
+  readonly from: NamedEndpoint | undefined;
+  readonly to: NamedEndpoint;
   /** All devices, with stand-ins for the ends, and without `from` for every device that has no address yet. */
-  readonly devices: readonly Device[];
+  readonly devices: readonly DeviceEndpoint[];
 }
 
 /**
@@ -72,40 +119,47 @@ const standIns: Readonly<Record<4 | 6, (host: number) => Address>> = {
   6: (host) => ({ family: 6, value: (0x100n << 112n) + BigInt(host) }),
 };
 
+/** The device at placeholder addresses of these families. */
+function standInFor(device: Device, families: readonly (4 | 6)[], host: number): DeviceEndpoint {
+  const addresses = families.map((family) => standIns[family](host));
+  const [tunnel_ip = '', ...others] = addresses.map(({ family, value }) => printAddress(family, value));
+  return { name: deviceName(device), addresses, device: { ...device, tunnel_ip, addresses: others }, isStandIn: true };
+}
+
+const endpointOf = (device: Device): DeviceEndpoint => ({
+  name: deviceName(device),
+  addresses: deviceIdentity(device).addresses,
+  device,
+  isStandIn: false,
+});
+
 /**
- * Reads each endpoint: an address, or a device by any of its names. For a device, its tunnel address counts, or its
- * first other address, or a placeholder.
+ * Reads each endpoint: an address, or a device by any of its names. For a device, all its addresses count, its tunnel
+ * address first. A device without one has placeholders, of the families of the other end.
  */
 export function readEndpoints(
   { from, to }: { readonly from?: string | undefined; readonly to: string },
-  devices: readonly Device[],
+  all: readonly Device[],
 ): ExplainEndpoints {
-  const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, devices));
-  const family = found.find(({ address }) => address !== undefined)?.address?.family ?? 4;
-  const placed = new Map<string, Device>();
-  const [there, here] = found.map(({ name, address, device }, index): ExplainEndpoint => {
-    if (address !== undefined) return { name, address, device, isStandIn: false };
-    const standIn = standIns[family](index + 1);
-    const moved = device && { ...device, tunnel_ip: printAddress(family, standIn.value) };
-    if (moved !== undefined) placed.set(moved.id, moved);
-    return { name, address: standIn, device: moved, isStandIn: true };
+  const found = [to, ...(from === undefined ? [] : [from])].map((text) => readEndpoint(text, all));
+  const known = found.flatMap(({ addresses }) => addresses.map(({ family }) => family));
+  const families = known.length === 0 ? ([4] as const) : [...new Set(known)];
+  const placed = new Map<string, DeviceEndpoint>();
+  const [there, here] = found.map((end, index): NamedEndpoint => {
+    if (end.addresses.length > 0 || end.device === undefined) return end;
+    const standIn = standInFor(end.device, families, index + 1);
+    placed.set(end.device.id, standIn);
+    return standIn;
   });
   if (there === undefined) throw new Error('the source and the destination are required');
   // Any device may be the other end: rules by label admit one that has no address yet, too.
-  const others = here === undefined ? devices.filter((one) => deviceIdentity(one).addresses.length === 0) : [];
+  const others = here === undefined ? all.filter((one) => deviceIdentity(one).addresses.length === 0) : [];
   for (const [index, device] of others.entries())
-    if (!placed.has(device.id))
-      placed.set(device.id, { ...device, tunnel_ip: printAddress(family, standIns[family](index + 3).value) });
-  return { from: here, to: there, devices: devices.map((device) => placed.get(device.id) ?? device) };
+    if (!placed.has(device.id)) placed.set(device.id, standInFor(device, families, index + 3));
+  return { from: here, to: there, devices: all.map((device) => placed.get(device.id) ?? endpointOf(device)) };
 }
 
-interface FoundEndpoint {
-  readonly name: string;
-  readonly address: Address | undefined;
-  readonly device: Device | undefined;
-}
-
-function readEndpoint(text: string, devices: readonly Device[]): FoundEndpoint {
+function readEndpoint(text: string, devices: readonly Device[]): NamedEndpoint {
   const address = parseAddress(text);
   if (!('fault' in address)) {
     // A host name may look like an address too.
@@ -122,10 +176,42 @@ function readEndpoint(text: string, devices: readonly Device[]): FoundEndpoint {
     if (device !== undefined && !deviceIdentity(device).addresses.some((own) => isSame(own, address))) {
       throw usageError(`${text} is ambiguous: it is an address, and the name of the device ${device.id}`);
     }
-    return { name: device === undefined ? text : deviceName(device), address, device };
+    return {
+      name: device === undefined ? text : deviceName(device),
+      addresses: [address],
+      device,
+      isStandIn: false,
+    };
   }
-  const device = pickDevice(devices, text);
-  return { name: deviceName(device), address: deviceIdentity(device).addresses[0], device };
+  return endpointOf(pickDevice(devices, text));
 }
 
 const isSame = (a: Address, b: Address): boolean => a.family === b.family && a.value === b.value;
+
+/** What a question is about, in the family of a pair. */
+export type TransportOf = (family: 4 | 6) => Transport;
+
+export const echoRequest: TransportOf = (family) =>
+  family === 4 ? { kind: 'icmp', type: 8 } : { kind: 'icmpv6', type: 128 };
+
+export function readTransport({ proto, port }: ExplainQuery): TransportOf {
+  const word = proto.toLowerCase();
+  if (word === 'tcp' || word === 'udp') {
+    const number = readPort(port, word);
+    if (port !== undefined && number === undefined)
+      throw usageError(`\`${port}\` is not a port or a known service${nearService(port)}`);
+    if (number === undefined)
+      throw usageError(
+        `${word} needs a port: give a number or a service, for example ringfence explain app-1 db-1 ssh, or use --port`,
+      );
+    return () => ({ kind: word, dport: number });
+  }
+  if (port !== undefined) throw usageError(`${proto} has no ports`);
+  if (word === 'icmp' || word === 'icmpv4' || word === 'icmpv6' || word === 'ping') return echoRequest;
+  const number = /^\d{1,3}$/.test(word) ? Number(word) : Number.NaN;
+  if (number >= 0 && number <= 255) return () => ({ kind: 'other', protocol: number });
+  throw usageError(`\`${proto}\` is not a protocol: use tcp, udp, icmp, or a protocol number`);
+}
+
+/** `tcp 5432` */
+export const queryWords = ({ proto, port }: ExplainQuery): string => `${proto}${port === undefined ? '' : ` ${port}`}`;

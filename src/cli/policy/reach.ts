@@ -1,20 +1,54 @@
-/** Owns what a device can reach: every other device, on which ports, and by which rule. */
+/** Owns the lists of explanations: what a device can reach, on which ports, and which devices may connect to it. */
 import type { Device } from '../../api/device.ts';
-import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { printable } from '../../node/printable.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { deviceName } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { printable } from '../../node/printable.ts';
-import { renderTable } from '../terminal/table.ts';
-import type { ExplainEndpoint } from './explain-endpoints.ts';
-import type { EffectivePolicy } from '../../policy/effective.ts';
-import type { Transport } from '../../policy/packet.ts';
-import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { renderTable, type Column } from '../terminal/table.ts';
+import { allDoubts, enforcementData, type Doubts } from './enforcement.ts';
+import {
+  echoRequest,
+  pairData,
+  pairsOf,
+  pairWords,
+  type DeviceEndpoint,
+  type EndpointPair,
+  type NamedEndpoint,
+  type TransportOf,
+} from './explain-endpoints.ts';
+import { judge, reasonWords, type ExplainedPolicies } from './explain-sides.ts';
+import { flowTraffic, recentlyRefused, refusalLines } from './recently-refused.ts';
 
-interface ReachQuestion {
-  readonly transport: Transport;
+export interface ExplainQuestion {
+  readonly transportOf: TransportOf;
   /** What an answer of yes means: `tcp 5432`, `tcp 8000-8999`, `udp, other ports`. */
   readonly words: string;
+}
+
+/** A connection that both sides admit. */
+interface Admission {
+  /** The rule of the far side, and between which addresses, where these are not the first. */
+  readonly why: string;
+  readonly pair: EndpointPair;
+  readonly doubts: Doubts;
+}
+
+/** How the first pair of addresses that may connect is admitted; undefined where none may. */
+function admissionOf(
+  from: NamedEndpoint,
+  to: NamedEndpoint,
+  question: Parameters<typeof judge>[1],
+): Admission | undefined {
+  for (const [index, pair] of pairsOf(from, to).entries()) {
+    const { sides, passes } = judge(pair, question);
+    const last = sides.at(-1);
+    if (!passes || last === undefined) continue;
+    const why = reasonWords(last)[0] ?? '';
+    return { why: index === 0 ? why : `${why}, ${pairWords(pair)}`, pair, doubts: allDoubts(sides) };
+  }
+  return undefined;
 }
 
 const rulesOf = ({ groups, guardrails }: EffectivePolicy, direction: Direction): readonly StoredRule[] =>
@@ -37,79 +71,106 @@ const spanWords = ({ first, last }: PortSpan): string =>
   first === 1 && last === 65_535 ? 'any port' : first === last ? String(first) : `${first}-${last}`;
 
 /** Each question covers all ports of its span: rules decide alike for them. */
-function reachQuestions(from: EffectivePolicy, to: EffectivePolicy, family: 4 | 6): readonly ReachQuestion[] {
+function reachQuestions(from: EffectivePolicy, to: EffectivePolicy): readonly ExplainQuestion[] {
   const rules = [...rulesOf(from, 'outbound'), ...rulesOf(to, 'inbound')];
   const ports = (['tcp', 'udp'] as const).flatMap((kind) =>
-    spansOf(rules.filter(({ ip_protocol }) => ip_protocol === kind)).map((span) => ({
-      transport: { kind, dport: span.first },
+    // Rules of a whole family name ports of both.
+    spansOf(rules.filter(({ ip_protocol }) => [kind, 'ipv4', 'ipv6'].includes(ip_protocol))).map((span) => ({
+      transportOf: () => ({ kind, dport: span.first }),
       words: `${kind} ${spanWords(span)}`,
     })),
   );
-  const echo = family === 4 ? ({ kind: 'icmp', type: 8 } as const) : ({ kind: 'icmpv6', type: 128 } as const);
-  return [...ports, { transport: echo, words: 'ping' }];
+  return [...ports, { transportOf: echoRequest, words: 'ping' }];
 }
 
-/** A connection that both sides admit. */
-export interface Admission {
-  /** The rule of the far side. */
-  readonly why: string;
-  /** Why it may not be in force. */
-  readonly doubts: readonly string[];
+interface Row extends Admission {
+  readonly device: Device;
+  /** Absent where the question is about one port. */
+  readonly on?: string;
+}
+
+/** Without enforcement where `isPast`: nothing is known of it. */
+async function printRows(
+  session: Session,
+  rows: readonly Row[],
+  { head, none, isPast }: { readonly head: string; readonly none: string; readonly isPast: boolean },
+): Promise<void> {
+  const enforcement: Column<Row> = { head: 'IN FORCE', text: inForceWords, wraps: true };
+  const columns: readonly Column<Row>[] = [
+    { head, text: ({ device }) => deviceName(device) },
+    ...(rows.some(({ on }) => on !== undefined) ? [{ head: 'ON', text: ({ on = '' }: Row) => on }] : []),
+    { head: 'BY', text: ({ why }) => why },
+    ...(isPast ? [] : [enforcement]),
+  ];
+  await session.print({
+    data: rows.map(({ device, on, why, pair, doubts }) => ({
+      device_id: device.id,
+      hostname: device.hostname,
+      ...(on !== undefined && { on }),
+      ...pairData(pair),
+      reason: why,
+      ...enforcementData(doubts),
+    })),
+    ids: [...new Set(rows.map(({ device }) => device.id))],
+    table: (layout) => (rows.length === 0 ? `${none}\n` : renderTable(columns, rows, layout)),
+  });
+}
+
+const inForceWords = ({ doubts = [] }: Row): string => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`);
+
+export interface WhoQuery {
+  readonly to: NamedEndpoint;
+  readonly devices: readonly DeviceEndpoint[];
+  readonly question: ExplainQuestion;
+  readonly known: ExplainedPolicies;
+}
+
+/** Every device that may connect there, by which rule, and whether both ends enforce it. */
+export async function explainWho(session: Session, { to, devices, question, known }: WhoQuery): Promise<void> {
+  const { transportOf, words } = question;
+  const rows = devices.flatMap((from) => {
+    if (from.device.id === to.device?.id) return [];
+    const admission = admissionOf(from, to, { transportOf, known });
+    return admission === undefined ? [] : [{ device: from.device, ...admission }];
+  });
+  const isPast = known.statuses === undefined;
+  await printRows(session, rows, {
+    head: 'MAY CONNECT',
+    none: `No device may open a ${words} connection to ${printable(to.name)}.`,
+    isPast,
+  });
+  if (to.device === undefined || isPast) return;
+  const device_id = to.device.id;
+  const traffic = to.addresses.map(({ family }) => flowTraffic(transportOf(family)));
+  const byProtocol = new Map(traffic.map((one) => [one.protocol, one]));
+  const into = [...byProtocol.values()].map((one) => ({ device_id, direction: 'in' as const, ...one }));
+  for (const line of refusalLines(await recentlyRefused(session, into))) session.say(line);
 }
 
 export interface ReachQuery {
-  readonly source: ExplainEndpoint;
-  readonly devices: readonly Device[];
-  readonly policyOf: (device: Device) => EffectivePolicy;
-  /** The only transport that was asked about; undefined: all. */
-  readonly only: ReachQuestion | undefined;
-  readonly judge: (to: ExplainEndpoint, transport: Transport) => Admission | undefined;
+  readonly source: NamedEndpoint;
+  readonly devices: readonly DeviceEndpoint[];
+  /** The only question; undefined: every port. */
+  readonly only: ExplainQuestion | undefined;
+  readonly known: ExplainedPolicies;
 }
 
-export async function explainReach(session: Session, query: ReachQuery): Promise<void> {
-  const { source, devices, policyOf, only, judge } = query;
+export async function explainReach(session: Session, { source, devices, only, known }: ReachQuery): Promise<void> {
   const { device: own, name } = source;
   if (own === undefined) throw usageError(`${name} is not a device of this organization: give a destination too`);
-  const { family } = source.address;
-  const rows = devices.flatMap((device) => {
-    const address = deviceIdentity(device).addresses.find((one) => one.family === family);
-    if (address === undefined || device.id === own.id) return [];
-    const to: ExplainEndpoint = { name: deviceName(device), address, device, isStandIn: false };
-    const questions = only === undefined ? reachQuestions(policyOf(own), policyOf(device), family) : [only];
-    return questions.flatMap(({ transport, words }) => {
-      const admission = judge(to, transport);
+  const rows = devices.flatMap((to) => {
+    const { device } = to;
+    if (device.id === own.id) return [];
+    const questions = only === undefined ? reachQuestions(known.policyOf(own), known.policyOf(device)) : [only];
+    return questions.flatMap(({ transportOf, words }) => {
+      const admission = admissionOf(source, to, { transportOf, known });
       return admission === undefined ? [] : [{ device, on: words, ...admission }];
     });
   });
-  await session.print({
-    data: rows.map(({ device, on, why, doubts }) => ({
-      device_id: device.id,
-      hostname: device.hostname,
-      on,
-      reason: why,
-      in_force: doubts.length === 0,
-      ...(doubts.length > 0 && { detail: doubts.join(', and ') }),
-    })),
-    ids: [...new Set(rows.map(({ device }) => device.id))],
-    table: (layout) =>
-      rows.length === 0
-        ? `${printable(name)} may open no ${only?.words ?? ''} connection to another device of the organization.\n`.replace(
-            '  ',
-            ' ',
-          )
-        : renderTable(
-            [
-              { head: 'MAY REACH', text: ({ device }) => deviceName(device) },
-              { head: 'ON', text: ({ on }) => on },
-              { head: 'BY', text: ({ why }) => why },
-              {
-                head: 'IN FORCE',
-                text: ({ doubts }) => (doubts.length === 0 ? 'yes' : `no: ${doubts.join(', and ')}`),
-                wraps: true,
-              },
-            ],
-            rows,
-            layout,
-          ),
+  const what = only === undefined ? 'connection' : `${only.words} connection`;
+  await printRows(session, rows, {
+    head: 'MAY REACH',
+    none: `${printable(name)} may open no ${what} to another device of the organization.`,
+    isPast: known.statuses === undefined,
   });
 }

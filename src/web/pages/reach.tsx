@@ -134,7 +134,8 @@ function Reachability(): ReactNode {
         <div>
           <PageTitle>Reachability</PageTitle>
           <p className="dimmed">
-            Who may open a connection to whom. Both ends must agree: outbound there, inbound here.
+            Who may open a connection to whom, between tunnel addresses. Both ends must agree: outbound there, inbound
+            here.
           </p>
         </div>
         <Segmented
