@@ -374,6 +374,8 @@ describe('names for completion', () => {
       [['explain', host, host], ['postgres'], [peer]],
       [['device', 'isolate', host, '--allow'], [peer, label], [host]],
       [['group', 'allow', 'default', 'in', 'ssh', '--on'], [label], [host, peer]],
+      [['label', 'rename'], ['named'], [host, label]],
+      [['label', 'rename', 'named'], [], ['named', host]],
       [['log', '--device'], [host], [peer]],
       [['log', '--by'], [stage.place.member.username], [host]],
       [['flows', '--port'], ['postgres'], [host]],

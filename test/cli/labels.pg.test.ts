@@ -229,6 +229,36 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
   expect(await people.member.run(['label', 'rename', 'cache', 'x', '--yes'])).toMatchObject({ code: 4 });
 });
 
+it('a rename keeps the label that somebody else gave a device while the person was asked', async () => {
+  const { id } = await device('app-1', '--label', 'app');
+  const { api } = people.place.owner;
+  const answer = async (): Promise<string> => {
+    await api.expect(200, 'PATCH', `${people.place.base}/devices/${id}`, { labels: ['app', 'blue'] });
+    return 'y\r';
+  };
+  const renamed = await people.owner.inTerminal(['label', 'rename', 'app', 'web'], { typed: [[/\[y\/N\]/, answer]] });
+  expect(renamed.code, renamed.stdout).toBe(0);
+  const shown = await json(people.owner.run(['device', 'show', 'app-1', '-o', 'json']));
+  expect(shown.labels).toEqual(['blue', 'web']);
+});
+
+it('a rename to a label in use says so, shows the effect before it asks, and merges entries that become equal', async () => {
+  await device('app-1', '--label', 'app', '--tunnel-ip', '100.64.0.1');
+  await device('zeta-1', '--label', 'zeta', '--tunnel-ip', '100.64.0.2');
+  const ends = 'label:app+prod,label:prod+zeta';
+  await done(people.owner.run(['group', 'create', 'web', '--in', `ssh from ${ends}`, '--applies-to', ends, '-q']));
+  await done(people.owner.run(['group', 'create', 'shut', '--in', 'tcp 1', '--applies-to', 'label:zeta', '-q']));
+  const rename = ['label', 'rename', 'app', 'zeta'];
+  const warning = 'Warning: label zeta is already in use on 1 device and 2 groups. After this, the two labels are one.';
+  const no = await people.owner.inTerminal(rename, { typed: [[/\[y\/N\]/, 'n\r']] });
+  expect(no.stdout).toContain(warning);
+  expect(no.stdout).toMatch(/1 device admits less[^]*\[y\/N\]/);
+  expect((await people.owner.run([...rename, '--yes'])).stderr).toContain(warning);
+  const group = await json(people.owner.run(['group', 'show', 'web', '-o', 'json']));
+  expect(group.applies_to).toEqual([{ labels: ['prod', 'zeta'] }]);
+  expect(group.inbound_rules).toMatchObject([{ peers: [{ labels: ['prod', 'zeta'] }] }]);
+});
+
 it('labels and groups of many devices are one change: all of it or nothing, and undone as one', async () => {
   for (const name of ['web-1', 'web-2', 'web-3']) await device(name, '--label', 'web');
   const added = await people.owner.run(['device', 'label', 'add', 'web-*', 'blue']);

@@ -17,8 +17,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** What comes in on stdin; without it, stdin is empty. */
   readonly input?: string;
-  /** What a person types, each text when the program has shown what it waits for. */
-  readonly typed?: readonly (readonly [after: RegExp, text: string])[];
+  /** What a person types, each text when the program has shown what it waits for; or what the person does first. */
+  readonly typed?: readonly (readonly [after: RegExp, text: string | (() => Promise<string>)])[];
   /** Sends this signal as soon as the output matches; stdin stays open until then. */
   readonly until?: { readonly pattern: RegExp; readonly signal: NodeJS.Signals };
   /** Called once, when the output first matches, so that a test can act at that moment. */
@@ -121,7 +121,9 @@ export class Program {
         if (next?.[0].test(stdout.slice(shown)) === true) {
           waiting.shift();
           shown = stdout.length;
-          child.stdin.write(next[1]);
+          const [, text] = next;
+          if (typeof text === 'string') child.stdin.write(text);
+          else void text().then((later) => child.stdin.write(later), reject);
         }
         const match = told ? null : (awaited?.pattern.exec(stdout + stderr) ?? null);
         if (match !== null) {

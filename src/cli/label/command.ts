@@ -2,9 +2,11 @@
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, skipTestsOption } from '../command-line/client-command.ts';
 
-import type { RenameOptions, UndoOptions } from './run.ts';
+import type { RenameOptions } from './rename.ts';
+import type { UndoOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
+const addRename = commandsOf(() => import('./rename.ts'));
 
 export function addLabelCommands(program: Command): void {
   const label = addNoun(program, 'label', 'labels of devices, and where groups use them');
@@ -17,13 +19,14 @@ export function addLabelCommands(program: Command): void {
     },
     (run, session) => run.list(session),
   );
-  addCommand<RenameOptions>(
+  addRename<RenameOptions>(
     label,
     {
-      usage: 'rename <old> <new>',
+      usage: 'rename <label> <new>',
       summary: 'rename a label on devices and in groups, rules and policy tests, in one change (owners only)',
       about:
         'Every device switches at once, and no connection that is allowed before and after is reset. ' +
+        'If the new label is already in use, the two become one: the command says so and shows the effect before it asks. ' +
         'A label that more than 1,000 records use is not renamed. Groups of other members keep the old label, because only these members may change them, and an enrollment key cannot be changed: ' +
         'the command names the groups, and prints the commands that replace the keys.',
       options: [skipTestsOption()],
