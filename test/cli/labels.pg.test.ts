@@ -99,16 +99,23 @@ it('a label that no device has is a warning with the nearest label, and a questi
   expect(web.stderr).toContain(warning);
   expect(web.stderr).toContain('Warning: no device has label `web` yet.\n');
   const file = await owner.file('policy.yaml', 'groups:\n  - name: db\n    inbound: ["postgres from label:ap"]\n');
+  const test = '{name: a, from: "label:ap", to: "label:app", protocol: tcp, port: 22, expect: allow}';
+  const tests = await owner.file('tests.yaml', `tests: [${test}]\n`);
   for (const command of [
     ['group', 'allow', 'web', 'in', 'ssh from label:aap', '--dry-run'],
     ['group', 'edit', 'web', '--applies-to', 'label:aap'],
     ['key', 'create', '--label', 'apps'],
     ['diff', file],
     ['apply', file, '--yes'],
+    ['diff', tests],
+    ['group', 'copy', 'web', 'web copy', '--applies-to', 'label:aap'],
+    ['group', 'allow', 'web', 'in', 'ssh', '--confirm-within', '5m', '--on', 'label:aap', '--dry-run'],
   ]) {
     const outcome = await owner.run(command);
-    expect(outcome).toMatchObject({ code: 0 });
-    expect(outcome.stderr).toMatch(/Warning: no device has label `(ap|aap|apps)`; did you mean `app`\?\n/);
+    expect(outcome, command.join(' ')).toMatchObject({ code: 0 });
+    expect(outcome.stderr, command.join(' ')).toMatch(
+      /Warning: no device has label `(ap|aap|apps)`; did you mean `app`\?\n/,
+    );
   }
   // A label that the group had before, or that devices have, is no reason for a warning.
   const known = await owner.run(['group', 'allow', 'web', 'in', 'ssh from label:ap,label:app']);

@@ -97,7 +97,7 @@ export const commandsOf =
         const waits = spec.policy === true && values.wait !== undefined;
         // Before anything is written: a duration that is none must not be found afterwards.
         if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
-        if (spec.trial === true) (await import('../session/trial-options.ts')).checkTrial(values);
+        if (spec.trial === true) await (await import('../session/trial-scope.ts')).checkTrial(session);
         await run(module, session, { args, options: options as Options });
         if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
         else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);

@@ -5,7 +5,7 @@ import { peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import type { Peer } from '../../policy/rule.ts';
 import { allDevices, deviceName, findDevice, pickDevice } from '../lookup/device.ts';
-import { labelDoubts } from '../lookup/unknown-labels.ts';
+import { labelDoubts } from '../session/label-doubts.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';

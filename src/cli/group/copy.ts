@@ -1,5 +1,6 @@
 /** Owns the commands that copy a group and rename one. */
 import { findGroup } from '../lookup/group.ts';
+import { askAboutLabels } from '../lookup/unknown-labels.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { printDryRun } from './dry-run.ts';
@@ -24,6 +25,7 @@ export async function copy(session: Session, text: string, name: string, options
   const applies_to = options.appliesTo === undefined ? [] : [...readSelectors(options.appliesTo)];
   if (guardrail !== undefined && applies_to.length === 0)
     throw usageError('a guardrail applies to devices by label: say to which the copy applies, with --applies-to');
+  await askAboutLabels(session, { applies_to });
   const owner = options.mine === true ? { user_id: (await client.whoAmI()).id } : {};
   const body = {
     group_name: name,

@@ -11,7 +11,7 @@ import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups, groupIds } from '../lookup/group.ts';
-import { labelDoubts } from '../lookup/unknown-labels.ts';
+import { labelDoubts } from '../session/label-doubts.ts';
 import { askAbout } from '../session/ask-about.ts';
 
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [

@@ -7,10 +7,10 @@ import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { noTests, storedTests } from '../lookup/stored-tests.ts';
-import { labelDoubts } from '../lookup/unknown-labels.ts';
 import { sayHostBits } from '../group/host-bits.ts';
 import { namesFor } from '../group/peer-text.ts';
 import type { Doubt } from '../session/ask-about.ts';
+import { labelDoubts } from '../session/label-doubts.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
@@ -78,16 +78,17 @@ export async function planFiles(
   const unlisted =
     prune === true ? [] : planPolicy(desired, actual, { prune: true }).filter(({ action }) => action === 'delete');
   const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
-  const doubts = labelDoubts(
-    labelsIn(
-      desired.groups.map(({ inbound, outbound, appliesTo }) => ({
-        inbound_rules: [...inbound],
-        outbound_rules: [...outbound],
-        applies_to: [...appliesTo],
-      })),
-    ),
-    labels,
+  const inGroups = labelsIn(
+    desired.groups.map(({ inbound, outbound, appliesTo }) => ({
+      inbound_rules: [...inbound],
+      outbound_rules: [...outbound],
+      applies_to: [...appliesTo],
+    })),
   );
+  const inTests = (desired.tests ?? []).flatMap(({ test: { from, to } }) =>
+    [from, to].flatMap((end) => ('labels' in end ? end.labels : [])),
+  );
+  const doubts = labelDoubts(new Set([...inGroups, ...inTests]), labels);
   const change = plannedChange(steps, actual, stored.revision);
   return { steps, change, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
 }

@@ -32,6 +32,3 @@ export function trialQuery({ confirmWithin, on }: TrialValues): TrialQuery {
     );
   return { confirm_within: seconds, ...(on && { scope: scopeText(on) }) };
 }
-
-/** Before anything is written: a time that is none must not be found afterwards. */
-export const checkTrial = (values: TrialValues): void => void trialQuery(values);

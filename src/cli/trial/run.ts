@@ -8,6 +8,7 @@ import { findOne } from '../session/find-one.ts';
 import { countsLine } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { scopeText } from '../session/trial-options.ts';
+import { askAboutScope } from '../session/trial-scope.ts';
 import { endingWords, hasTrouble, scopeWords, trialLines } from '../session/trial-words.ts';
 import { CliError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
@@ -127,6 +128,7 @@ export async function widen(session: Session, text: string, { on, ...options }: 
   requirePending(trial);
   const organization = await session.organization();
   const scope = scopeText(on);
+  await askAboutScope(session, on);
   const widened = await writeOrAsk(session, options.detach, (asked) =>
     client.trials.widen(organization, trial.id, { scope }, { ...skipped(options), ...asked }),
   );
