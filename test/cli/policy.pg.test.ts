@@ -237,6 +237,17 @@ things: []
     expect(await people.owner.run(['apply', '--yes', '-f', '-'], { input: bomb })).toMatchObject({ code: 2 });
   });
 
+  it('a refusal of the server names the file, the line and the group', async () => {
+    await done(people.owner.run(['group', 'create', 'a', '--in', 'tcp 1']));
+    const text = 'groups:\n  - {name: a, inbound: [tcp 1]}\n  - {name: b}\n  - {name: c}\n';
+    const file = await people.member.file('policy.yaml', text);
+    const refused = await people.member.run(['apply', '--yes', file]);
+    expect(refused).toMatchObject({ code: 4, stdout: '' });
+    expect(refused.stderr).toMatch(/policy\.yaml:3: group b: You do not have permission/);
+    expect(refused.stderr).not.toContain('/security_groups/');
+    expect((await people.member.run(['diff', file])).stderr).not.toContain('/security_groups/');
+  });
+
   it('rolls back from an exported file to exactly what was', async () => {
     await device('edge-1');
     await done(people.owner.run(['apply', '--yes', '-f', await people.owner.file('policy.yaml', policy)]));

@@ -17,6 +17,9 @@ const wireNames: Readonly<Record<string, string>> = {
 };
 /** Reads peers and selectors as the server would. The server itself decides whether it allows them. */
 const limits: Limits = { ...defaultLimits, ...namingLimits };
+/** What a file calls a field of the server, where it does not use the field's own name. */
+export const fileField = (wire: string): string =>
+  Object.keys(wireNames).find((name) => wireNames[name] === wire) ?? wire;
 const directions: Readonly<Record<string, Direction>> = { inbound_rules: 'inbound', outbound_rules: 'outbound' };
 /** What a record of the server carries besides: it may be given back as it came. */
 const recordOnly = new Set([
@@ -140,10 +143,10 @@ export const pointerPath = (pointer: string): YamlPath => pathOf(stepsOf(pointer
 
 /** The validation calls fields by their names on the wire; a person looks for the names in the file. */
 const inFileWords = (detail: string, names: ReadonlyMap<string, string>): string =>
-  detail.replaceAll(/\b(group_name|group_description|inbound_rules|outbound_rules)\b/g, (wire) => {
-    const short = Object.keys(wireNames).find((name) => wireNames[name] === wire);
-    return names.get(wire) ?? short ?? wire;
-  });
+  detail.replaceAll(
+    /\b(group_name|group_description|inbound_rules|outbound_rules)\b/g,
+    (wire) => names.get(wire) ?? fileField(wire),
+  );
 
 /** Turns a problem of the validated body into a problem of the file. */
 function toWritten(pointer: string, told: string, { names, entries }: Body): WrittenProblem {

@@ -7,6 +7,7 @@ import { notInForceNote, trafficLines, trafficSummary } from '../../client/words
 import { failureInWords } from '../../policy/policy-test/words.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
+import { namedRefusal, type EntryNaming } from './named-refusal.ts';
 
 /** The most devices whose effects are listed; the others are only counted. */
 const mostTold = 1_000;
@@ -34,7 +35,11 @@ const unknownEffect = (why: string): Effect => ({
   simulation: undefined,
 });
 
-export async function effectOf(session: Session, change: ChangeSetBody): Promise<Effect> {
+export async function effectOf(
+  session: Session,
+  change: ChangeSetBody,
+  nameEntry: EntryNaming = () => undefined,
+): Promise<Effect> {
   const client = await session.client();
   try {
     const simulation = await client.simulate(await session.organization(), change, { limit: mostTold, force: true });
@@ -58,7 +63,7 @@ export async function effectOf(session: Session, change: ChangeSetBody): Promise
     };
   } catch (error) {
     if (!(error instanceof RingfenceError)) throw error;
-    return unknownEffect(error.message);
+    return unknownEffect(namedRefusal(error, change, nameEntry).message);
   }
 }
 

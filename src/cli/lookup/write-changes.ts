@@ -10,6 +10,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
+import { namedRefusal, type EntryNaming } from './named-refusal.ts';
 import { writeOrAsk } from './opening.ts';
 
 /** The query of `POST …/changes`. With `detach`, a device that is left without groups is no question. */
@@ -35,12 +36,13 @@ const countOf = ({ security_groups = [], devices = [], delete: gone = [] }: Chan
 
 /**
  * Writes the change in one transaction, and gives what was written. A change that is too large for that is written in several, and the person is told. Ctrl-C
- * takes effect between two of these, never while one is written: its outcome would be unknown.
+ * takes effect between two of these, never while one is written: its outcome would be unknown. A refusal calls entries by `nameEntry`, or by their ids.
  */
 export async function writeChanges(
   session: Session,
   change: ChangeSetBody,
   { detach, ...options }: ChangeOptions = {},
+  nameEntry?: EntryNaming,
 ): Promise<readonly WrittenChangeSet[]> {
   const client = await session.client();
   const organization = await session.organization();
@@ -69,9 +71,11 @@ export async function writeChanges(
     } catch (error) {
       if (written.length > 0)
         session.terminal.note(`${written.length} of ${parts.length} changes were made, and stay.`);
+      if (!(error instanceof RingfenceError)) throw error;
+      if (nameEntry !== undefined || countOf(change) > 1)
+        throw namedRefusal(error, part, nameEntry ?? (() => undefined));
       // The place in a list of one says nothing: `/delete/0: You do not have permission`.
-      if (error instanceof RingfenceError && countOf(change) === 1)
-        error.message = error.message.replace(/^\/\w+\/0: /, '');
+      error.message = error.message.replace(/^\/\w+\/0: /, '');
       throw error;
     }
   }

@@ -39,7 +39,7 @@ export async function apply(session: Session, given: readonly string[], options:
   await askAbout(session, doubts);
   await askAboutMoved(session, warnings, options);
   const isShown = await ask(session, plan);
-  const written = await writeChanges(session, plan.change, changeOptions(options));
+  const written = await writeChanges(session, plan.change, changeOptions(options), plan.nameEntry);
   await report(session, steps, 'did', { isShown });
   return sayUndo(session, written);
 }

@@ -7,10 +7,11 @@ import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { noTests, storedTests } from '../lookup/stored-tests.ts';
-import { sayHostBits } from '../group/host-bits.ts';
-import { namesFor } from '../group/peer-text.ts';
-import type { Doubt } from '../session/ask-about.ts';
+import type { EntryNaming } from '../lookup/named-refusal.ts';
 import { labelDoubts } from '../session/label-doubts.ts';
+import { sayHostBits } from '../group/host-bits.ts';
+import { namesFor, peerNames } from '../group/peer-text.ts';
+import type { Doubt } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readInput } from '../terminal/input-file.ts';
@@ -18,7 +19,7 @@ import { paintLine } from '../terminal/change-line.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { movedNames, type MovedName } from './moved-names.ts';
 import { planPolicy, renderStep, type Step } from './plan.ts';
-import { plannedChange } from './planned-change.ts';
+import { namesInFiles, plannedChange } from './planned-change.ts';
 import { readPolicy } from './policy-file.ts';
 
 export interface FileOptions {
@@ -30,6 +31,8 @@ export interface FilePlan {
   readonly steps: readonly Step[];
   /** The steps as one change. */
   readonly change: ChangeSetBody;
+  /** What its entries are called in a refusal. */
+  readonly nameEntry: EntryNaming;
   /** What only `--prune` would delete: no file names it. */
   readonly unlisted: readonly Step[];
   /** Labels that the files name and that no device has, also not by these files. */
@@ -90,7 +93,8 @@ export async function planFiles(
   );
   const doubts = labelDoubts(new Set([...inGroups, ...inTests]), labels);
   const change = plannedChange(steps, actual, stored.revision);
-  return { steps, change, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
+  const nameEntry = namesInFiles(steps, change, peerNames(devices));
+  return { steps, change, nameEntry, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
 }
 
 /** Says what `--prune` would do, where it was not given. */
@@ -158,5 +162,7 @@ function summary(steps: readonly Step[], tense: ReportTense, effect: Effect | un
 }
 
 /** What the steps do to devices; undefined where there are none. */
-export const effectOfPlan = async (session: Session, { steps, change }: FilePlan): Promise<Effect | undefined> =>
-  steps.length === 0 ? undefined : effectOf(session, change);
+export const effectOfPlan = async (
+  session: Session,
+  { steps, change, nameEntry }: FilePlan,
+): Promise<Effect | undefined> => (steps.length === 0 ? undefined : effectOf(session, change, nameEntry));

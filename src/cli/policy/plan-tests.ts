@@ -9,6 +9,8 @@ export interface TestStep {
   readonly action: 'create' | 'update' | 'delete';
   readonly kind: 'test';
   readonly name: string;
+  /** File and line; absent for what no file names. */
+  readonly where?: string;
   readonly lines: readonly Line[];
   /** As it is to be; of a deletion, as it was. */
   readonly test: PolicyTest;
@@ -36,12 +38,12 @@ export function testSteps(
 ): readonly TestStep[] {
   if (desired === undefined) return [];
   const before = new Map(stored.map((test) => [test.name, test]));
-  const written = desired.flatMap(({ test }): readonly TestStep[] => {
+  const written = desired.flatMap(({ test, where }): readonly TestStep[] => {
     const old = before.get(test.name);
     if (old === undefined)
-      return [{ action: 'create', kind: 'test', name: test.name, test, lines: [['+', testWords(test, names)]] }];
+      return [{ action: 'create', kind: 'test', where, name: test.name, test, lines: [['+', testWords(test, names)]] }];
     if (contentOf(old) === contentOf(test)) return [];
-    return [{ action: 'update', kind: 'test', name: test.name, test, lines: changeLines(old, test, names) }];
+    return [{ action: 'update', kind: 'test', where, name: test.name, test, lines: changeLines(old, test, names) }];
   });
   if (!prune) return written;
   const kept = new Set(desired.map(({ test }) => test.name));

@@ -32,6 +32,8 @@ export type GroupReference = { readonly id: string } | { readonly scope: Scope; 
 
 interface Common {
   readonly name: string;
+  /** File and line; absent for what no file names. */
+  readonly where?: string;
   readonly lines: readonly Line[];
 }
 export type Step =
@@ -145,7 +147,7 @@ function findGroup({ scope, id, name }: DesiredGroup, { groups, me }: CurrentPol
 }
 
 function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, names: PeerNames): readonly Step[] {
-  const { name, description, inbound, outbound, appliesTo, guardrail, mode } = desired;
+  const { where, name, description, inbound, outbound, appliesTo, guardrail, mode } = desired;
   if (group === undefined) {
     const body = {
       group_name: name,
@@ -163,7 +165,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
       ...ruleLines('inbound', [], inbound, names),
       ...ruleLines('outbound', [], outbound, names),
     ];
-    return [{ action: 'create', kind: 'group', name, scope: desired.scope, body, lines }];
+    return [{ action: 'create', kind: 'group', where, name, scope: desired.scope, body, lines }];
   }
   if (guardrail !== group.guardrail) {
     const [is, wanted] = [group.guardrail, guardrail].map((kind) =>
@@ -196,7 +198,7 @@ function groupStep(desired: DesiredGroup, group: SecurityGroup | undefined, name
     ...inLines,
     ...outLines,
   ];
-  return [{ action: 'update', kind: 'group', name: group.group_name, group, body, lines }];
+  return [{ action: 'update', kind: 'group', where, name: group.group_name, group, body, lines }];
 }
 
 function ruleLines(
@@ -247,6 +249,7 @@ function deviceStep(
     {
       action: 'update',
       kind: 'device',
+      where: desired.where,
       name: device.hostname || device.id,
       device,
       ...(desired.id === undefined && desired.device === device.hostname && { byName: desired.where }),

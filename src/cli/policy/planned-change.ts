@@ -1,5 +1,9 @@
-/** Owns the steps of a plan as one change, in the form that the server simulates and writes. */
+/** Owns the steps of a plan as one change, in the form that the server simulates and writes, and where in the files its entries are. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import { ruleInSentence, type DeviceNaming } from '../../client/words/rule.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { fileField, pathText, pointerPath } from '../group/written-group.ts';
+import type { EntryNaming } from '../lookup/named-refusal.ts';
 import type { CurrentPolicy, GroupReference, Step } from './plan.ts';
 import { testsAfter } from './plan-tests.ts';
 
@@ -64,5 +68,37 @@ export function plannedChange(
       policy_tests: testsAfter(tests, tested),
       ...(testsRevision !== undefined && { policy_tests_revision: testsRevision }),
     }),
+  };
+}
+
+/** `rule \`tcp 22 from any\``, `labels[0]`: what a pointer into an entry leads to. */
+function fieldWords(entry: unknown, pointer: string, names: DeviceNaming): string {
+  const [field = '', index, ...rest] = pointerPath(pointer);
+  const direction: Direction | undefined =
+    field === 'inbound_rules' ? 'inbound' : field === 'outbound_rules' ? 'outbound' : undefined;
+  const rules = direction && (entry as Readonly<Record<string, readonly StoredRule[] | undefined>>)[field];
+  const rule = rules?.[Number(index)];
+  if (direction !== undefined && rule !== undefined) return `rule \`${ruleInSentence(direction, rule, names)}\``;
+  return pathText([fileField(String(field)), ...(index === undefined ? [] : [index]), ...rest]);
+}
+
+/** `policy.yaml:12: group web`, for the entries of the change that the steps became. */
+export function namesInFiles(steps: readonly Step[], change: ChangeSetBody, names: DeviceNaming): EntryNaming {
+  const written = (kind: 'group' | 'device'): readonly Step[] =>
+    steps.filter((step) => step.kind === kind && step.action !== 'delete');
+  const [groups, devices] = [written('group'), written('device')];
+  const byEntry = new Map<unknown, Step | undefined>();
+  for (const [index, entry] of (change.security_groups ?? []).entries()) byEntry.set(entry, groups[index]);
+  for (const [index, entry] of (change.devices ?? []).entries()) byEntry.set(entry, devices[index]);
+  for (const step of steps) {
+    if (step.kind === 'test') byEntry.set(step.test, step);
+    else if (step.kind === 'group' && step.action === 'delete') byEntry.set(step.group.id, step);
+  }
+  return (entry, pointer) => {
+    const step = byEntry.get(entry);
+    if (step === undefined) return undefined;
+    const { where, kind, name } = step;
+    const field = pointer === '' ? '' : `: ${fieldWords(entry, pointer, names)}`;
+    return `${where === undefined ? '' : `${where}: `}${kind} ${name}${field}`;
   };
 }
