@@ -5,12 +5,13 @@ import { isoTime, statement } from '../postgres/sql.ts';
 export const isUncounted = (flow: string, position: string): string =>
   `(${flow}.id > ${position}.counted AND (NOT ${flow}.is_hourly OR ${flow}.id <= ${position}.hourly_through))`;
 
-/** Values: organizations (null: all). */
+/** The first such row of each organization, in the order of an index: asked only whether there is one, PostgreSQL hashes the whole table. Values: organizations (null: all). */
 export const findUncounted = statement<{ org_id: string }>(
   'find_uncounted_organizations',
   `SELECT o.id AS org_id FROM organizations o LEFT JOIN usage_positions p ON p.org_id = o.id
-   WHERE ($1::uuid[] IS NULL OR o.id = ANY ($1::uuid[])) AND EXISTS (
-     SELECT FROM flows f WHERE f.org_id = o.id AND f.id > coalesce(p.counted, 0) AND (p.org_id IS NULL OR ${isUncounted('f', 'p')}))
+   WHERE ($1::uuid[] IS NULL OR o.id = ANY ($1::uuid[])) AND (
+     SELECT true FROM flows f WHERE f.org_id = o.id AND f.id > coalesce(p.counted, 0) AND (p.org_id IS NULL OR ${isUncounted('f', 'p')})
+     ORDER BY f.id LIMIT 1) IS TRUE
    ORDER BY o.id`,
 );
 
@@ -119,6 +120,8 @@ export const readUsageCoverage = statement<TimeRow & { readonly not_recorded: nu
   `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds, all_seconds, not_recorded FROM flow_coverage
    WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND device_id = ANY ($3::uuid[]) ORDER BY day, device_id`,
 );
+/** Makes a range of the ids after a place: PostgreSQL expects a two-hundredth of the table in a range of unknown ends, and a third of it after an unknown place, for which it reads the whole table. */
+const endOfIds = '9223372036854775807';
 /** Values: organization. */
 export const readUncountedTime = statement<TimeRow>(
   'read_uncounted_flow_time',
@@ -127,7 +130,8 @@ export const readUncountedTime = statement<TimeRow>(
    FROM (
      SELECT f.device_id, (f.until AT TIME ZONE 'UTC')::date AS day, f.observed_all, ceil(extract(epoch FROM f.until - f.since)) AS seconds
      FROM flows f LEFT JOIN usage_positions p ON p.org_id = f.org_id
-     WHERE f.org_id = $1 AND f.id > coalesce((SELECT counted FROM usage_positions WHERE org_id = $1), 0) AND f.part = 0 AND (p.org_id IS NULL OR ${isUncounted('f', 'p')})) AS t
+     WHERE f.org_id = $1 AND f.id > coalesce((SELECT counted FROM usage_positions WHERE org_id = $1), 0) AND f.id <= ${endOfIds}
+       AND f.part = 0 AND (p.org_id IS NULL OR ${isUncounted('f', 'p')})) AS t
    GROUP BY t.device_id, t.day`,
 );
 /** Values: organization, group (null: all). */

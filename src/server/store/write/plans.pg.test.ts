@@ -169,3 +169,40 @@ test('a search of traffic that finds nothing reads a bounded number of blocks fo
     await query(url, 'ANALYZE');
   }
 });
+
+test('a request for usage and the upkeep read only the traffic that is not counted', async () => {
+  const { url, store, org, owner } = await makeWorld(postgres);
+  const { id: other } = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, owner);
+  await store.close();
+  const blocks = 20_000;
+  const waiting = 10;
+  const second = `interval '1 second'`;
+  await withoutAutovacuum(url, 'flows');
+  await query(
+    url,
+    `INSERT INTO flows (org_id, device_id, since, until, part, observed_all, is_hourly, sums, filter, block)
+     SELECT o, o, t - ${second}, t, 0, true, false, 1, repeat('01', 1024)::bit(2048), convert_to(repeat(md5(n::text), 32), 'UTF8')
+     FROM generate_series(1, ${blocks}) AS n, LATERAL (SELECT date_trunc('hour', now()) - n * ${second} AS t, (CASE WHEN n % 50 = 0 THEN '${other}' ELSE '${org}' END)::uuid AS o) AS one;
+     INSERT INTO usage_positions (org_id, counted, hourly_through, revision, synced)
+     SELECT o.id, (SELECT max(id) - ${waiting} FROM flows), 0, 1, now() FROM organizations o;
+     -- As in every database that does not say otherwise.
+     DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET random_page_cost = 4', current_database()); END $$`,
+  );
+  const blocksRead = async (): Promise<number> => (await readRows(url, 'all'))['flows'] ?? 0;
+  for (const statistics of ['without statistics', 'with statistics']) {
+    const reads: Record<string, (usage: Store['ruleUsage']) => Promise<void>> = {
+      'of one organization': async (usage) => expect(await usage.uncounted([org])).toEqual([org]),
+      'of all organizations': async (usage) => expect(await usage.uncounted()).toEqual([org, other].toSorted()),
+      'its time': async (usage) => expect(await usage.uncountedTime(org)).toMatchObject([{ all_seconds: waiting - 1 }]),
+    };
+    for (const [name, read] of Object.entries(reads)) {
+      const before = await blocksRead();
+      const later = await openStore({ url, phase: 3 });
+      // As often as PostgreSQL plans anew for each set of values, and a few times more.
+      for (let round = 0; round < 12; round += 1) await read(later.ruleUsage);
+      await later.close();
+      expect((await blocksRead()) - before, `${name}, ${statistics}`).toBeLessThan(1_000);
+    }
+    await query(url, 'ANALYZE');
+  }
+});
