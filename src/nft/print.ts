@@ -4,7 +4,7 @@ import type { RangeSet } from '../policy/range.ts';
 import type { Family } from '../policy/rule.ts';
 import { blocksOf, familyBits, maskOf } from './blocks.ts';
 import { isEndedCommand, printEnded, type EndedCommand } from './ended-flows.ts';
-import { generationSet, keptFor, mostRecorded } from './recording.ts';
+import { generationSet, keptMinutes, mostRecorded } from './recording.ts';
 import {
   hookPriority,
   protocolNumber,
@@ -89,7 +89,7 @@ const recordedPort = { packet: 'th dport', original: 'ct original proto-dst' } a
 
 /** The kernel refuses further elements beyond the size, and forgets elements that nobody reads. */
 const recordsInto = (type: string): string =>
-  `{ type ${type}; size ${mostRecorded}; flags dynamic,timeout; timeout ${keptFor}; }`;
+  `{ type ${type}; size ${mostRecorded}; flags dynamic,timeout; timeout ${keptMinutes}m; }`;
 const setDefinitions: { readonly [K in RecordSetKind]: string } = {
   generation: '{ type nf_proto; }',
   port4: recordsInto('ipv4_addr . inet_proto . inet_service'),

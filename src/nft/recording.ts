@@ -16,7 +16,7 @@ export type Generation = 1 | 2;
 /** Elements that a set holds at most (reference 1.2 (28)). */
 export const mostRecorded = 4_096;
 /** What no agent reads goes after this time. */
-export const keptFor = '10m';
+export const keptMinutes = 10;
 
 /** Holds both families while the second generation records. */
 export const generationSet = parseObjectName('observed-second');

@@ -1,4 +1,5 @@
 /** Proves what is told of the usage of rules, over HTTP and against a real database: never "unused" for what was not observed (reference 4.18). */
+import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Json } from '../lib/http.ts';
 import { newPlace, type Place } from '../lib/server.ts';
@@ -67,6 +68,23 @@ test('a rule that decided traffic is used, one that did not is unused where all 
   ]);
   expect(Date.parse(usage.rules[1].last_hit)).toBeGreaterThan(Date.now() - 60_000);
   expect(usage.rules[0]).not.toHaveProperty('last_hit');
+});
+
+test('time that nobody observed leaves rules unknown, before the first report and after the setting is off', async () => {
+  const place = await newPlace(stage.server);
+  const early = await observed(place);
+  // Longer than what is observed of it.
+  await setTimeout(2_000);
+  await early.report([tuple(5432)], { since: new Date(Date.now() - 1_000).toISOString() });
+  const usage = await place.owner.api.expect(200, 'GET', early.path);
+  expect(usage.observed).toBeLessThan(0.9);
+  expect(usage.rules.map(({ state }: Json) => state)).toEqual(['unknown', 'used', 'unknown']);
+  const late = await observed(place, { group_name: 'late' });
+  await late.report([tuple(5432)]);
+  expect(await late.states()).toEqual(['unused', 'used', 'unused']);
+  await place.owner.api.expect(200, 'PATCH', place.base, { observe: 'off' });
+  await setTimeout(1_000);
+  expect(await late.states()).toEqual(['unknown', 'used', 'unknown']);
 });
 
 test('a rule keeps its usage under another description and at another place, and packets that were not recorded leave the others unknown', async () => {

@@ -17,6 +17,13 @@ export interface Recorded {
   readonly unrecorded: number;
 }
 
+/** What the kernel has recorded since it was last read. */
+export interface ObservedTraffic extends Recorded {
+  readonly observed: 'refused' | 'all';
+  /** Milliseconds for which the rules in force have recorded this without a break, by the monotonic clock. */
+  readonly recordedFor: number;
+}
+
 /** Milliseconds after which no packet is on its way through the rules of the generation before. */
 const settling = 100;
 

@@ -1,9 +1,10 @@
 /** Owns the agent's loop: event handlers set marks, and the loop reads the marks and takes one step at a time. */
 import { setImmediate } from 'node:timers/promises';
 import { sleep } from '../../client/clock.ts';
+import type { Observe } from '../../nft/recording.ts';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
-import { FlowRecorder, type Recorded } from '../kernel/flow-recorder.ts';
+import { FlowRecorder, type ObservedTraffic } from '../kernel/flow-recorder.ts';
 import { readCounters, saveCounters } from './counters.ts';
 import { followCheck, untilCheck } from './checked-apply.ts';
 import { markMonitorEvent } from './drift-response.ts';
@@ -32,6 +33,8 @@ export class Agent {
   readonly #loop: Loop;
   readonly #monitor: Watcher;
   readonly #recorder: FlowRecorder;
+  /** What rules record without a break, and since when by the monotonic clock. */
+  #recording: { readonly observed: Observe | undefined; readonly repairs: number; readonly since: number };
   #wake: (() => void) | undefined;
 
   constructor(options: AgentOptions) {
@@ -42,6 +45,7 @@ export class Agent {
       this.#wake?.();
     });
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
+    this.#recording = { observed: undefined, repairs: 0, since: monotonic() };
     this.#recorder = new FlowRecorder({ nft, wait: (milliseconds) => sleep(clock, milliseconds) });
     const time = options.time ?? new PolicyClock({ clock, monotonic });
     const wake = (): void => this.#wake?.();
@@ -86,6 +90,7 @@ export class Agent {
           // Work for the kernel starts first; while the kernel works, the agent publishes its status.
           if (isNew) await setImmediate().then(() => this.#publish());
           await step;
+          this.#followRecording();
           this.#publish();
         }
       }
@@ -118,11 +123,13 @@ export class Agent {
   }
 
   /** What the kernel has recorded since the last call; nothing where no rule in force records. */
-  async takeRecorded(): Promise<(Recorded & { readonly observed: 'refused' | 'all' }) | undefined> {
-    const { enforcer } = this.#loop;
-    const observed = enforcer.target?.observe;
+  async takeRecorded(): Promise<ObservedTraffic | undefined> {
+    this.#followRecording();
+    const { observed, since } = this.#recording;
     if (observed !== 'refused' && observed !== 'all') return undefined;
-    return { ...(await this.#recorder.take(enforcer.recording)), observed };
+    const { enforcer, options } = this.#loop;
+    const recorded = await this.#recorder.take(enforcer.recording);
+    return { ...recorded, observed, recordedFor: options.monotonic() - since };
   }
 
   /** Takes our tables away. */
@@ -154,6 +161,14 @@ export class Agent {
     }
     refreshTarget(state, this.#loop.options.serverAccess?.access);
     return isHeard;
+  }
+
+  /** Other rules may record other packets, and what somebody else changed recorded nothing until it was repaired. */
+  #followRecording(): void {
+    const { enforcer, state, options } = this.#loop;
+    const [observed, repairs] = [enforcer.target?.observe, state.driftRepairs];
+    if (observed !== this.#recording.observed || repairs !== this.#recording.repairs)
+      this.#recording = { observed, repairs, since: options.monotonic() };
   }
 
   #sourceEnded(fault: unknown, signal: AbortSignal): void {

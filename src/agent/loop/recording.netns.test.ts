@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { printAddress } from '../../policy/address.ts';
 import { written } from '../../nft/policies.fixture.ts';
 import { mostRecorded } from '../../nft/recording.ts';
-import type { Recorded } from '../kernel/flow-recorder.ts';
+import type { ObservedTraffic, Recorded } from '../kernel/flow-recorder.ts';
 import { groupOf } from './agent.fixture.ts';
 import { device4, device6, peer4, RealWorld } from './real-world.fixture.ts';
 
@@ -70,7 +70,7 @@ const shown = ({ tuples }: Recorded): readonly string[] =>
     .filter((text) => text.includes(' 17/7') || text.includes(' 1/') || text.includes(' 6/'))
     .toSorted();
 
-async function take(): Promise<Recorded> {
+async function take(): Promise<ObservedTraffic> {
   const recorded = await world.agent.takeRecorded();
   if (recorded === undefined) throw new Error('nothing is recorded');
   return recorded;
@@ -137,6 +137,17 @@ describe('with `refused` and `all`', () => {
       return world.agent.status.driftRepairs > 0 && enforced !== undefined && findings.length === 0;
     });
     expect((await world.kernel())?.findings).toEqual([]);
+  });
+
+  test('what is read says for how long rules have recorded it: from when they were in force, and anew from a repair on', async () => {
+    const began = performance.now();
+    await follow('all');
+    expect((await take()).recordedFor).toBeLessThan(performance.now() - began);
+    const flushed = performance.now();
+    await world.device.run(['nft', 'flush', 'ruleset']);
+    await world.eventually('it is repaired', () => world.agent.status.driftRepairs > 0);
+    await inForce();
+    expect((await take()).recordedFor).toBeLessThan(performance.now() - flushed);
   });
 
   test('4,000 tuples are recorded in one reading and 4,000 others in the next, none lost; of 60,000 all beyond the limit are counted, and none leaks', async () => {

@@ -24,28 +24,49 @@ const many = (count: number, more: Partial<RecordedTuple> = {}): RecordedTuple[]
 /** A minute passes between two readings. */
 function start(options: Partial<FlowReportsOptions> = {}) {
   const sent: FlowReport[] = [];
-  let recorded: { tuples: readonly RecordedTuple[]; unrecorded: number } = { tuples: [], unrecorded: 0 };
+  let recorded: Recorded = { tuples: [], unrecorded: 0 };
   let now = Date.parse('2026-11-18T08:00:00Z');
-  const world = { isLive: true, sent };
+  let awake = 0;
+  const world = {
+    isLive: true,
+    sent,
+    /** What rules record, and for how many minutes they have done it. */
+    recording: ['all', Number.POSITIVE_INFINITY] as readonly ['refused' | 'all', number] | undefined,
+    isBroken: false,
+  };
   const reports = new FlowReports({
-    take: async () => ({ ...recorded, observed: 'all' }),
+    take: async () => {
+      if (world.isBroken) throw new Error('nft does not answer');
+      if (world.recording === undefined) return undefined;
+      const [observed, minutes] = world.recording;
+      return { ...recorded, observed, recordedFor: minutes * 60_000 };
+    },
     send: async (report) => {
       sent.push(report);
     },
     isLive: () => world.isLive,
     clock: { now: () => now, after: () => () => {} },
-    monotonic: () => now,
+    monotonic: () => awake,
     random: () => 0,
     log: () => {},
     ...options,
   });
+  const suspend = (minutes: number): void => {
+    now += minutes * 60_000;
+  };
   const pass = async (tuples: readonly RecordedTuple[], unrecorded = 0, minutes = 1): Promise<boolean> => {
     recorded = { tuples, unrecorded };
     now += minutes * 60_000;
+    awake += minutes * 60_000;
     await reports.take();
     return reports.send(new AbortController().signal);
   };
-  return Object.assign(world, { pass, reports });
+  /** Of each report, its minutes after the start. */
+  const minutes = (): readonly (readonly number[])[] =>
+    sent.map(({ since, until }) =>
+      [since, until].map((time) => (Date.parse(time) - Date.parse('2026-11-18T08:00:00Z')) / 60_000),
+    );
+  return Object.assign(world, { pass, suspend, minutes, reports });
 }
 
 describe('a report of observed traffic', () => {
@@ -76,12 +97,46 @@ describe('a report of observed traffic', () => {
   });
 
   test('of the time after a suspend is of as long as the server takes, and the next one of its minute', async () => {
-    const { pass, sent } = start();
-    await pass([tuple(443)], 0, 180);
+    const { pass, suspend, minutes, sent } = start();
+    suspend(179);
+    await pass([tuple(443)]);
     await pass([]);
-    expect(sent.map(({ since, until, tuples }) => [since, until, tuples.length])).toEqual([
-      ['2026-11-18T10:00:00.000Z', '2026-11-18T11:00:00.000Z', 1],
-      ['2026-11-18T11:00:00.000Z', '2026-11-18T11:01:00.000Z', 0],
+    expect(minutes()).toEqual([
+      [120, 180],
+      [180, 181],
+    ]);
+    expect(sent.map(({ tuples }) => tuples.length)).toEqual([1, 0]);
+  });
+
+  test('begins when the rules in force began to record it, not when other rules or none did', async () => {
+    const world = start();
+    world.recording = undefined;
+    await world.pass([]);
+    world.recording = ['refused', 0.25];
+    await world.pass([tuple(1)]);
+    world.recording = ['refused', 1.25];
+    await world.pass([]);
+    world.recording = ['all', 0];
+    await world.pass([tuple(2)]);
+    expect(world.minutes()).toEqual([
+      [1.75, 2],
+      [2, 3],
+      [4, 4],
+    ]);
+  });
+
+  test('is not of longer than the kernel keeps what nobody reads, where it could not be read for long', async () => {
+    const world = start();
+    await world.pass([]);
+    world.isBroken = true;
+    for (let i = 0; i < 30; i++) await world.pass([]);
+    world.isBroken = false;
+    await world.pass([tuple(1)]);
+    await world.pass([]);
+    expect(world.minutes()).toEqual([
+      [0, 1],
+      [23, 32],
+      [32, 33],
     ]);
   });
 

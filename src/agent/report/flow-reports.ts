@@ -4,15 +4,16 @@ import { flowLimits, mostPackets } from '../../api/limits.ts';
 import { Backoff } from '../../client/backoff.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { keptMinutes } from '../../nft/recording.ts';
 import { printAddress } from '../../policy/address.ts';
 import type { Log } from '../host/log.ts';
-import type { Recorded } from '../kernel/flow-recorder.ts';
+import type { ObservedTraffic, Recorded } from '../kernel/flow-recorder.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
 
 export interface FlowReportsOptions {
   /** What was recorded since the last call; nothing where no rule in force records. */
-  readonly take: () => Promise<(Recorded & { readonly observed: 'refused' | 'all' }) | undefined>;
+  readonly take: () => Promise<ObservedTraffic | undefined>;
   readonly send: (report: FlowReport, signal: AbortSignal) => Promise<unknown>;
   /** Whether the server can be reached, as far as known. */
   readonly isLive: () => boolean;
@@ -27,6 +28,8 @@ export interface FlowReportsOptions {
 }
 
 const minute = 60_000;
+/** The kernel has kept everything for so long. Less than the time after which it forgets, because a reading takes a while. */
+const keptMs = (keptMinutes - 1) * minute;
 /** Milliseconds that the last report may take: the agent does not stop before. */
 const lastReportMs = 2_000;
 const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' };
@@ -66,12 +69,15 @@ export function withinBounds(
 export class FlowReports {
   readonly #options: FlowReportsOptions;
   #waiting: FlowReport[] = [];
+  /** When the kernel was last read, by the time of day and by the monotonic clock. */
   #since: number;
+  #readAt: number;
   #refused = false;
 
   constructor(options: FlowReportsOptions) {
     this.#options = options;
     this.#since = options.clock.now();
+    this.#readAt = options.monotonic();
   }
 
   /** Reads once a minute and sends what it can, until the signal is aborted. */
@@ -94,12 +100,13 @@ export class FlowReports {
 
   /** Takes what was recorded, and queues it. Where it cannot be read now, the next call has it. */
   async take(): Promise<void> {
-    const { take, clock, log } = this.#options;
+    const { take, clock, monotonic, log } = this.#options;
     try {
       const recorded = await take();
-      const now = clock.now();
-      if (recorded !== undefined) this.#queue(recorded, now);
+      const [now, readAt] = [clock.now(), monotonic()];
+      if (recorded !== undefined) this.#queue(recorded, { now, elapsed: readAt - this.#readAt });
       this.#since = now;
+      this.#readAt = readAt;
     } catch (error) {
       log('debug', `the agent cannot read observed traffic: ${error instanceof Error ? error.message : String(error)}`);
     }
@@ -129,11 +136,18 @@ export class FlowReports {
     return true;
   }
 
-  #queue({ tuples, unrecorded, observed }: Recorded & { readonly observed: 'refused' | 'all' }, now: number): void {
+  /** `elapsed`: milliseconds since the last reading, without those in which the machine was suspended. */
+  #queue(
+    { tuples, unrecorded, observed, recordedFor }: ObservedTraffic,
+    { now, elapsed }: { readonly now: number; readonly elapsed: number },
+  ): void {
     const kept = withinBounds(tuples);
     const not_recorded = unrecorded + packetsOf(tuples) - packetsOf(kept);
     // After a suspend or a step of the clock, the time since the last reading is longer than a report may be of.
-    const since = Math.max(Math.min(this.#since, now), now - flowLimits.minutesPerReport * minute);
+    const longest = flowLimits.minutesPerReport * minute;
+    // What is of before the rules recorded, or so long ago that the kernel has forgotten some of it, was not observed.
+    const observedFor = Math.min(recordedFor, keptMs);
+    const since = Math.max(Math.min(this.#since, now), now - (observedFor < elapsed ? observedFor : longest));
     this.#waiting.push({
       since: new Date(since).toISOString(),
       until: new Date(now).toISOString(),

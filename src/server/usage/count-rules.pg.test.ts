@@ -190,7 +190,7 @@ test('an organization with far more sums than one request looks at gets answers 
   await query(
     url,
     `INSERT INTO flow_coverage (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded)
-     SELECT '${org}', d, t::date, t, t, 0, 86400, 0
+     SELECT '${org}', d, t::date, t, t + interval '1 day', 0, 86400, 0
      FROM unnest('{${devices.join(',')}}'::uuid[]) AS d, generate_series('${time(begin)}'::timestamptz, '${time(now.at)}'::timestamptz, interval '1 day') AS t`,
   );
   const [{ left } = { left: '' }] = await query<{ left: string }>(url, 'SELECT sum(sums) AS left FROM flows');

@@ -1,12 +1,13 @@
 /** Owns the walk over the traffic that agents observed: sums of some devices in a window of time, newest first and bounded, and what of that time was observed. */
+import { defaultAgentSettings } from '../../api/organization.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { readFlowCursor, type FlowCoverage, type FlowQuery, type StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
-import { ObservedShare, observedTime, type ObservedDevice, type ObservedOnDay } from './observed-time.ts';
+import { ObservedShare, observedTime, type ObservedDevice, type ObservedTraffic } from './observed-time.ts';
 
 export interface ObservedFlowsOptions {
-  readonly store: Pick<Store, 'flows' | 'devices'>;
+  readonly store: Pick<Store, 'flows' | 'devices' | 'organizations'>;
   readonly slices: TimeSlices;
 }
 
@@ -101,7 +102,7 @@ export interface ObservedCoverage {
   /** Days of all devices together, from when each was registered. */
   readonly device_days: number;
   /** The share of the time from then on that was observed, from 0 to 1. */
-  readonly share: (from: number, observed: ObservedOnDay) => Promise<number>;
+  readonly share: (from: number, observed: ObservedTraffic) => Promise<number>;
 }
 
 /** The devices of a window, and its times. */
@@ -145,6 +146,7 @@ export async function coverageOf(options: ObservedFlowsOptions, window: Coverage
   const { since, until } = window;
   const covered = await coverageByDevice(options.store.flows, options.slices, window);
   const registered = await registeredAt(options, window);
+  const settings = (await options.store.organizations.settings(window.org)) ?? defaultAgentSettings;
   let not_recorded = 0;
   await options.slices.each(covered.values(), (rows) => {
     for (const row of rows) not_recorded += row.not_recorded;
@@ -153,7 +155,7 @@ export async function coverageOf(options: ObservedFlowsOptions, window: Coverage
     not_recorded,
     device_days: Math.round((observedTime(registered, since, until) / dayMs) * 100) / 100,
     share: async (from, observed) => {
-      const sum = new ObservedShare({ from, until, observed });
+      const sum = new ObservedShare({ from, until, observed }, settings);
       await options.slices.each(registered, (device) => sum.add(device, covered.get(device.id) ?? []));
       return sum.value;
     },

@@ -2,6 +2,7 @@
  * Owns what is known of the use of rules in a window: counts by rule, and how long each device was observed and judged with its groups. What is not counted
  * yet counts as not observed.
  */
+import { defaultAgentSettings, type AgentSettings } from '../../api/organization.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { FlowCoverage } from '../store/contract/flows/flows.ts';
@@ -11,7 +12,7 @@ import { coverageByDevice, registeredAt } from './observed-flows.ts';
 import { ObservedShare, type ObservedDevice, type ObservedSpan } from './observed-time.ts';
 
 export interface ObservedRulesOptions {
-  readonly store: Pick<Store, 'ruleUsage' | 'devices'>;
+  readonly store: Pick<Store, 'ruleUsage' | 'devices' | 'organizations'>;
   readonly slices: TimeSlices;
 }
 
@@ -28,6 +29,7 @@ const keyOf = (group: GroupId, what: string): string => `${group} ${what}`;
 
 export class ObservedRules {
   readonly #slices: TimeSlices;
+  readonly #settings: AgentSettings;
   readonly #coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>;
   readonly #registered: ReadonlyMap<DeviceId, ObservedDevice>;
   readonly #judgedSince = new Map<string, number>();
@@ -36,10 +38,12 @@ export class ObservedRules {
 
   private constructor(
     slices: TimeSlices,
+    settings: AgentSettings,
     coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
     registered: ReadonlyMap<DeviceId, ObservedDevice>,
   ) {
     this.#slices = slices;
+    this.#settings = settings;
     this.#coverage = coverage;
     this.#registered = registered;
   }
@@ -63,9 +67,10 @@ export class ObservedRules {
         all_seconds: Math.max(0, row.all_seconds - time.all_seconds),
       };
     }
+    const settings = (await store.organizations.settings(org)) ?? defaultAgentSettings;
     const registered = new Map<DeviceId, ObservedDevice>();
     for (const one of await registeredAt(o, { org, devices })) registered.set(one.id, one);
-    const found = new ObservedRules(slices, coverage, registered);
+    const found = new ObservedRules(slices, settings, coverage, registered);
     const { pairs, otherwise } = await ruleUsage.judgedSince(org, group);
     found.#otherwise = Date.parse(otherwise);
     await slices.each(pairs, (pair) => found.#judgedSince.set(keyOf(pair.group, pair.device), Date.parse(pair.since)));
@@ -90,7 +95,7 @@ export class ObservedRules {
 
   /** How much of the time of these devices was observed, and judged with the group. A device that is not registered any more has no time. */
   async shareOf(group: GroupId, devices: readonly DeviceId[], span: ObservedSpan): Promise<ObservedShare> {
-    const share = new ObservedShare(span);
+    const share = new ObservedShare(span, this.#settings);
     await this.#slices.each(devices, (id) => {
       const device = this.#registered.get(id);
       if (device === undefined) return;

@@ -1,5 +1,6 @@
 /** Owns the share of device-time that was observed: what agents reported, beside the time in which devices had the group. No effects. */
 import type { DeviceId } from '../../policy/ids.ts';
+import type { AgentSettings } from '../../api/organization.ts';
 import type { FlowCoverage } from '../store/contract/flows/flows.ts';
 
 /** A device that has the group, and since when it is registered, in milliseconds since the epoch. */
@@ -11,17 +12,27 @@ export interface ObservedDevice {
 }
 
 const dayMs = 86_400_000;
-/** An agent reports once a minute, and a report may be late: the last minutes do not count as missing. */
+/** An agent reports once a minute, and a report may be late: so long after the last one, nothing counts as missing. */
 const graceMs = 180_000;
 /** Less is not all: then nothing can be said about what was not seen. */
 const fullShare = 0.99;
 
-/** How long the traffic of a device was observed on a day, in milliseconds: only what is of interest counts. */
-export type ObservedOnDay = (row: FlowCoverage) => number;
+/** The traffic of interest. */
+export interface ObservedTraffic {
+  /** How long it was observed on a day, in milliseconds. */
+  readonly onDay: (row: FlowCoverage) => number;
+  /** The settings with which agents record it. */
+  readonly settings: readonly AgentSettings['observe'][];
+}
 
-export const observedAll: ObservedOnDay = ({ all_seconds }) => all_seconds * 1_000;
-export const observedRefused: ObservedOnDay = ({ all_seconds, refused_seconds }) =>
-  (all_seconds + refused_seconds) * 1_000;
+export const observedAll: ObservedTraffic = {
+  onDay: ({ all_seconds }) => all_seconds * 1_000,
+  settings: ['all'],
+};
+export const observedRefused: ObservedTraffic = {
+  onDay: ({ all_seconds, refused_seconds }) => (all_seconds + refused_seconds) * 1_000,
+  settings: ['refused', 'all'],
+};
 
 /** The time from `from` to `until` in which the devices were registered, all together, in milliseconds. */
 export const observedTime = (devices: readonly ObservedDevice[], from: number, until: number): number =>
@@ -31,19 +42,22 @@ export const observedTime = (devices: readonly ObservedDevice[], from: number, u
 export interface ObservedSpan {
   readonly from: number;
   readonly until: number;
-  readonly observed: ObservedOnDay;
+  readonly observed: ObservedTraffic;
 }
 
 /** Adds up the observed time of devices, one after the other: a fleet may have many. */
 export class ObservedShare {
   readonly #span: ObservedSpan;
+  readonly #graceMs: number;
   #seen = 0;
   #all = 0;
   /** Of the device that was observed least. */
   #least = 1;
 
-  constructor(span: ObservedSpan) {
+  /** With the present setting of the organization: where agents do not record the traffic any more, no report is late. */
+  constructor(span: ObservedSpan, { observe }: Pick<AgentSettings, 'observe'>) {
     this.#span = span;
+    this.#graceMs = span.observed.settings.includes(observe) ? graceMs : 0;
   }
 
   add({ createdAt, judgedSince = 0 }: Omit<ObservedDevice, 'id'>, rows: readonly FlowCoverage[]): void {
@@ -51,16 +65,20 @@ export class ObservedShare {
     const begins = Math.min(Math.max(from, createdAt), until);
     const span = until - begins;
     const counts = Math.min(Math.max(begins, judgedSince), until);
-    let ofDevice = 0;
+    let [ofDevice, reportedUntil] = [0, 0];
     for (const row of rows) {
       const day = Date.parse(`${row.day}T00:00:00Z`);
-      const [first, last] = [Math.max(day, createdAt), Math.min(day + dayMs, until)];
+      const through = Date.parse(row.through);
+      // A report may tell of time before the device was registered: it says nothing of what came after the report.
+      const [first, last] = [Math.max(day, createdAt), Math.min(day + dayMs, until, through)];
       // A day is kept as one number. Of the day in which the time begins, only what cannot be of the hours before counts.
       const before = Math.min(Math.max(0, counts - first), dayMs);
-      ofDevice += Math.max(0, Math.min(observed(row), last - first) - before);
+      ofDevice += Math.max(0, Math.min(observed.onDay(row), last - first) - before);
+      reportedUntil = Math.max(reportedUntil, through);
     }
+    const late = Math.min(this.#graceMs, Math.max(0, until - reportedUntil));
     // Where nothing was reported at all, nothing was observed.
-    const seen = ofDevice === 0 ? 0 : Math.min(until - counts, ofDevice + graceMs);
+    const seen = ofDevice === 0 ? 0 : Math.min(until - counts, ofDevice + late);
     this.#seen += seen;
     this.#all += span;
     if (span > 0) this.#least = Math.min(this.#least, seen / span);

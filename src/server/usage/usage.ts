@@ -16,7 +16,7 @@ import { ObservedRules, type ObservedRulesOptions } from './observed-rules.ts';
 import { observedAll, observedRefused, type ObservedShare } from './observed-time.ts';
 
 export interface UsageOptions extends ObservedRulesOptions {
-  readonly store: Pick<Store, 'ruleUsage' | 'history' | 'devices'>;
+  readonly store: Pick<Store, 'ruleUsage' | 'history' | 'devices' | 'organizations'>;
 }
 
 export interface UsageRequest {

@@ -156,7 +156,14 @@ test('coverage counts no minute twice, and keeps what was observed apart', async
   await report(one, overlapping);
   await report(one, batch(start + 2 * minute, [], { observed: 'refused', not_recorded: 7 }));
   expect(await store.flows.coverage(org, new Date(start).toISOString(), [one])).toEqual([
-    { device_id: one, day: '2026-11-18', all_seconds: 120, refused_seconds: 60, not_recorded: 7 },
+    {
+      device_id: one,
+      day: '2026-11-18',
+      through: new Date(start + 2 * minute).toISOString(),
+      all_seconds: 120,
+      refused_seconds: 60,
+      not_recorded: 7,
+    },
   ]);
 });
 

@@ -115,9 +115,9 @@ export interface TimeRow {
   readonly all_seconds: number;
 }
 /** Values: organization, since, devices. */
-export const readUsageCoverage = statement<TimeRow & { readonly not_recorded: number }>(
+export const readUsageCoverage = statement<TimeRow & { readonly through: string; readonly not_recorded: number }>(
   'read_usage_coverage',
-  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds, all_seconds, not_recorded FROM flow_coverage
+  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, ${isoTime('through')} AS through, refused_seconds, all_seconds, not_recorded FROM flow_coverage
    WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND device_id = ANY ($3::uuid[]) ORDER BY day, device_id`,
 );
 /** Makes a range of the ids after a place: PostgreSQL expects a two-hundredth of the table in a range of unknown ends, and a third of it after an unknown place, for which it reads the whole table. */

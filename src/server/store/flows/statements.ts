@@ -1,5 +1,5 @@
 /** Owns the SQL of observed traffic: blocks of sums by time, and how long each device was observed on each day. */
-import { found, statement } from '../postgres/sql.ts';
+import { found, isoTime, statement } from '../postgres/sql.ts';
 import { reportRefusals } from '../write/right.ts';
 import { isUncounted } from './rule-usage-statements.ts';
 import { filterBits, sumsPerBlock } from './sum-block.ts';
@@ -138,6 +138,7 @@ export const blocksOfDevices = statement<LookedRow>(
 export interface CoverageRow {
   readonly device_id: string;
   readonly day: string;
+  readonly through: string;
   readonly refused_seconds: number;
   readonly all_seconds: number;
   readonly not_recorded: number;
@@ -146,7 +147,7 @@ export interface CoverageRow {
 /** Values: organization, since, devices (null: all). */
 export const readCoverage = statement<CoverageRow>(
   'read_flow_coverage',
-  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, refused_seconds - cut_refused_seconds AS refused_seconds, all_seconds - cut_all_seconds AS all_seconds, not_recorded
+  `SELECT device_id, to_char(day, 'YYYY-MM-DD') AS day, ${isoTime('through')} AS through, refused_seconds - cut_refused_seconds AS refused_seconds, all_seconds - cut_all_seconds AS all_seconds, not_recorded
    FROM flow_coverage WHERE org_id = $1 AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND ($3::uuid[] IS NULL OR device_id = ANY ($3::uuid[]))
      AND (cut_refused_seconds + cut_all_seconds = 0 OR refused_seconds > cut_refused_seconds OR all_seconds > cut_all_seconds) ORDER BY day, device_id`,
 );

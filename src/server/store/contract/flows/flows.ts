@@ -96,6 +96,8 @@ export interface FlowCoverage {
   readonly device_id: DeviceId;
   /** `YYYY-MM-DD`, in UTC. */
   readonly day: string;
+  /** Until when the reports of this day are. */
+  readonly through: Timestamp;
   readonly refused_seconds: number;
   readonly all_seconds: number;
   readonly not_recorded: number;
