@@ -505,6 +505,8 @@ test('the overview counts the fleet, names the worst first, and adds up what dev
   const sum = async (name: string): Promise<number> =>
     (await overview()).samples.reduce((total: number, sample: Json) => total + (sample[name] as number), 0);
   await expect.poll(() => sum('refused')).toBe(7);
+  const counted = `ringfence_refused_packets_total{organization="${place.org}"}`;
+  expect((await stage.server.nobody.get('/metrics')).text).toContain(`${counted} 2\n`);
   expect(await sum('admitted')).toBe(30);
   await expect.poll(async () => (await overview()).samples.at(-1)?.devices).toBe(4);
   expect((await overview()).samples.at(-1).in_force).toBeLessThanOrEqual(1);
@@ -513,6 +515,10 @@ test('the overview counts the fleet, names the worst first, and adds up what dev
   expect(JSON.stringify(statuses)).not.toContain('packets');
   expect((await overview('?hours=336')).sample_seconds).toBe(4_200);
   await api.expect(422, 'GET', `${place.base}/overview?hours=337`);
+  // Where agents record what they refuse, only their reports of traffic count.
+  await place.owner.api.expect(200, 'PATCH', place.base, { observe: 'refused' });
+  await good?.report(stage.server.nobody, { ...applied(group, revision), packets });
+  expect((await stage.server.nobody.get('/metrics')).text).toContain(`${counted} 2\n`);
   await api.expect(200, 'DELETE', place.base);
   await api.expect(404, 'GET', `${place.base}/overview`);
 });

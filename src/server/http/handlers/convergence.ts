@@ -20,7 +20,7 @@ function observedReport(report: DeviceReport, { observe }: AgentSettings): Devic
   return rest;
 }
 
-const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler, receipts }) => {
+const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler, receipts, onRefused }) => {
   const { org_id, device_id } = call.params;
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   // Packets are the fleet's, not the device's state: they are added up and not kept with it.
@@ -28,6 +28,8 @@ const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampl
   await store.receipts.report(org_id, device_id, status, call.by);
   receipts.reported(org_id);
   sampler.see(org_id, packets);
+  // Where agents also record what they refuse, reports of traffic tell it (4.17).
+  if (settings.observe === 'counters') onRefused(org_id, packets?.refused ?? 0);
   return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body, settings });
 };
 
