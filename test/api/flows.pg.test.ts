@@ -259,6 +259,8 @@ test('a refusal names the nearest rule and what did not match, an admission its 
   expect(await count('protocol=icmp')).toBe(1);
   expect(await count('port=5432')).toBe(2);
   expect(await count('direction=out')).toBe(1);
+  expect(await count('direction=outbound')).toBe(1);
+  expect(await count('direction=inbound')).toBe(await count('direction=in'));
   expect(await count(`group_id=${group.id}`)).toBe(5);
   expect(await count(`group_id=${web?.id}`)).toBe(0);
   expect(await count(`since=${minuteAgo(-1)}`)).toBe(0);
@@ -266,6 +268,7 @@ test('a refusal names the nearest rule and what did not match, an admission its 
   for (const bad of [
     'far=db-1',
     'verdict=maybe',
+    'direction=sideways',
     'protocol=quic',
     'after=x',
     'port=70000',

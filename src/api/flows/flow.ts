@@ -8,6 +8,11 @@ import { limits } from '../limits.ts';
 import { givenId, id, Labels, ShortText, strict, Timestamp, type Wire } from '../scalar.ts';
 import { FlowDirection, FlowPackets, FlowPort, FlowProtocol, FlowVerdict } from './flow-report.ts';
 
+/** Rules and proposals say `inbound` and `outbound`, so a reader may ask in these words too. */
+const AskedDirection = Type.Enum(['in', 'out', 'inbound', 'outbound'], {
+  description: 'Only traffic to the device (`in` or `inbound`), or from it (`out` or `outbound`).',
+});
+
 export const FlowQuery = Type.Object(
   {
     device_id: Type.Optional(givenId('Only traffic that this device observed.')),
@@ -19,7 +24,7 @@ export const FlowQuery = Type.Object(
         description: 'Only traffic with this far end: an address, a range of addresses, or the id of a device.',
       }),
     ),
-    direction: Type.Optional(FlowDirection),
+    direction: Type.Optional(AskedDirection),
     verdict: Type.Optional(FlowVerdict),
     protocol: Type.Optional(FlowProtocol),
     port: Type.Optional(FlowPort),

@@ -126,6 +126,8 @@ const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused })
 /** Sums of a page unless the reader asks for another number. */
 const defaultLimit = 100;
 
+const asStored = { in: 'in', out: 'out', inbound: 'in', outbound: 'out' } as const;
+
 /** Of the query, each with its place where it is wrong. */
 async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise<FlowFilter> {
   const { query, params } = call;
@@ -152,7 +154,7 @@ async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise
     } else far = [range];
   }
   if (problems.length > 0) throw invalid(problems);
-  return { direction, verdict, protocol, port, far };
+  return { direction: direction && asStored[direction], verdict, protocol, port, far };
 }
 
 /** Whose traffic the caller may read: an owner all of it, a member that of its own devices. Undefined: of all devices. */
