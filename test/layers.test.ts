@@ -238,7 +238,7 @@ const rooms: Rooms = {
     ['cli/group', 'cli/lookup', 'cli/policy', 'node'],
     'what must be allowed or refused, and whether it is',
   ),
-  'cli/status': noun([], 'the fleet at a glance'),
+  'cli/status': noun(['cli/lookup'], 'the fleet at a glance, and which devices are isolated'),
   'cli/flows': noun(
     ['cli/group', 'cli/lookup', 'node'],
     'the traffic that devices observed, and rules that would admit it, as people write them',

@@ -130,6 +130,23 @@ it('a device is shown with how it stands, its groups with the reason of each and
   expect(shown).toMatch(/groups +\S+ \(it is the default group\)\n/);
 });
 
+it('isolated devices come first in the status, and are marked in the states and lists of devices', async () => {
+  await device('web-7', '--tunnel-ip', '100.64.0.7');
+  await device('web-8', '--tunnel-ip', '100.64.0.8');
+  await done(people.owner.run(['device', 'isolate', 'web-7', '--for', '4h', '--reason', 'odd logins', '-q']));
+  const shown = await people.owner.run(['status']);
+  expect(shown.stdout.split('\n')[1]).toMatch(/^Device web-7 is isolated until 20.*: odd logins$/);
+  const data = await json(people.owner.run(['status', '-o', 'json']));
+  expect(data.isolated).toMatchObject([{ hostname: 'web-7', reason: 'odd logins' }]);
+  for (const table of [
+    ['device', 'status'],
+    ['device', 'list'],
+  ]) {
+    const lines = (await done(people.owner.run([...table, '--no-headers']))).split('\n');
+    expect(lines.filter((line) => line.includes('isolated, never seen'))).toEqual([expect.stringMatching(/^web-7 /)]);
+  }
+});
+
 it('twelve tasks take as many commands as their page says', async () => {
   const page = readFileSync('docs/tasks.md', 'utf8');
   const counted = [...page.matchAll(/^\| [^|]+ \| \d +\| [\d–] +\| (\d) +\| [\d–] +\|$/gm)].reduce(

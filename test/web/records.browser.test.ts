@@ -238,3 +238,31 @@ test('the palette explains, isolates and copies a command, and the question mark
   await page.keyboard.press('?');
   await expectShown(page.getByRole('dialog', { name: 'Keyboard shortcuts' }).getByText('Ctrl S'));
 });
+
+test('an isolated device comes first on the overview until it is released, and the matrix marks it', async () => {
+  const place = await newPlace(stage.server);
+  const [device] = [
+    await addDevice(place, 'web-7', { tunnel_ip: '100.64.0.7' }),
+    await addDevice(place, 'app-1', { tunnel_ip: '100.64.0.1', labels: ['app'] }),
+  ];
+  const isolation = `${place.base}/devices/${device.id}/isolate`;
+  const until = new Date(Date.now() + 4 * 3_600_000).toISOString();
+  await place.owner.api.expect(200, 'POST', isolation, { reason: 'odd logins', until });
+  const page = await open({ token: place.member.token, path: `/o/${place.org}/overview` });
+  const isolated = page
+    .getByRole('region', { name: 'Needs attention' })
+    .getByRole('listitem')
+    .filter({ hasText: 'odd logins' });
+  await expectShown(isolated);
+  expect(await isolated.innerText()).toMatch(/web-7\s+Isolated\s+odd logins\s+ends in/);
+  expect(await page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem').first().innerText()).toMatch(
+    /web-7\s+Isolated/,
+  );
+  const board = await open({ token: place.member.token, path: `/o/${place.org}/reach` });
+  await expectShown(board.getByRole('rowheader', { name: 'web-7 isolated' }));
+  await expectShown(board.getByRole('columnheader', { name: 'web-7 isolated' }));
+  await board.getByRole('radio', { name: 'By group' }).click({ force: true });
+  await expectShown(board.getByRole('rowheader', { name: /1 isolated/ }));
+  await place.owner.api.expect(200, 'DELETE', isolation);
+  await isolated.waitFor({ state: 'detached' });
+});

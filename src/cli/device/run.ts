@@ -3,8 +3,8 @@ import type { Device, UpdateDevice } from '../../api/device.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
 import type { Session } from '../session/session.ts';
-import { inForceTitles, type InForce } from '../../api/enforcement/in-force.ts';
-import { agentText, packetLines, readState, stateLines, statusesOf } from './status.ts';
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import { agentText, packetLines, readState, stateLines, statusesOf, stateWords } from './status.ts';
 import { idColumn, type Fields } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
@@ -104,8 +104,7 @@ export async function list(session: Session, { label = [], state }: ListOptions)
       idColumn<Device>('ID', ({ id }) => id, layout),
       {
         head: 'STATE',
-        text: ({ id, isolated }) =>
-          `${isolated === undefined ? '' : 'isolated, '}${inForceTitles[states.get(id) ?? 'never_seen']}`,
+        text: ({ id, isolated }) => stateWords(states.get(id) ?? 'never_seen', isolated !== undefined),
       },
       { head: 'TUNNEL IP', text: ({ tunnel_ip }) => tunnel_ip },
       { head: 'ADDRESSES', text: ({ addresses = [] }) => addresses.join(', '), wide: true },

@@ -2,6 +2,7 @@
 import type { DeviceStatus } from '../../api/device.ts';
 import { inForceMeanings, inForceTitles, inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import { packetWords } from '../../client/words/packets.ts';
+import { allDevices } from '../lookup/device.ts';
 import { lastSeenWords } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
@@ -21,8 +22,13 @@ export async function statusesOf(session: Session): Promise<readonly DeviceStatu
 
 const nameOf = ({ hostname, device_id }: DeviceStatus): string => (hostname === '' ? device_id : hostname);
 
+/** `in force`, `isolated, in force`. */
+export const stateWords = (state: InForce, isIsolated: boolean): string =>
+  `${isIsolated ? 'isolated, ' : ''}${inForceTitles[state]}`;
+
 export async function status(session: Session): Promise<void> {
-  const statuses = await statusesOf(session);
+  const [statuses, devices] = await Promise.all([statusesOf(session), session.isForPeople ? allDevices(session) : []]);
+  const isolated = new Set<string>(devices.flatMap((device) => (device.isolated === undefined ? [] : [device.id])));
   const now = Date.now();
   await session.printList(statuses, {
     none: 'No devices yet.',
@@ -30,7 +36,10 @@ export async function status(session: Session): Promise<void> {
     sortBy: 'hostname',
     columns: () => [
       { head: 'DEVICE', text: nameOf },
-      { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
+      {
+        head: 'STATE',
+        text: ({ device_id, in_force }) => stateWords(in_force, isolated.has(device_id)),
+      },
       { head: 'ONLINE', text: ({ online }) => (online ? 'yes' : 'no') },
       { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
       { head: 'REVISION', text: ({ status: said }) => String(said?.revision ?? ''), align: 'right' },

@@ -3,6 +3,8 @@
  * first.
  */
 import type { Convergence } from '../../api/enforcement/convergence.ts';
+import { allDevices } from '../lookup/device.ts';
+import { isolatedLines } from '../lookup/isolated.ts';
 import { adviceLines, countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { trialLine } from '../session/trial-words.ts';
@@ -50,23 +52,34 @@ export async function status(session: Session, options: StatusOptions): Promise<
     return ask({ revision: newest.revision });
   };
   const answer = wait === undefined ? await ask(about) : await awaited(deadlineOf(wait));
-  const [trials, tests] = await Promise.all([client.trials.list(organization), client.policyTests.list(organization)]);
+  const [trials, tests, devices] = await Promise.all([
+    client.trials.list(organization),
+    client.policyTests.list(organization),
+    allDevices(session),
+  ]);
+  const isolated = devices.filter((device) => device.isolated !== undefined);
   const failing = tests.filter(({ state }) => state === 'failing');
   const pending = mostUrgent(answer.pending);
   const [shown, hidden] = [pending.slice(0, shownDevices), pending.length - shownDevices];
   await session.print({
-    data: { ...answer, trials, failing_tests: failing },
+    data: {
+      ...answer,
+      isolated: isolated.map(({ id, hostname, isolated: isolation }) => ({ device_id: id, hostname, ...isolation })),
+      trials,
+      failing_tests: failing,
+    },
     ids: pending.map(({ device_id }) => device_id),
     table: (layout) => {
       const { paint } = layout;
       const isEverywhere = pending.length === 0;
       const head = paint(isEverywhere ? 'green' : 'bold', `Revision ${answer.revision} is ${countsLine(answer)}.`);
+      const cut = isolatedLines(isolated).map((line) => `${paint('red', line)}\n`);
       const open = trials.map((trial) => `${paint('yellow', trialLine(trial, Date.now()))}\n`);
       const broken = failing.map(
         (test) =>
           `${paint('red', `Policy test ${test.name} fails`)}${test.failure ? `: ${failureInWords(test, test.failure)}` : ''}\n`,
       );
-      const more = [...open, ...broken].join('');
+      const more = [...cut, ...open, ...broken].join('');
       if (isEverywhere) return `${head}\n${more}`;
       const next = pending[shownDevices]?.in_force;
       const rest = next === undefined ? '' : `and ${hidden} more: ringfence device list --state ${next}, or -o json\n`;

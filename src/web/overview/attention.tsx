@@ -1,9 +1,10 @@
 /**
- * Owns what needs attention: devices that are not in force with the reason, the worst first, and devices that admit
- * everything.
+ * Owns what needs attention: isolated devices first, then devices that are not in force with the reason, the worst
+ * first, and devices that admit everything.
  */
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
+import type { Device } from '../../api/device.ts';
 import { inForceAdvice, inForceMeanings } from '../../api/enforcement/in-force.ts';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { CheckIcon, WarnIcon } from '../components/icons.tsx';
@@ -42,9 +43,35 @@ function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: 
   );
 }
 
+/** It stays on top until somebody releases the device. */
+function IsolatedDevice({ device, org }: { readonly device: Device; readonly org: string }): ReactNode {
+  const { isolated } = device;
+  return (
+    <li className="urgent">
+      <Link className="plain-link clip urgent-name" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+        <strong>{deviceName(device)}</strong>
+      </Link>
+      <Tag tone="bad">Isolated</Tag>
+      <span className="small dimmed urgent-why">{isolated?.reason}</span>
+      <span className="small dimmed urgent-seen">
+        {isolated?.until === undefined ? (
+          'no end'
+        ) : (
+          <>
+            ends <Ago at={isolated.until} />
+          </>
+        )}
+      </span>
+    </li>
+  );
+}
+
 export function Attention({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
   const pending = overview.devices - overview.in_force;
   const shown = overview.urgent.slice(0, shownDevices);
+  const { devices } = useSnapshot();
+  const isolated = useMemo(() => devices.filter((device) => device.isolated !== undefined), [devices]);
+  const moreIsolated = isolated.length - shownDevices;
   return (
     <section className="card" aria-label="Needs attention">
       <div className="card-head card-head-dense">
@@ -60,12 +87,16 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
           </Link>
         ) : null}
       </div>
-      {shown.length === 0 ? (
+      {shown.length + isolated.length === 0 ? (
         <Empty icon={<CheckIcon size={32} />} title="All is well">
           Every device has its policy in force. Devices that fail, go offline or fall behind appear here.
         </Empty>
       ) : (
         <ul className="urgents">
+          {isolated.slice(0, shownDevices).map((device) => (
+            <IsolatedDevice key={`isolated ${device.id}`} device={device} org={org} />
+          ))}
+          {moreIsolated > 0 ? <li className="urgent small">and {moreIsolated} more isolated</li> : null}
           {shown.map((device) => (
             <UrgentDevice key={device.device_id} device={device} org={org} />
           ))}

@@ -133,10 +133,10 @@ export function ClusterBoard({
     const table = new ReachTable(endpoints, probe);
     return all.slice(0, shownClusters).map((from, _, rows) => rows.map((to) => table.count(from, to)));
   }, [isDrawn, endpoints, probe, all]);
-  const silent = clusters.map(
-    ({ members }) => members.filter((index) => endpoints[index]?.shortcoming !== undefined).length,
-  );
-  const inside = ({ members }: Cluster): readonly Endpoint[] => members.flatMap((index) => endpoints[index] ?? []);
+  const countIn = (isMeant: (endpoint: Endpoint) => boolean): readonly number[] =>
+    clusters.map(({ members }) => inside(members).filter(isMeant).length);
+  const inside = (members: Cluster['members']): readonly Endpoint[] =>
+    members.flatMap((index) => endpoints[index] ?? []);
   if (opened !== undefined) {
     const [from, to] = opened;
     return (
@@ -155,7 +155,14 @@ export function ClusterBoard({
           </span>
           {by === 'label' ? <KeepCell from={from} to={to} endpoints={endpoints} probe={probe} /> : null}
         </div>
-        <DeviceBoard rows={inside(from)} columns={inside(to)} probe={probe} view="matrix" pick={pick} picked={picked} />
+        <DeviceBoard
+          rows={inside(from.members)}
+          columns={inside(to.members)}
+          probe={probe}
+          view="matrix"
+          pick={pick}
+          picked={picked}
+        />
       </>
     );
   }
@@ -172,7 +179,8 @@ export function ClusterBoard({
       <ClusterMatrix
         clusters={clusters}
         counts={counts}
-        silent={silent}
+        silent={countIn(({ shortcoming }) => shortcoming !== undefined)}
+        isolated={countIn(({ device }) => device.isolated !== undefined)}
         pick={({ from, to }) => {
           const [one, other] = [clusters[from], clusters[to]];
           if (one !== undefined && other !== undefined) setOpened([one, other]);

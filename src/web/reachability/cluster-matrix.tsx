@@ -24,18 +24,25 @@ export function ClusterMatrix({
   clusters,
   counts,
   silent,
+  isolated,
   pick,
 }: {
   readonly clusters: readonly Cluster[];
   readonly counts: readonly (readonly PairCount[])[];
   /** How many devices of each cluster do not prove their policy. */
   readonly silent: readonly number[];
+  /** How many devices of each cluster are isolated. */
+  readonly isolated: readonly number[];
   readonly pick: (pick: Pick) => void;
 }): ReactNode {
+  const isolatedText = (index: number): string => {
+    const cut = isolated[index] ?? 0;
+    return cut === 0 ? '' : `, ${grouped(cut)} isolated`;
+  };
   const title = (index: number): string => {
     const [many, away] = [clusters[index]?.members.length ?? 0, silent[index] ?? 0];
     const devices = `${grouped(many)} ${many === 1 ? 'device' : 'devices'}`;
-    return away === 0 ? devices : `${devices}, ${grouped(away)} not in force`;
+    return `${devices}${isolatedText(index)}${away === 0 ? '' : `, ${grouped(away)} not in force`}`;
   };
   return (
     <div className="table-scroll matrix-scroll">
@@ -55,7 +62,11 @@ export function ClusterMatrix({
           {clusters.map((row, from) => (
             <tr key={row.key}>
               <th scope="row" title={title(from)} className={(silent[from] ?? 0) > 0 ? 'silent' : undefined}>
-                {row.name} <span className="dimmed">{grouped(row.members.length)}</span>
+                {row.name}{' '}
+                <span className="dimmed">
+                  {grouped(row.members.length)}
+                  {isolatedText(from)}
+                </span>
               </th>
               {clusters.map((column, to) => {
                 const count = counts[from]?.[to] ?? { yes: 0, unknown: 0, total: 0 };

@@ -105,6 +105,7 @@ export function Graph({
               </circle>
               <text x={label.x} y={label.y + 5} textAnchor={side}>
                 {deviceName(device)}
+                {device.isolated === undefined ? '' : ' (isolated)'}
               </text>
             </g>
           );

@@ -15,6 +15,14 @@ const words: { readonly [K in Reach['kind']]: string } = {
   unknown: 'unknown',
   self: 'itself',
 };
+/** Isolation comes before everything else. */
+const isolationOf = ({ device: { isolated } }: Endpoint): string | undefined =>
+  isolated === undefined ? undefined : `Isolated: ${isolated.reason}`;
+
+function IsolationMark({ endpoint }: { readonly endpoint: Endpoint }): ReactNode {
+  return isolationOf(endpoint) === undefined ? null : <strong className="isolated-mark"> isolated</strong>;
+}
+
 const steps: Readonly<Record<string, readonly [number, number]>> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
@@ -55,9 +63,12 @@ export function Matrix({
         <thead>
           <tr>
             <td className="small dimmed">from ↓ to →</td>
-            {columns.map(({ device }) => (
-              <th key={device.id} scope="col">
-                <span>{deviceName(device)}</span>
+            {columns.map((column) => (
+              <th key={column.device.id} scope="col" title={isolationOf(column)}>
+                <span>
+                  {deviceName(column.device)}
+                  <IsolationMark endpoint={column} />
+                </span>
               </th>
             ))}
           </tr>
@@ -65,8 +76,13 @@ export function Matrix({
         <tbody>
           {rows.map((row, from) => (
             <tr key={row.device.id}>
-              <th scope="row" className={row.shortcoming === undefined ? undefined : 'silent'} title={row.shortcoming}>
+              <th
+                scope="row"
+                className={row.shortcoming === undefined ? undefined : 'silent'}
+                title={isolationOf(row) ?? row.shortcoming}
+              >
                 {deviceName(row.device)}
+                <IsolationMark endpoint={row} />
               </th>
               {columns.map((column, to) => {
                 const kind = answers[from]?.[to]?.kind ?? 'unknown';
