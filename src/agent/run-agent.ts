@@ -9,6 +9,7 @@ import { readForwarding } from './host/forwarding.ts';
 import { LinkMonitor } from './host/link-monitor.ts';
 import { lineLog, type Log } from './host/log.ts';
 import { readMachineId } from './host/machine-id.ts';
+import { listOpenFlows } from './host/open-flows.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
 import { commandFlowTable } from './host/command-flow-table.ts';
 import { commandRouteTable } from './host/command-route-table.ts';
@@ -114,6 +115,7 @@ export async function runAgent(
   });
   const flows = new FlowReports({
     take: () => agent.takeRecorded(),
+    listOpen: () => agent.openFlows(),
     send: async (report, within) => {
       const { device, reports } = source.who ?? {};
       if (device === undefined || reports === undefined) return;
@@ -144,6 +146,7 @@ export async function runAgent(
     ...(!keepEstablished && {
       revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
     }),
+    listOpen: (question) => listOpenFlows({ routes, table }, question),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
     links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {

@@ -131,7 +131,7 @@ export function judgedFlow(flow: Flow): Flow {
 }
 
 /** The packet that opened the connection, as the policy sees it. */
-function firstPacket(local: LocalFlow): Packet | undefined {
+export function firstPacket(local: LocalFlow): Packet | undefined {
   const { flow, direction, remote, forwarded } = local;
   const address = parseAddress(remote);
   if ('fault' in address) return undefined;

@@ -53,9 +53,7 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
   let [count, trouble]: [number, string | undefined] = [0, undefined];
   const end = async (candidates: readonly LocalFlow[]): Promise<void> => {
     const over = await isOver(candidates);
-    const revoked = candidates.filter(
-      (flow) => over(flow) || (addresses.get(flow.local) === true && isLinkLocal(flow.remote)),
-    );
+    const revoked = candidates.filter(over);
     if (revoked.length === 0) return;
     const unaborted = await table.abort(revoked, routed.index);
     trouble = unaborted ?? trouble;
@@ -89,7 +87,7 @@ const together = 1_024;
  * Finds out which connections use the interface. conntrack does not report that, so the routes decide, with one lookup
  * per pair of ends.
  */
-function interfaceFinder(
+export function interfaceFinder(
   routes: RouteTable,
   addresses: ReadonlyMap<string, boolean>,
   routed: RoutedInterface,
@@ -100,7 +98,8 @@ function interfaceFinder(
     const ways = [...new Set(flows.map(wayOf))].filter((way) => !known.has(way));
     const over = ways.length === 0 ? new Set() : await routes.over(routed, ways);
     for (const way of ways) known.set(way, over.has(way));
-    return (flow) => known.get(wayOf(flow)) === true;
+    return (flow) =>
+      known.get(wayOf(flow)) === true || (addresses.get(flow.local) === true && isLinkLocal(flow.remote));
   };
 }
 

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { sleep } from '../../client/clock.ts';
 import type { Observe } from '../../nft/recording.ts';
+import type { OpenFlows } from '../host/open-flows.ts';
 import { EndedFlows } from '../kernel/ended-flows.ts';
 import { Enforcer } from '../kernel/enforcer.ts';
 import { FlowRecorder, type ObservedTraffic } from '../kernel/flow-recorder.ts';
@@ -130,6 +131,15 @@ export class Agent {
     const { enforcer, options } = this.#loop;
     const recorded = await this.#recorder.take(enforcer.recording);
     return { ...recorded, observed, recordedFor: options.monotonic() - since };
+  }
+
+  /** What the connections that are open now are with, as far as the policy in force admits them. */
+  async openFlows(): Promise<OpenFlows> {
+    const { state, options } = this.#loop;
+    if (state.inForce === undefined || options.listOpen === undefined) return { tuples: [], beyond: 0 };
+    const { policy, interface: name, serverAccess, forwarding } = state.inForce.target;
+    const containers = forwarding === undefined ? 'ignore' : 'guard';
+    return options.listOpen({ interface: name, policy, serverAccess, containers });
   }
 
   /** Takes our tables away. */

@@ -4,6 +4,7 @@ import type { Forwarding } from '../../nft/compile/base.ts';
 import type { ServerAccess } from '../../policy/server-access.ts';
 import type { Link, Selector } from '../host/driver-interface.ts';
 import type { Log } from '../host/log.ts';
+import type { OpenFlows, OpenFlowsQuestion } from '../host/open-flows.ts';
 import type { Revocation, RevocationPorts, Revoked } from '../host/revoke-flows.ts';
 import type { EndedFlows } from '../kernel/ended-flows.ts';
 import type { Enforcer, Failpoint } from '../kernel/enforcer.ts';
@@ -66,6 +67,8 @@ export interface AgentOptions {
   readonly state?: StateFolder;
   /** Absent: established connections outlive the rule that admitted them, and those that there are before the rules. */
   readonly revoke?: (revocation: Revocation, block: RevocationPorts['block']) => Promise<Revoked>;
+  /** Absent: what connections that are open are with is not known. */
+  readonly listOpen?: (question: OpenFlowsQuestion) => Promise<OpenFlows>;
   readonly monitor: (onEvent: (event: MonitorEvent) => void) => Watcher;
   readonly links: (onChange: () => void) => LinkWatcher;
   /** Where the agent finds its server; absent: the rules judge that way like any other. */

@@ -24,6 +24,7 @@ import { netlinkRouteTable } from '../netlink/route-table.ts';
 import { RealNft } from '../kernel/real-nft.ts';
 import { commandFlowTable } from '../host/command-flow-table.ts';
 import { commandRouteTable } from '../host/command-route-table.ts';
+import { listOpenFlows } from '../host/open-flows.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -94,6 +95,7 @@ export class RealWorld {
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
       revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
+      listOpen: (question) => listOpenFlows({ routes, table }, question),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
       links: (onChange) => new LinkMonitor({ clock: linkClock, prefix, program, onChange, onLost: () => {} }),
       ...overrides,

@@ -139,6 +139,16 @@ describe('with `refused` and `all`', () => {
     expect((await world.kernel())?.findings).toEqual([]);
   });
 
+  test('connections that were open before are told too, as far as the policy admits them', async () => {
+    await send(device4, [7_001, 7_002]);
+    await follow('all');
+    expect(shown(await take())).toEqual([]);
+    const { tuples } = await world.agent.openFlows();
+    expect(
+      tuples.map(({ direction, far, protocol, port }) => `${direction} ${printAddress(4, far)} ${protocol}/${port}`),
+    ).toEqual(['inbound 100.64.0.2 17/7001']);
+  });
+
   test('what is read says for how long rules have recorded it: from when they were in force, and anew from a repair on', async () => {
     const began = performance.now();
     await follow('all');

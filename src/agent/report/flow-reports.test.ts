@@ -1,6 +1,7 @@
 /** Proves the reports of observed traffic: their form, their bounds, and that what does not fit is a number. */
 import { describe, expect, test } from 'vitest';
 import { RingfenceError } from '../../client/error.ts';
+import type { OpenFlows } from '../host/open-flows.ts';
 import type { Recorded } from '../kernel/flow-recorder.ts';
 import type { FlowReport } from '../../api/flows/flow-report.ts';
 import { FlowReports, withinBounds, type FlowReportsOptions } from './flow-reports.ts';
@@ -33,6 +34,7 @@ function start(options: Partial<FlowReportsOptions> = {}) {
     /** What rules record, and for how many minutes they have done it. */
     recording: ['all', Number.POSITIVE_INFINITY] as readonly ['refused' | 'all', number] | undefined,
     isBroken: false,
+    open: { tuples: [], beyond: 0 } as OpenFlows,
   };
   const reports = new FlowReports({
     take: async () => {
@@ -41,6 +43,7 @@ function start(options: Partial<FlowReportsOptions> = {}) {
       const [observed, minutes] = world.recording;
       return { ...recorded, observed, recordedFor: minutes * 60_000 };
     },
+    listOpen: async () => world.open,
     send: async (report) => {
       sent.push(report);
     },
@@ -123,6 +126,45 @@ describe('a report of observed traffic', () => {
       [2, 3],
       [4, 4],
     ]);
+  });
+
+  test('tells of open connections when recording begins, and on each further day, so many at a time', async () => {
+    const world = start();
+    const keepOpen = (count: number): void => {
+      const tuples = many(count).map(({ verdict: _verdict, packets: _packets, ...open }) => open);
+      world.open = { tuples, beyond: 3 };
+    };
+    keepOpen(600);
+    world.recording = ['refused', Number.POSITIVE_INFINITY];
+    await world.pass([tuple(7)]);
+    world.recording = ['all', 0];
+    for (let i = 0; i < 3; i++) await world.pass([tuple(7)]);
+    keepOpen(1);
+    await world.pass([], 0, 16 * 60);
+    await world.pass([]);
+    expect(world.sent.map(({ tuples, not_recorded }) => [tuples.length, not_recorded])).toEqual([
+      [1, 0],
+      [1 + 512, 3],
+      [1 + 88, 0],
+      [1, 0],
+      [1, 3],
+      [0, 0],
+    ]);
+    expect(world.sent[2]?.tuples.at(-1)).toMatchObject({ verdict: 'admitted', packets: 1 });
+  });
+
+  test('has what was recorded where open connections cannot be listed, which is tried again', async () => {
+    const listed = { count: 0 };
+    const { pass, sent } = start({
+      listOpen: async () => {
+        listed.count += 1;
+        throw new Error('no conntrack');
+      },
+    });
+    await pass([tuple(1)]);
+    await pass([tuple(2)]);
+    expect(sent.map(({ tuples }) => tuples.map(({ port }) => port))).toEqual([[1], [2]]);
+    expect(listed.count).toBe(2);
   });
 
   test('is not of longer than the kernel keeps what nobody reads, where it could not be read for long', async () => {

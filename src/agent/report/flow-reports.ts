@@ -7,6 +7,7 @@ import { RingfenceError } from '../../client/error.ts';
 import { keptMinutes } from '../../nft/recording.ts';
 import { printAddress } from '../../policy/address.ts';
 import type { Log } from '../host/log.ts';
+import type { OpenFlows } from '../host/open-flows.ts';
 import type { ObservedTraffic, Recorded } from '../kernel/flow-recorder.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
@@ -14,6 +15,8 @@ type RecordedTuple = Recorded['tuples'][number];
 export interface FlowReportsOptions {
   /** What was recorded since the last call; nothing where no rule in force records. */
   readonly take: () => Promise<ObservedTraffic | undefined>;
+  /** What the connections that are open now are with. */
+  readonly listOpen: () => Promise<OpenFlows>;
   readonly send: (report: FlowReport, signal: AbortSignal) => Promise<unknown>;
   /** Whether the server can be reached, as far as known. */
   readonly isLive: () => boolean;
@@ -30,6 +33,8 @@ export interface FlowReportsOptions {
 const minute = 60_000;
 /** The kernel has kept everything for so long. Less than the time after which it forgets, because a reading takes a while. */
 const keptMs = (keptMinutes - 1) * minute;
+/** Open connections that a report tells of, beside what was recorded: a fleet lists them all at the same time of the day. */
+const openPerReport = 512;
 /** Milliseconds that the last report may take: the agent does not stop before. */
 const lastReportMs = 2_000;
 const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' };
@@ -72,6 +77,9 @@ export class FlowReports {
   /** When the kernel was last read, by the time of day and by the monotonic clock. */
   #since: number;
   #readAt: number;
+  /** The day (UTC) whose open connections were listed, and those that are not reported yet. */
+  #listed: string | undefined;
+  #open: readonly RecordedTuple[] = [];
   #refused = false;
 
   constructor(options: FlowReportsOptions) {
@@ -102,7 +110,7 @@ export class FlowReports {
   async take(): Promise<void> {
     const { take, clock, monotonic, log } = this.#options;
     try {
-      const recorded = await take();
+      const recorded = await this.#withOpen(await take());
       const [now, readAt] = [clock.now(), monotonic()];
       if (recorded !== undefined) this.#queue(recorded, { now, elapsed: readAt - this.#readAt });
       this.#since = now;
@@ -134,6 +142,33 @@ export class FlowReports {
       if (this.#waiting[0] === next) this.#waiting.shift();
     }
     return true;
+  }
+
+  /**
+   * Usage is counted by the day, and only first packets are recorded. So that a rule whose connection is always open is not taken for unused, what is open
+   * counts as one packet when recording begins, and on each further day.
+   */
+  async #withOpen(recorded: ObservedTraffic | undefined): Promise<ObservedTraffic | undefined> {
+    const { listOpen, clock, log } = this.#options;
+    if (recorded?.observed !== 'all') {
+      [this.#listed, this.#open] = [undefined, []];
+      return recorded;
+    }
+    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    let { unrecorded } = recorded;
+    try {
+      if (this.#listed !== day) {
+        const { tuples, beyond } = await listOpen();
+        this.#listed = day;
+        this.#open = tuples.map((tuple) => ({ ...tuple, verdict: 'admitted', packets: 1 }));
+        unrecorded += beyond;
+      }
+    } catch (error) {
+      log('debug', `the agent cannot list open connections: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    const told = this.#open.slice(0, openPerReport);
+    this.#open = this.#open.slice(openPerReport);
+    return { ...recorded, tuples: [...recorded.tuples, ...told], unrecorded };
   }
 
   /** `elapsed`: milliseconds since the last reading, without those in which the machine was suspended. */

@@ -1,0 +1,95 @@
+/** Owns the list of what open connections are with. Their first packets may be long gone, so nothing else tells of their traffic. */
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { admits } from '../../policy/canonicalize.ts';
+import { isForwardedOnly, isPlumbing } from '../../policy/decide.ts';
+import type { Direction, Family } from '../../policy/rule.ts';
+import type { ServerAccess } from '../../policy/server-access.ts';
+import { BatchQueue } from './batch-queue.ts';
+import type { FlowTable } from './flow-table.ts';
+import { firstPacket, localFlows, type LocalFlow } from './flows.ts';
+import { interfaceFinder } from './revoke-flows.ts';
+import type { RouteTable } from './route-table.ts';
+
+export interface OpenFlowsQuestion {
+  readonly interface: string;
+  readonly policy: CanonicalPolicy;
+  /** The agent's own connections are not listed. */
+  readonly serverAccess?: ServerAccess | undefined;
+  readonly containers: 'guard' | 'ignore';
+}
+
+/** Open connections of one direction, with one far end, by protocol and port. */
+export interface OpenTuple {
+  readonly direction: Direction;
+  readonly family: Family;
+  readonly far: bigint;
+  readonly protocol: number;
+  /** Of TCP and UDP only. */
+  readonly port?: number;
+}
+
+export interface OpenFlows {
+  readonly tuples: readonly OpenTuple[];
+  /** Connections that found no room in the list. */
+  readonly beyond: number;
+}
+
+/** A few megabytes. */
+const mostTuples = 16_384;
+/** Routes are asked for in large parts. */
+const together = 1_024;
+const echoRequests: ReadonlySet<number> = new Set([8, 128]);
+
+/** The tuple by which rules record such a connection; nothing where they do not. */
+function tupleOf(flow: LocalFlow, question: OpenFlowsQuestion): OpenTuple | undefined {
+  const packet = firstPacket(flow);
+  // What belongs to another connection, as data of FTP does, is admitted by that one.
+  if (packet === undefined || flow.flow.master !== undefined) return undefined;
+  const { policy, serverAccess, containers } = question;
+  if (isForwardedOnly(packet, { containers }) || isPlumbing(packet, { serverAccess }) !== undefined) return undefined;
+  const { direction, family, remote: far, transport } = packet;
+  if ('type' in transport && !echoRequests.has(transport.type)) return undefined;
+  if (!admits(policy, packet, { containers })) return undefined;
+  const port = 'dport' in transport ? { port: transport.dport } : {};
+  return { direction, family, far, protocol: flow.flow.protocol, ...port };
+}
+
+const keyOf = ({ direction, family, far, protocol, port }: OpenTuple): string =>
+  `${direction} ${family} ${far} ${protocol} ${port}`;
+
+/** The connections over the interface that the policy admits, each tuple once. */
+export async function listOpenFlows(
+  { routes, table }: { readonly routes: RouteTable; readonly table: FlowTable },
+  question: OpenFlowsQuestion,
+): Promise<OpenFlows> {
+  const { addresses, interface: routed } = await routes.readLocal(question.interface);
+  const isOver = interfaceFinder(routes, addresses, routed);
+  const found = new Map<string, OpenTuple>();
+  let beyond = 0;
+  const listing = new BatchQueue<readonly [string, OpenTuple, LocalFlow]>(
+    async (part) => {
+      const over = await isOver(part.map(([, , flow]) => flow));
+      for (const [key, tuple, flow] of part) {
+        if (!over(flow)) continue;
+        if (found.size < mostTuples || found.has(key)) found.set(key, tuple);
+        else beyond += 1;
+      }
+    },
+    { least: together },
+  );
+  try {
+    await table.list(undefined, (part) => {
+      const local = part.flatMap((flow) => localFlows(flow, (address) => addresses.has(address)));
+      listing.add(
+        local.flatMap((flow) => {
+          const tuple = tupleOf(flow, question);
+          const key = tuple && keyOf(tuple);
+          return tuple === undefined || key === undefined || found.has(key) ? [] : [[key, tuple, flow] as const];
+        }),
+      );
+    });
+  } finally {
+    await listing.done();
+  }
+  return { tuples: [...found.values()], beyond };
+}
