@@ -186,31 +186,40 @@ test('the activity is filtered by person, device and day in the URL, and a chang
   await expectShown(entries.filter({ hasText: 'web-2' }));
 });
 
-test('a key shows the groups that its devices get by label too, and one that is used up leads to its devices', async () => {
+test('a key shows the groups that its devices get by label too, and one that is used up only its own and its devices', async () => {
   const place = await newPlace(stage.server);
-  await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, {
-    group_name: 'database',
-    applies_to: [{ labels: ['db'] }],
-  });
-  const made = await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, {
-    name: 'rack',
-    labels: ['db'],
-  });
+  const newGroup = (body: object) => place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, body);
+  const newKey = (body: object) => place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, body);
+  await newGroup({ group_name: 'database', applies_to: [{ labels: ['db'] }] });
+  const racks = await newGroup({ group_name: 'racks' });
+  const made = await newKey({ name: 'rack', labels: ['db'], security_groups: [racks.id] });
+  const bare = await newKey({ name: 'bare' });
+  await newKey({ name: 'spare', labels: ['db'] });
   const page = await open({ token: place.owner.token, path: `/o/${place.org}/keys` });
-  const entry = page.getByRole('region', { name: 'Enrollment keys' }).getByRole('listitem');
+  const keys = page.getByRole('region', { name: 'Enrollment keys' }).getByRole('listitem');
+  const entry = keys.filter({ hasText: 'rack' });
   await expectShown(entry.getByText('database (by label)'));
   await expectShown(entry.getByRole('button', { name: 'Revoke rack' }));
   await stage.server.nobody
     .as(made.key as string)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'joined', hostname: 'db-7' });
+  await stage.server.nobody
+    .as(bare.key as string)
+    .expect(201, 'POST', `${place.base}/devices`, { public_key: 'bare', hostname: 'bare' });
   await entry.getByRole('button', { name: 'Revoke rack' }).waitFor({ state: 'detached' });
+  await newGroup({ group_name: 'later', applies_to: [{ labels: ['db'] }] });
+  await newGroup({ group_name: 'wall', guardrail: 'forbid', applies_to: [{ labels: ['db'] }], inbound_rules: [] });
+  await expectShown(keys.filter({ hasText: 'spare' }).getByText('later (by label)'));
+  await expectShown(keys.filter({ hasText: 'spare' }).getByText('guardrail wall'));
+  expect(await entry.locator('.tags').allInnerTexts()).toEqual(['racks', 'db']);
+  await expectShown(keys.filter({ hasText: 'bare' }).getByText('It gave no groups and no labels.'));
   const own = await place.member.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { name: 'own' });
   await stage.server.nobody
     .as(own.key as string)
     .expect(201, 'POST', `${place.base}/devices`, { public_key: 'own', hostname: 'own' });
   const member = await open({ token: place.member.token, path: `/o/${place.org}/keys` });
   await expectShown(member.getByText('Only owners see which devices joined'));
-  await entry.filter({ hasText: 'rack' }).getByRole('link', { name: 'Devices that joined' }).click();
+  await entry.getByRole('link', { name: 'Devices that joined' }).click();
   await expectShown(page.getByRole('region', { name: 'Activity' }).getByRole('link', { name: 'db-7' }));
 });
 

@@ -6,7 +6,7 @@ import { useState, type ReactNode } from 'react';
 import type { EnrollmentKey } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
 import { matchesAny } from '../../policy/fleet/selector.ts';
-import { byLabelIn, groupsOn } from '../model/device-policy.ts';
+import { byLabelIn, groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -32,13 +32,17 @@ function Entry({
   const { isOwner } = useRights();
   const over = Date.parse(entry.expires_at) <= Date.now();
   const isDone = over || entry.uses_left === 0;
-  const labels = entry.labels ?? [];
-  // What a device with the key's groups and labels has: also groups by label, and the default group where there is none.
-  const start = { security_groups: entry.security_groups ?? [], labels };
-  const starting = groupsOn({ groups, groupById, defaultGroup })(start);
-  const guardrails = byLabelIn(groups).filter(
-    ({ guardrail, applies_to }) => guardrail !== undefined && matchesAny(applies_to, labels),
-  );
+  const { security_groups: list = [], labels = [] } = entry;
+  // What a device that joins now has: also groups by label, and the default group where there is none. After the end
+  // only what the key itself has: its devices joined under the policy of their time.
+  const starting: readonly GroupOn[] = isDone
+    ? list.map((id) => ({ id, group: groupById.get(id), by: 'list' }))
+    : groupsOn({ groups, groupById, defaultGroup })({ security_groups: list, labels });
+  const guardrails = isDone
+    ? []
+    : byLabelIn(groups).filter(
+        ({ guardrail, applies_to }) => guardrail !== undefined && matchesAny(applies_to, labels),
+      );
   return (
     <li>
       <div className="grow stack tight">
@@ -57,7 +61,13 @@ function Entry({
           <Ago at={entry.expires_at} />
         </p>
         <div className="row small dimmed">
-          {isDone ? 'Devices started with' : 'Devices start with'}{' '}
+          {!isDone
+            ? 'Devices start with'
+            : starting.length > 0
+              ? 'It was for devices in'
+              : labels.length > 0
+                ? 'It was for devices'
+                : 'It gave no groups and no labels.'}{' '}
           <span className="tags">
             {starting.map(({ id, group, by }) => (
               <Tag key={id} tone={by === 'default' ? 'plain' : 'accent'}>
