@@ -50,7 +50,10 @@ export function addUndoCommand(program: Command): void {
       destructive: true,
       policy: true,
       options: [
-        new Option('--force', 'also overwrite later changes of the same fields, and leave out what cannot come back'),
+        new Option(
+          '--force',
+          'also overwrite later changes of the same fields, leave out what cannot come back, and bring back a guardrail that forbids everything',
+        ),
         detachOption(),
         skipTestsOption(),
       ],
