@@ -7,6 +7,7 @@
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
+import { asUnavailable } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
 
 /** The smallest write: what is confirmed after it includes all that was committed before it. */
@@ -27,7 +28,7 @@ export class Durability {
     if (revision > (this.#confirmed.get(org) ?? 0)) this.#confirmed.set(org, revision);
   }
 
-  /** Resolves when what was read is durable; fails with `StoreError` when that cannot be found out now. */
+  /** Resolves when what was read is durable; fails with `unavailable` when that cannot be found out now. */
   async check(seen: readonly (readonly [OrganizationId, number])[]): Promise<void> {
     if (seen.every(([org, revision]) => revision <= (this.#confirmed.get(org) ?? 0))) return;
     await this.#mark();
@@ -41,7 +42,9 @@ export class Durability {
       .then(() => {
         this.#running = this.#next;
         this.#next = undefined;
-        return this.#writes.run(writeMark, []);
+        return this.#writes.run(writeMark, []).catch((cause: unknown) => {
+          throw asUnavailable(cause);
+        });
       })
       .then(() => {});
     return this.#next;

@@ -65,3 +65,9 @@ export function afterCommitSent(cause: unknown): StoreError {
   const error = toStoreError(cause);
   return wasLost(error) ? new StoreError({ code: 'outcome_unknown' }, { cause: error.cause }) : error;
 }
+
+/** For a write that no caller asked for: whether it happened says nothing about what the caller did. */
+export function asUnavailable(cause: unknown): StoreError {
+  const error = toStoreError(cause);
+  return error.code === 'outcome_unknown' ? new StoreError({ code: 'unavailable' }, { cause: error.cause }) : error;
+}
