@@ -45,3 +45,13 @@ test('every create takes an Idempotency-Key', () => {
     expect(operation?.['parameters'], id).toContainEqual(expect.objectContaining({ name: 'Idempotency-Key' }));
   }
 });
+
+test('a stream that goes both ways is described by its own status, with the headers that name the protocol', () => {
+  const answers = (id: (typeof operationIds)[number]) =>
+    document.paths[paths[id][1]]?.[paths[id][0].toLowerCase()]?.['responses'] as Record<string, unknown>;
+  expect(operationIds.filter((id) => '101' in answers(id))).toEqual(['watchEvents']);
+  const { 101: upgraded, 200: plain } = answers('watchEvents') as Record<string, { headers: object }>;
+  expect(upgraded?.headers).toMatchObject({ Upgrade: { schema: { const: 'ringfence-watch' } }, Connection: {} });
+  expect(upgraded?.headers).toMatchObject(plain?.headers ?? {});
+  expect(upgraded).not.toHaveProperty('content');
+});

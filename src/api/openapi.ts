@@ -58,6 +58,8 @@ const headers = {
     type: 'number',
     exclusiveMinimum: 0,
   }),
+  Upgrade: header('`ringfence-watch`', { type: 'string', const: 'ringfence-watch' }),
+  Connection: header('`Upgrade`'),
   'Preference-Applied': header(
     '`report-lines`, `history-tokens`, `complete-lines`, `end-when-not-ready`, and `signs-of-life=<seconds>, heartbeat=<seconds>`, where the request prefers these.',
   ),
@@ -111,6 +113,19 @@ function success(operation: Operation, components: Components): JsonObject {
     },
   };
 }
+
+/** Of a stream that goes both ways. A media type belongs to a body, and after 101 there is none. */
+const upgraded: JsonObject = {
+  description:
+    'A stream that goes both ways, for a request with `Upgrade: ringfence-watch` and `Prefer: signs-of-life`: the same documents, and line feeds of the reader as its signs of life.',
+  headers: {
+    'X-Request-Id': headers['X-Request-Id'],
+    Connection: headers.Connection,
+    Upgrade: headers.Upgrade,
+    'Heartbeat-Interval': headers['Heartbeat-Interval'],
+    'Preference-Applied': headers['Preference-Applied'],
+  },
+};
 
 const streamPreferences = {
   name: 'Prefer',
@@ -185,7 +200,11 @@ function describe(operation: Operation, components: Components): JsonObject {
             content: { 'application/json': { schema: components.refer(body) } },
           },
         }),
-    responses: { [String(status)]: success(operation, components), ...Object.fromEntries(responses) },
+    responses: {
+      ...(operation.answer.kind === 'stream' ? { 101: upgraded } : {}),
+      [String(status)]: success(operation, components),
+      ...Object.fromEntries(responses),
+    },
   };
 }
 
