@@ -172,6 +172,26 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     await setPolicy(22);
     const mine = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'mine' });
     const kept = await write(place, 'kept');
+    const {
+      id: groupId,
+      group_name,
+      inbound_rules,
+    } = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
+    const policy = { id: parseGroupId(groupId), name: group_name, inbound: inbound_rules, outbound: [] };
+    const receipt = {
+      state: 'applied',
+      revision: kept.at(-1),
+      policy_digest: policyDigest(canonicalize({ source: 'default', groups: [policy] })),
+      policy_digest_form: digestForm,
+    };
+    const inForce = async (): Promise<string> => {
+      const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+      return statuses.find(({ device_id }: { device_id: string }) => device_id === mine.id)?.in_force;
+    };
+    const report = (): Promise<unknown> =>
+      server.nobody.as(mine.device_token).expect(200, 'PUT', `${place.base}/devices/${mine.id}/status`, receipt);
+    await report();
+    expect(await inForce()).toBe('yes');
     await take();
     await persist(() => place.member.api.expect(200, 'GET', `${place.base}/devices`));
 
@@ -197,24 +217,7 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     };
     const own = [...kept.map((_, n) => `kept ${n}`), 'mine'];
     const lost = await write(place, 'lost');
-    const {
-      id: groupId,
-      group_name,
-      inbound_rules,
-    } = await place.owner.api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
-    const policy = { id: parseGroupId(groupId), name: group_name, inbound: inbound_rules, outbound: [] };
-    const receipt = {
-      state: 'applied',
-      revision: lost.at(-1),
-      policy_digest: policyDigest(canonicalize({ source: 'default', groups: [policy] })),
-      policy_digest_form: digestForm,
-    };
-    const inForce = async (): Promise<string> => {
-      const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
-      return statuses.find(({ device_id }: { device_id: string }) => device_id === mine.id)?.in_force;
-    };
-    const report = (): Promise<unknown> =>
-      server.nobody.as(mine.device_token).expect(200, 'PUT', `${place.base}/devices/${mine.id}/status`, receipt);
+    receipt.revision = lost.at(-1);
     await report();
     expect(await inForce()).toBe('yes');
     await setPolicy(80);
@@ -228,7 +231,7 @@ test.each(ways)('%s under a running server: 0 missed, 0 ghosts', async (_title, 
     await followed(listed, 22);
     expect(new Set([...kept, ...lost, ...later]).size).toBe(45);
 
-    // What a device proved is about a history that is no more, whether it said so before or says it again. The same digest with a revision of this one counts.
+    // What a device proved before is no more, whether the copy has it or not: it has followed what is lost since. The same digest with a revision of this history counts.
     expect(await inForce()).not.toBe('yes');
     await report();
     expect(await inForce()).not.toBe('yes');

@@ -51,7 +51,7 @@ export class OrganizationState {
   readonly #slices: TimeSlices;
   readonly #now: () => number;
   #model: PolicyModel | undefined;
-  readonly #receipts = new Map<DeviceId, Receipt>();
+  #receipts = new Map<DeviceId, Receipt>();
   /** The devices whose record, policy or last report may have changed since `takeChanged`; undefined: all of them. */
   #changed: Set<DeviceId> | undefined;
   #isApplying = false;
@@ -240,13 +240,15 @@ export class OrganizationState {
 
   /** Receipts first: the log that is read after them holds every revision that they name. They count when the log has been followed. */
   async #read(): Promise<void> {
-    let { statuses, through, history } = await this.#readReceipts();
+    let { statuses, through, history } = await this.#readReceipts(this.#through);
     // A part of the history may be discarded, and what is known here be of that part.
     const isOther = this.#history !== undefined && this.#history !== history;
     if (isOther) {
-      this.#receipts.clear();
-      this.#through = undefined;
-      ({ statuses, through, history } = await this.#readReceipts());
+      ({ statuses, through, history } = await this.#readReceipts(undefined));
+      const receipts = new Map<DeviceId, Receipt>();
+      await this.#slices.each(statuses, (status) => receipts.set(status.device_id, readReceipt(status)));
+      // At once: who looks meanwhile takes no device for one that never reported.
+      this.#receipts = receipts;
     }
     const model = isOther || this.#model === undefined ? await this.#load() : this.#model;
     this.#history = history;
@@ -259,11 +261,11 @@ export class OrganizationState {
     this.#through = through;
   }
 
-  async #readReceipts(): Promise<NewReceipts> {
-    const first = await this.#store.receipts.since(this.org, this.#through);
+  async #readReceipts(through: string | undefined): Promise<NewReceipts> {
+    const first = await this.#store.receipts.since(this.org, through);
     const statuses = [...first.statuses];
     for (let { next } = first; next !== undefined;) {
-      const part = await this.#store.receipts.since(this.org, this.#through, next);
+      const part = await this.#store.receipts.since(this.org, through, next);
       statuses.push(...part.statuses);
       ({ next } = part);
     }

@@ -80,8 +80,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     guard,
     clock,
     check: policyTestCheck(testedStates),
-    committed: (org, entries) => {
-      guard.saw(org, entries?.at(-1)?.revision ?? 0);
+    committed: (org, { head, logged: entries }) => {
+      if (head !== undefined) guard.wrote(org, head);
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
     },
   });

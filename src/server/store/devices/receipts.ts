@@ -20,22 +20,24 @@ interface Report {
 /** Reports with the rights that they come by, as rows `n`. Values: organizations, devices in their order, statuses, now, roles, tokens, sessions, users. */
 const reports = `(SELECT *, $4::timestamptz AS at FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::integer[], $6::bytea[], $7::uuid[], $8::uuid[])
   AS r (org_id, id, status, may, token, session, actor)) AS n`;
+const newestEra = '(SELECT max(serial) FROM eras)';
 const isRefused = `(CASE ${reportRefusals} END) IS NOT NULL`;
 
 /** A device that has reported before still exists: its status is deleted with it. */
 const updateStatuses = statement<{ device_id: string }>(
   'update_statuses',
-  `UPDATE device_status s SET status = n.status, reported_at = n.at, transaction_id = pg_current_xact_id()
+  `UPDATE device_status s SET status = n.status, reported_at = n.at, transaction_id = pg_current_xact_id(), era = ${newestEra}
    FROM ${reports} WHERE s.org_id = n.org_id AND s.device_id = n.id AND NOT ${isRefused} RETURNING s.device_id`,
 );
 
 /** Values: the same, of those that have not reported before. A device that is not there has no row. */
 const insertStatuses = statement<{ device_id: string }>(
   'insert_statuses',
-  `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id)
-   SELECT d.org_id, d.id, n.status, n.at, pg_current_xact_id()
+  `INSERT INTO device_status (org_id, device_id, status, reported_at, transaction_id, era)
+   SELECT d.org_id, d.id, n.status, n.at, pg_current_xact_id(), ${newestEra}
    FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE WHERE NOT ${isRefused} ORDER BY d.id FOR KEY SHARE OF d
-   ON CONFLICT (org_id, device_id) DO UPDATE SET status = excluded.status, reported_at = excluded.reported_at, transaction_id = excluded.transaction_id
+   ON CONFLICT (org_id, device_id) DO UPDATE
+     SET status = excluded.status, reported_at = excluded.reported_at, transaction_id = excluded.transaction_id, era = excluded.era
    RETURNING device_id`,
 );
 
@@ -58,7 +60,12 @@ interface StatusRow {
   readonly device_id: string | null;
   readonly status: string;
   readonly reported_at: string;
+  /** Whether it was reported after the last cut of the history. */
+  readonly is_of_history: boolean;
 }
+
+/** A cut of the history begins an era: what was reported before it proves nothing. */
+const newestCut = '(SELECT max(serial) FROM eras WHERE is_cut)';
 
 /**
  * Values: organization, transaction and device after which to read. `through` is the oldest transaction that was still
@@ -67,21 +74,25 @@ interface StatusRow {
 const readStatuses = statement<StatusRow>(
   'read_statuses',
   `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS through,
-     concat_ws(' ', (SELECT gaps FROM heads WHERE org_id = $1), (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) AS history,
-     (SELECT json_agg(json_build_array(first, last)) FROM revision_gaps WHERE org_id = $1 AND kind IS NULL) AS discarded, s.transaction_id::text AS transaction_id, s.device_id, s.status, s.reported_at
+     concat_ws(' ', (SELECT gaps FROM heads WHERE org_id = $1), (SELECT id FROM eras ORDER BY serial DESC LIMIT 1), ${newestCut}) AS history,
+     (SELECT json_agg(json_build_array(first, last)) FROM revision_gaps WHERE org_id = $1 AND kind IS NULL) AS discarded, s.transaction_id::text AS transaction_id, s.device_id, s.status, s.reported_at,
+     coalesce(s.era, 0) >= coalesce(${newestCut}, 0) AS is_of_history
    FROM (SELECT 1) AS always LEFT JOIN
-     (SELECT transaction_id, device_id, status, reported_at FROM device_status
+     (SELECT transaction_id, device_id, status, reported_at, era FROM device_status
       WHERE org_id = $1 AND (transaction_id, device_id) > ($2::text::xid8, $3::uuid)
       ORDER BY transaction_id, device_id LIMIT ${statusesAtOnce}) AS s ON true ORDER BY s.transaction_id, s.device_id`,
 );
 
-/** A status that is about a discarded part of the history proves nothing: it is kept without its revision. */
-function provenIn(status: unknown, discarded: StatusRow['discarded']): unknown {
-  if (!isObject(status) || discarded === null) return status;
+/** A status from before a cut of the history, or about what is discarded, proves nothing: it is kept without its revision. */
+function provenIn(
+  status: unknown,
+  { is_of_history, discarded }: Pick<StatusRow, 'is_of_history' | 'discarded'>,
+): unknown {
+  if (!isObject(status)) return status;
   const { revision, ...rest } = status;
   const isDiscarded =
-    typeof revision === 'number' && discarded.some(([first, last]) => first <= revision && revision <= last);
-  return isDiscarded ? rest : status;
+    typeof revision === 'number' && discarded?.some(([first, last]) => first <= revision && revision <= last) === true;
+  return isDiscarded || !is_of_history ? rest : status;
 }
 
 const firstDevice = '00000000-0000-0000-0000-000000000000';
@@ -169,14 +180,14 @@ export function receiptsIn(context: Context): Receipts {
         through: rows[0]?.through ?? '0',
         history: rows[0]?.history ?? '',
         ...(last && { next: `${last.transaction_id} ${last.device_id}` }),
-        statuses: rows.flatMap(({ device_id, status, reported_at, discarded }) =>
+        statuses: rows.flatMap(({ device_id, status, reported_at, ...proof }) =>
           device_id === null
             ? []
             : [
                 {
                   device_id: parseDeviceId(device_id),
                   reported_at,
-                  status: provenIn(JSON.parse(status) as unknown, discarded),
+                  status: provenIn(JSON.parse(status) as unknown, proof),
                 },
               ],
         ),

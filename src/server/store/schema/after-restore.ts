@@ -47,7 +47,7 @@ export const inspect = (url: string): Promise<Inspection> =>
 
 /**
  * Readers may have seen revisions that the backup does not have. Every organization leaps ahead of all of them, so that none is given to
- * another change. What devices said about themselves is older than what they enforce by now, so they are asked anew.
+ * another change. What devices said about themselves is older than what they enforce by now, so it proves nothing.
  */
 export async function leapAfterRestore(url: string, replaced: ReplacedHeads): Promise<void> {
   // A backup of an earlier version has no place for gaps yet. One of a later version has.

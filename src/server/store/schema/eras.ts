@@ -69,6 +69,7 @@ interface EraRow {
   readonly id: string;
   readonly place: string;
   readonly leapt: boolean;
+  readonly is_cut: boolean;
   readonly is_running: boolean;
 }
 
@@ -79,24 +80,33 @@ const lock = statement<{ started_at: string; transaction: string }>(
 );
 const readAllEras = statement<EraRow>(
   'read_all_eras',
-  `SELECT id, place, leapt, started_at = pg_postmaster_start_time() AS is_running FROM eras ORDER BY serial`,
+  `SELECT id, place, leapt, is_cut, started_at = pg_postmaster_start_time() AS is_running FROM eras ORDER BY serial`,
 );
-/** Values: organizations, revisions. */
-const readIsBelow = statement<{ below: boolean }>(
-  'read_is_below',
-  `SELECT EXISTS (
-     SELECT FROM unnest($1::uuid[], $2::bigint[]) AS s (org_id, revision) JOIN heads h ON h.org_id = s.org_id WHERE h.revision < s.revision) AS below`,
+/** Values: organizations, revisions that were seen. Whether a head is below, and whether a leap has discarded one: null without organizations. */
+const compareHeads = statement<{ below: boolean | null; discarded: boolean | null }>(
+  'compare_heads',
+  `SELECT bool_or(h.revision < s.revision) AS below,
+     bool_or(EXISTS (SELECT FROM revision_gaps g WHERE g.org_id = s.org_id AND g.kind IS NULL AND s.revision BETWEEN g.first AND g.last)) AS discarded
+   FROM unnest($1::uuid[], $2::bigint[]) AS s (org_id, revision) JOIN heads h ON h.org_id = s.org_id`,
+);
+/** Values: organizations. */
+const readHeadsNow = statement<{ org_id: string; revision: number }>(
+  'read_heads_now',
+  'SELECT org_id, revision FROM heads WHERE org_id = ANY ($1::uuid[])',
 );
 /** Values: eras. */
 const dropStarts = statement<{ org_id: string; first: number }>(
   'drop_era_starts',
   'DELETE FROM era_starts WHERE era = ANY ($1::uuid[]) RETURNING org_id, first',
 );
-/** Values: place, whether everything leaps. */
+/** Values: place, whether everything leaps, whether receipts from before prove nothing. */
 const beginEra = statement<{ id: string }>(
   'begin_era',
-  `INSERT INTO eras (started_at, heads_table, place, leapt) VALUES (pg_postmaster_start_time(), 'heads'::regclass, $1, $2) RETURNING id`,
+  `INSERT INTO eras (started_at, heads_table, place, leapt, is_cut)
+   VALUES (pg_postmaster_start_time(), 'heads'::regclass, $1, $2, $3) RETURNING id`,
 );
+/** Values: era. */
+const markCut = statement<never>('mark_cut', 'UPDATE eras SET is_cut = true WHERE id = $1');
 /** Values: era, organizations, and where it begins for each; for others it begins behind the head. */
 const startEra = statement<never>(
   'start_era',
@@ -111,8 +121,7 @@ const margin = 1_000_000;
 /**
  * Values: organizations, and the revisions that readers are known to have seen of each; organizations, and from where the history of each is discarded,
  * which is behind the head for others. Every head leaps past what was seen and past the milliseconds since 1970: an organization changes less
- * than a thousand times a second, so that this exceeds also what databases gave that nothing is left of. What devices
- * said about themselves may be about what is discarded: they are asked anew.
+ * than a thousand times a second, so that this exceeds also what databases gave that nothing is left of.
  */
 const leap = statement<never>(
   'leap',
@@ -121,8 +130,7 @@ const leap = statement<never>(
      SELECT h.org_id, coalesce(f.first, h.revision + 1) AS first,
        greatest(h.revision + ${margin}, seen.revision + ${margin}, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS new
      FROM heads h LEFT JOIN seen ON seen.org_id = h.org_id LEFT JOIN unnest($3::uuid[], $4::bigint[]) AS f (org_id, first) ON f.org_id = h.org_id),
-   discarded AS (INSERT INTO revision_gaps (org_id, kind, first, last) SELECT org_id, NULL, first, new - 1 FROM moved),
-   forgotten AS (DELETE FROM device_status)
+   discarded AS (INSERT INTO revision_gaps (org_id, kind, first, last) SELECT org_id, NULL, first, new - 1 FROM moved)
    UPDATE heads h SET revision = moved.new + h.revision + 1 - moved.first, version = h.version + ${margin}, gaps = h.gaps + 1
    FROM moved WHERE h.org_id = moved.org_id`,
 );
@@ -153,12 +161,24 @@ const columns = (map: ReadonlyMap<string, number>): [readonly string[], readonly
   [...map.values()].map(String),
 ];
 
+/**
+ * What a verification found out that nobody knew before:
+ * - `cut`: what this server has seen is missing.
+ * - `replaced`: the history goes on in other tables, or this server has seen nothing of it. A part may be missing.
+ * - `moved`: another primary goes on with all that this server has seen.
+ */
+export type HistoryChange = 'none' | 'moved' | 'replaced' | 'cut';
+
 export interface VerifiedHistory {
   /** All that the database knows. */
   readonly eras: readonly string[];
-  /** Whether every organization leapt just now. */
-  readonly leapt: boolean;
+  /** The heads of the organizations that the server knows. */
+  readonly heads: ReadonlyMap<string, number>;
+  readonly change: HistoryChange;
 }
+
+/** A place without its timeline: it stays when a standby takes over. */
+const tablesOf = (place: string): string => place.split(' ').toSpliced(1, 1).join(' ');
 
 /**
  * After a crash, PostgreSQL gives the numbers of transactions again that ended without a commit and had not reached the disk. At most so many: what is
@@ -168,7 +188,10 @@ const reusedTransactions = 1_000n;
 
 /**
  * Compares the database with what is known of its history. Begins an era where the database was started again or is another one. Lets every
- * organization leap where a part of the history is lost; however many servers find that out, once.
+ * organization leap where a part of the history is or may be lost; however many servers find that out, once.
+ *
+ * What devices reported before a cut proves nothing: they may have followed what is lost. Where a standby that has everything took over, it still
+ * counts. So the era says which of the two it is. The server that begins the era may have seen less than another one, which corrects it.
  */
 export async function verifyHistory(
   tx: Runner,
@@ -184,23 +207,37 @@ export async function verifyHistory(
   const newest = eras.at(-1);
   // What began after the last era that this server knows too: others have verified the database before.
   const since = known.size === 0 ? [] : eras.slice(eras.findLastIndex(({ id }) => known.has(id)) + 1);
-  const [answer] = await tx.run(readIsBelow, columns(heads));
+  const [compared] = await tx.run(compareHeads, columns(heads));
   const isElsewhere = newest !== undefined && newest.place !== identity.place;
-  /** What this server has seen is missing here. */
-  const isCut = (isBack && !since.some((one) => one.leapt)) || answer?.below === true;
+  /** What this server has seen is missing here, and no leap has followed. */
+  const isCut = (isBack && !since.some((one) => one.leapt)) || compared?.below === true;
+  const isMissing = isBack || isCut || compared?.discarded === true;
   const leapt = isElsewhere || isCut;
-  const ids = eras.map(({ id }) => id);
-  if (!leapt && newest?.is_running === true) return { eras: ids, leapt };
+  /** Another server saw nothing missing when it let everything leap. */
+  const corrected = isMissing && !leapt ? since.findLast((one) => one.leapt && !one.is_cut) : undefined;
+  if (corrected !== undefined) await tx.run(markCut, [corrected.id]);
+  const isMoved = known.size > 0 && newest !== undefined && tablesOf(newest.place) === tablesOf(identity.place);
+  const found = isMissing ? 'cut' : isMoved ? 'moved' : 'replaced';
+  const change = leapt || corrected !== undefined ? found : 'none';
+  const verified = async (...begun: readonly string[]): Promise<VerifiedHistory> => {
+    const rows = await tx.run(readHeadsNow, [[...heads.keys()]]);
+    return {
+      eras: [...eras.map(({ id }) => id), ...begun],
+      heads: new Map(rows.map(({ org_id, revision }) => [org_id, revision])),
+      change,
+    };
+  };
+  if (!leapt && newest?.is_running === true) return verified();
 
   // Who verified before knew of no cut. What was written since is of the same era as the first of them, and all of it is discarded. Where nothing is missing,
   // eras that this server does not know are those that others began while it had nothing to write: they belong to the history.
   const began = isCut ? await tx.run(dropStarts, [since.map(({ id }) => id)]) : [];
   const forks = new Map<string, number>();
   for (const { org_id, first } of began) forks.set(org_id, Math.min(first, forks.get(org_id) ?? first));
-  const [begun] = await tx.run(beginEra, [identity.place, leapt]);
+  const [begun] = await tx.run(beginEra, [identity.place, leapt, leapt && found !== 'moved']);
   if (begun === undefined) throw new StoreError({ code: 'unexpected' });
   await tx.run(startEra, [begun.id, ...columns(forks)]);
   if (leapt) await tx.run(leap, [...columns(heads), ...columns(forks)]);
   if (forks.size > 0) await tx.run(moveForks, [...columns(forks), begun.id]);
-  return { eras: [...ids, begun.id], leapt };
+  return verified(begun.id);
 }

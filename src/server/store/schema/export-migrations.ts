@@ -144,4 +144,14 @@ export const exportMigrations: readonly Migration[] = [
     // A new group does not get the id of one that may come back. Only deletions: no query about one organization takes this index for its own.
     sql: `CREATE INDEX history_deleted_groups ON history (id) WHERE kind = 'security-groups' AND type = 'delete';`,
   },
+  {
+    version: 48,
+    title: 'what devices reported before a cut of the history stays, and proves nothing',
+    sql: `
+      -- Whether a part of the history before it is or may be lost. Otherwise a standby that has everything took over.
+      ALTER TABLE eras ADD COLUMN is_cut boolean NOT NULL DEFAULT false;
+      -- The serial of the era in which it was reported. NULL: before this step, or to a server of an earlier version.
+      ALTER TABLE device_status ADD COLUMN era bigint;
+    `,
+  },
 ];

@@ -26,14 +26,15 @@ import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../contract/errors.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
-import type { HistoryGuard } from '../schema/history-guard.ts';
+import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
+import { decoded, loggedIn, needsTests, outcomesOf } from './outcomes.ts';
 import { openingOf } from './right.ts';
 import { asTransaction, gone, runAlone, runContained, type Outcome, type TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
 import type { WriteCheck } from './write-check.ts';
-import { inWaves, setValues, type SingleStatementSet } from './waves.ts';
+import { inWaves, setValues } from './waves.ts';
 
 export type Write<T> = SingleStatementWrite<T> | TransactionWrite<T>;
 
@@ -56,23 +57,33 @@ interface Pending {
 
 type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
 
-/** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
-type LogEntries = readonly Entry[] | undefined;
+/** What is known of transactions that were answered as committed. */
+interface Committed {
+  /** Absent where nothing was written. */
+  readonly head?: WrittenHead | undefined;
+  /** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
+  readonly logged?: readonly Entry[] | undefined;
+}
 
-interface Attempt {
+interface Attempt extends Committed {
   /** In the order of the writes. */
   readonly outcomes: readonly Outcome[];
-  readonly logged?: LogEntries;
 }
 
-interface BatchResult {
+interface BatchResult extends Committed {
   readonly outcomes: Outcomes;
-  readonly logged?: LogEntries;
 }
+
+const committedWith = (logged: readonly Entry[]): Committed => ({ head: logged.at(-1), logged });
 
 const lockHead = statement<{ revision: number }>(
   'lock_head',
   'SELECT revision FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
+);
+/** The head that a transaction has reached, by the organization's row that it holds. */
+const readHead = statement<WrittenHead>(
+  'read_written_head',
+  'SELECT revision, (SELECT id FROM eras ORDER BY serial DESC LIMIT 1) AS era FROM heads WHERE org_id = $1',
 );
 /** Every write that looked before must look again. */
 const moveVersion = statement<never>('move_version', 'UPDATE heads SET version = version + 1 WHERE org_id = $1');
@@ -120,6 +131,8 @@ function sizeOf(write: Write<unknown>): number {
 
 const isSingleStatement = ({ write }: Pending): boolean => write.kind === 'single-statement';
 
+const refused = (writes: readonly Write<unknown>[], cause: unknown): Outcomes =>
+  new Map(writes.map((write) => [write, { ok: false, cause }]));
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 
 export class Writer {
@@ -128,7 +141,7 @@ export class Writer {
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
   readonly #clock: () => number;
-  readonly #committed: (org: OrganizationId, logged: LogEntries) => void;
+  readonly #committed: (org: OrganizationId, what: Committed) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
 
@@ -139,7 +152,7 @@ export class Writer {
     guard: HistoryGuard;
     check: WriteCheck;
     clock: () => number;
-    committed: (org: OrganizationId, logged: LogEntries) => void;
+    committed: (org: OrganizationId, what: Committed) => void;
   }) {
     this.#connections = parts.connections;
     this.#transactions = parts.transactions;
@@ -193,9 +206,9 @@ export class Writer {
         batch.length === 1 && only !== undefined
           ? await this.#alone(org, queue.connection, only.write)
           : await this.#attempt(org, queue.connection, batch);
-      const { outcomes, logged } = await this.#tested(org, batch, attempt);
+      const { outcomes, ...committed } = await this.#tested(org, batch, attempt);
       queue.inFlight -= 1;
-      if (outcomes.some(({ ok }) => ok)) this.#committed(org, logged);
+      if (outcomes.some(({ ok }) => ok)) this.#committed(org, committed);
       batch.forEach(({ resolve, reject }, index) => {
         const outcome = outcomes[index] ?? unforeseen();
         if (outcome.ok) resolve(outcome.value);
@@ -214,17 +227,21 @@ export class Writer {
   async #tested(org: OrganizationId, batch: readonly Pending[], attempt: Attempt): Promise<Attempt> {
     if (!attempt.outcomes.some(needsTests)) return attempt;
     const outcomes = [...attempt.outcomes];
+    let { head } = attempt;
     for (const [index, { write }] of batch.entries()) {
       const outcome = outcomes[index];
       if (outcome === undefined || !needsTests(outcome) || write.kind !== 'single-statement') continue;
       outcomes[index] = await this.#guard
         .whenVerified(() => this.#interleaved(org, [asTransaction(org, write)]))
         .then(
-          (made) => [...(made?.values() ?? [])][0] ?? unforeseen(),
+          (made) => {
+            head = made?.head ?? head;
+            return [...(made?.outcomes.values() ?? [])][0] ?? unforeseen();
+          },
           (cause: unknown) => ({ ok: false, cause }),
         );
     }
-    return { outcomes };
+    return { outcomes, head };
   }
 
   /** The second loop, begun when everybody who speaks just now has spoken. */
@@ -241,16 +258,19 @@ export class Writer {
     try {
       const together = await this.#guard.whenVerified(() => this.#together(org, connection, writes));
       if (together !== undefined) {
-        const { outcomes, logged } = together;
-        return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), logged };
+        const { outcomes, ...committed } = together;
+        return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), ...committed };
       }
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
       return { outcomes: writes.map(() => ({ ok: false, cause })) };
     }
-    const outcomes: Outcome[] = [];
-    for (const write of writes) outcomes.push(...(await this.#alone(org, connection, write)).outcomes);
-    return { outcomes };
+    const attempts: Attempt[] = [];
+    for (const write of writes) attempts.push(await this.#alone(org, connection, write));
+    return {
+      outcomes: attempts.flatMap(({ outcomes }) => outcomes),
+      head: attempts.findLast(({ head }) => head !== undefined)?.head,
+    };
   }
 
   /** Never rejects either. A single statement is sent before this returns. */
@@ -271,11 +291,11 @@ export class Writer {
       // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
       if (row !== undefined) {
         const entry = loggedBy(row);
-        return { outcomes: [decoded(write, row)], logged: entry === undefined ? [] : [entry] };
+        return { outcomes: [decoded(write, row)], ...committedWith(entry === undefined ? [] : [entry]) };
       }
     }
-    const outcomes = await this.#interleaved(org, [write]);
-    return { outcomes: [outcomes?.get(write) ?? unforeseen()] };
+    const made = await this.#interleaved(org, [write]);
+    return { outcomes: [made?.outcomes.get(write) ?? unforeseen()], head: made?.head };
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */
@@ -286,8 +306,7 @@ export class Writer {
   ): Promise<BatchResult | undefined> {
     const single = writes.filter((write) => write.kind === 'single-statement');
     if (single.length === writes.length) return this.#pipelined(org, connection, single);
-    const outcomes = await this.#interleaved(org, writes);
-    return outcomes && { outcomes };
+    return this.#interleaved(org, writes);
   }
 
   /** All single statements: everything is sent in one piece, the commit included. */
@@ -310,13 +329,13 @@ export class Writer {
     sets.forEach((set, index) => {
       const answer = rows[index + 1];
       const answers = answer?.status === 'fulfilled' ? (answer.value as readonly SingleStatementRow[]) : [];
-      read(set, answers, outcomes);
+      for (const [write, outcome] of outcomesOf(set, answers)) outcomes.set(write, outcome);
       all.push(...answers);
     });
-    return { outcomes, logged: loggedIn(all) };
+    return { outcomes, ...committedWith(loggedIn(all)) };
   }
 
-  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Outcomes | undefined> {
+  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<BatchResult | undefined> {
     let broken: unknown;
     const check = this.#check.begin(org);
     try {
@@ -324,26 +343,28 @@ export class Writer {
         const outcomes = new Map<Write<unknown>, Outcome>();
         try {
           const [head] = await tx.run(lockHead, [org]);
-          if (head === undefined) return new Map(writes.map((write) => [write, { ok: false as const, cause: gone() }]));
+          if (head === undefined) return { outcomes: refused(writes, gone()) };
           // The transaction writes go first. Writes that arrived together have no defined order.
           const run = writes.length === 1 ? runAlone : runContained;
           for (const write of writes)
             if (write.kind === 'transaction') outcomes.set(write, await run({ tx, org, check }, write));
           for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
-            read(set, await tx.run(set.operation.many, setValues(org, set)), outcomes);
+            const rows = await tx.run(set.operation.many, setValues(org, set));
+            for (const [write, outcome] of outcomesOf(set, rows)) outcomes.set(write, outcome);
           }
+          const [reached] = await tx.run(readHead, [org]);
+          return { outcomes, head: reached };
         } catch (cause) {
           broken = cause;
           throw cause;
         }
-        return outcomes;
       });
       check.committed();
       return made;
     } catch (cause) {
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
       if (broken !== cause || isPassing(cause)) throw cause;
-      return writes.length === 1 ? new Map(writes.map((write) => [write, { ok: false, cause }])) : undefined;
+      return writes.length === 1 ? { outcomes: refused(writes, cause) } : undefined;
     }
   }
 }
@@ -363,33 +384,4 @@ function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
     if (pending !== undefined) size += sizeOf(pending.write);
   }
   return waiting.splice(0, count);
-}
-
-/** What the answers of a whole transaction say that the log has of it. */
-const loggedIn = (rows: readonly SingleStatementRow[]): readonly Entry[] =>
-  rows.flatMap((row) => loggedBy(row) ?? []).toSorted((a, b) => a.revision - b.revision);
-
-const untested: Outcome = { ok: false, cause: 'needs_tests' };
-const needsTests = (outcome: Outcome): boolean => outcome === untested;
-
-function decoded(write: SingleStatementWrite<unknown>, row: SingleStatementRow): Outcome {
-  if (row.refusal === 'needs_tests') return untested;
-  try {
-    return { ok: true, value: write.decode(row) };
-  } catch (cause) {
-    return { ok: false, cause };
-  }
-}
-
-/** Under the lock a statement answers for each of its writes, unless the organization does not exist. */
-function read(
-  set: SingleStatementSet,
-  rows: readonly SingleStatementRow[],
-  outcomes: Map<Write<unknown>, Outcome>,
-): void {
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const write of set.writes) {
-    const row = byId.get(write.item.id);
-    outcomes.set(write, row === undefined ? { ok: false, cause: gone() } : decoded(write, row));
-  }
 }
