@@ -153,7 +153,7 @@ export const RevertChangeSetQuery = Type.Object(
     force: Type.Optional(
       Type.Boolean({
         description:
-          'Also where a record has changed since: those changes are lost. Records that cannot come back are left out.',
+          'Also where a record has changed since: those changes are lost. Records that cannot come back are left out. Also where a `forbid` guardrail leaves nothing of a direction.',
       }),
     ),
   },
