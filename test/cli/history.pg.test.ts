@@ -119,9 +119,10 @@ it('the log of a device has its isolation and its evidence, that of a group what
   ] as const)
     expect(await owner.run(['log', option, text])).toEqual({
       code: 0,
-      stdout: 'No change matches.\n',
-      stderr: `${told}\n`,
+      stdout: '',
+      stderr: `${told}\nNo change matches.\n`,
     });
+  expect(await owner.run(['log', '--until', '1h', '-o', 'json'])).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
 });
 
 it('a wrong revision or a wrong number is told in a sentence', async () => {

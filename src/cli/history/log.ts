@@ -12,7 +12,7 @@ import { sentenceNames } from '../lookup/subject-names.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabel } from '../terminal/label.ts';
-import { idColumn, renderTable, type Layout } from '../terminal/table.ts';
+import { idColumn } from '../terminal/table.ts';
 import { readPastTime, shortTime } from '../terminal/time.ts';
 import { readLimit } from './run.ts';
 
@@ -43,33 +43,20 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
     sentenceNames(session, { isWholeServer }),
   ]);
   if (entries.length === 0) await sayUnknown();
-  const told = entries.toReversed().map((entry) => ({ entry, sentence: sentenceText(sentenceOf(entry, names)) }));
-  await session.print({
-    data: told.map(({ entry, sentence }) => ({ ...entry, sentence })),
-    ids: told.map(({ entry }) => entry.id),
-    table: (layout) => (told.length === 0 ? 'No change matches.\n' : tableOf(told, layout)),
+  const told = entries.toReversed().map((entry) => ({ ...entry, sentence: sentenceText(sentenceOf(entry, names)) }));
+  await session.printList(told, {
+    none: 'No change matches.',
+    columns: (layout) => [
+      { head: 'TIME', text: ({ at }) => shortTime(at), whole: true },
+      { head: 'REVISION', text: ({ revision }) => String(revision ?? ''), align: 'right' },
+      { head: 'WHO', text: actorName },
+      { head: 'WHAT', text: ({ sentence }) => sentence, wraps: true },
+      { ...idColumn<AuditEntry>('ID', ({ subject_id }) => subject_id ?? '', layout), wide: true },
+      { head: 'WITH', text: ({ credential }) => credential.kind.replace('_', ' '), wide: true },
+      { head: 'FROM', text: ({ address }) => address, wide: true },
+    ],
   });
 }
-
-interface ToldEntry {
-  readonly entry: AuditEntry;
-  readonly sentence: string;
-}
-
-const tableOf = (told: readonly ToldEntry[], layout: Layout): string =>
-  renderTable(
-    [
-      { head: 'TIME', text: ({ entry }) => shortTime(entry.at), whole: true },
-      { head: 'REVISION', text: ({ entry }) => String(entry.revision ?? ''), align: 'right' },
-      { head: 'WHO', text: ({ entry }) => actorName(entry) },
-      { head: 'WHAT', text: ({ sentence }) => sentence, wraps: true },
-      { ...idColumn<ToldEntry>('ID', ({ entry }) => entry.subject_id ?? '', layout), wide: true },
-      { head: 'WITH', text: ({ entry }) => entry.credential.kind.replace('_', ' '), wide: true },
-      { head: 'FROM', text: ({ entry }) => entry.address, wide: true },
-    ],
-    told,
-    layout,
-  );
 
 /** An agent's own words on where its device is reached are no change that people look for. */
 const isChange: Filter = ({ unchanged, credential, operation }) =>

@@ -39,3 +39,9 @@ test('on a narrow terminal it has lines of its own, and in a pipe it is one line
   );
   expect(renderTable(columns, rows.slice(0, 1), layout(undefined)).split('\n')).toHaveLength(3);
 });
+
+test('a column with room for one character or none takes one, and half of none', () => {
+  const wide = [{ time: 'now', what: 'ab 漢🎉' }];
+  for (const width of [1, 2, 3])
+    expect(renderTable(columns, wide, { ...layout(width), headers: false })).toBe('now\n  a\n  b\n  漢\n  🎉\n');
+});

@@ -74,7 +74,9 @@ function wrapped(text: string, width: number): readonly string[] {
     }
     let rest = word;
     while (widthOf(rest) > width) {
-      const part = cutTo(rest, width).slice(0, -1);
+      // At least one character, also one that is wider than the column: the rest must get shorter.
+      const part = cutTo(rest, width).slice(0, -1) || String.fromCodePoint(rest.codePointAt(0) ?? 0);
+      if (part === rest) break;
       lines.push(part);
       rest = rest.slice(part.length);
     }

@@ -33,7 +33,7 @@ const phrases: Readonly<Record<string, string>> = {
   updateUserSecurityGroup: 'changed own group',
   deleteUserSecurityGroup: 'deleted own group',
   applyChanges: 'made change',
-  revertChangeSet: 'undid a change by change',
+  revertChangeSet: 'undid a change, as change',
   replacePolicyTests: 'replaced the policy tests of',
   widenTrial: 'widened trial',
   confirmTrial: 'confirmed trial',
