@@ -91,20 +91,25 @@ function AuthBoundary(): ReactNode {
     if (me !== undefined) await admit(me, undefined);
   }, [admit]);
 
-  const end = useCallback((why?: string): void => {
-    const bySession = token.current === undefined;
-    forgetToken();
-    setAuthState({ kind: 'out', why });
-    if (!bySession) return;
-    void endSession().then((place) => {
-      if (place !== undefined) location.assign(place);
-    });
-  }, []);
   const askMethods = useCallback(async (): Promise<SignInMethods> => {
     const offered = await methodsHere();
     setMethods(offered);
     return offered;
   }, []);
+  const end = useCallback(
+    (why?: string): void => {
+      const bySession = token.current === undefined;
+      forgetToken();
+      setAuthState({ kind: 'out', why });
+      // Whoever came with a stored token has not been told them yet.
+      void askMethods();
+      if (!bySession) return;
+      void endSession().then((place) => {
+        if (place !== undefined) location.assign(place);
+      });
+    },
+    [askMethods],
+  );
   const expired = useCallback((): void => {
     void askMethods();
     setAuthState((before) => (before.kind === 'in' ? { ...before, expired: true } : before));

@@ -1,5 +1,5 @@
 /** Proves the pages of what people hold and of what they did: tokens, enrollment keys, the audit, and a token that only reads. */
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
@@ -13,7 +13,8 @@ beforeAll(async () => {
   place = await newPlace(stage.server);
 });
 
-const open = (token: string, path: string): Promise<Page> => stage.open({ token, path: `/o/${place.org}${path}` });
+const open = (token: string, path: string, width = 1280): Promise<Page> =>
+  stage.open({ token, path: `/o/${place.org}${path}`, width });
 
 const statusOf = async (token: string): Promise<number> =>
   (await stage.server.nobody.as(token).get('/api/users/me')).status;
@@ -82,6 +83,44 @@ test('an enrollment key carries groups, uses and an end; a device joins with it;
   await page.getByRole('button', { name: 'Revoke the key' }).click();
   await expectShown(page.getByRole('heading', { name: 'No keys' }));
   expect(await statusOf(key)).toBe(401);
+});
+
+test('long names of keys and tokens stay in their card and dialog, and clear of the buttons', async () => {
+  const edges = async (what: Locator) => {
+    const { x, y, width, height } = (await what.boundingBox()) ?? expect.fail('it is not shown');
+    return { left: x, top: y, right: x + width, bottom: y + height };
+  };
+  for (const [width, letter, length] of [
+    [390, 'x', 80],
+    [1280, 'y', 255],
+  ] as const) {
+    const name = letter.repeat(length);
+    await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, { name });
+    await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', { name });
+    for (const [path, region] of [
+      ['/keys', 'Enrollment keys'],
+      ['/tokens', 'Tokens'],
+    ] as const) {
+      const page = await open(place.owner.token, path, width);
+      const card = page.getByRole('region', { name: region, exact: true });
+      const shown = card.getByText(name, { exact: true });
+      await expectShown(shown);
+      const [outer, inner] = [await edges(card), await edges(shown)];
+      const where = `${path} at ${width} pixels`;
+      expect(inner.right, where).toBeLessThanOrEqual(outer.right);
+      for (const button of await card.getByRole('listitem').filter({ hasText: name }).getByRole('button').all()) {
+        const { left, right, top } = await edges(button);
+        expect(right, where).toBeLessThanOrEqual(outer.right);
+        expect(left >= inner.right || top >= inner.bottom, where).toBe(true);
+      }
+      await card.getByRole('button', { name: `Revoke ${name}` }).click();
+      const dialog = page.getByRole('dialog');
+      const title = dialog.getByRole('heading', { name: `Revoke ${name}?` });
+      await expectShown(title);
+      expect((await edges(title)).right, where).toBeLessThanOrEqual((await edges(dialog)).right);
+      expect(await page.evaluate('document.documentElement.scrollWidth'), where).toBe(width);
+    }
+  }
 });
 
 test('the owner reads who did what with which credential, searches it and goes back in pages; a member sees only what changes', async () => {

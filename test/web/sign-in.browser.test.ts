@@ -2,9 +2,9 @@
 import { asServer } from '../../src/server/store/contract/actor.ts';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { expectShown, startBrowser, visit, type Visit } from '../lib/browser.ts';
+import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';
 import { startProvider, type TestProvider } from '../lib/provider.ts';
-import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import { newPlace, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
 
 let provider: TestProvider;
 let postgres: TestPostgres;
@@ -36,8 +36,8 @@ afterAll(async () => {
   await provider?.stop();
 });
 
-async function open(path = '/'): Promise<Visit> {
-  const one = await visit(browser, server.url, { path });
+async function open(options: VisitOptions = {}): Promise<Visit> {
+  const one = await visit(browser, server.url, options);
   visits.push(one);
   // The provider's own pages want a font from elsewhere.
   await one.context.route(/^https:/, (route) => route.abort());
@@ -80,6 +80,14 @@ test('a person signs in at the provider, works live, stays signed in on reload a
   await page.getByRole('button', { name: 'Yes, sign me out' }).click();
   await expectShown(page.getByRole('link', { name: 'Sign in with Example ID' }));
   await page.reload();
+  await expectShown(page.getByRole('link', { name: 'Sign in with Example ID' }));
+});
+
+test('a person whose token the tab has kept is offered the provider after signing out', async () => {
+  const { org, owner } = await newPlace(server);
+  const { page } = await open({ token: owner.token, path: `/o/${org}/overview` });
+  await page.getByRole('button', { name: `${owner.username}: account` }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await expectShown(page.getByRole('link', { name: 'Sign in with Example ID' }));
 });
 
