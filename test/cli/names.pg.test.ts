@@ -106,6 +106,20 @@ it('a guardrail forbids whatever groups say, warns of rules that it makes void, 
   ];
   expect(await people.owner.run(everything)).toMatchObject({ code: 2 });
   await done(people.owner.run([...everything, '--force']));
+  for (const command of [
+    ['rename', 'nothing', 'all'],
+    ['observe', 'all'],
+    ['enforce', 'all'],
+    ['copy', 'all', 'again', '--applies-to', 'all-devices'],
+    ['edit', 'all', '--description', 'closed'],
+    ['allow', 'all', 'in', 'tcp', '22'],
+    ['revoke', 'all', 'in', 'tcp', '22'],
+  ]) {
+    const refused = await people.owner.run(['group', ...command]);
+    expect(refused.code, command.join(' ')).toBe(2);
+    expect(refused.stderr).toContain('use --force');
+    await done(people.owner.run(['group', ...command, '--force']));
+  }
   expect(await people.member.run(made.with(2, 'mine'))).toMatchObject({ code: 4 });
   const file = await people.owner.file('kind.yaml', 'groups: [{name: no-telnet, inbound: [tcp 23]}]');
   const refused = await people.owner.run(['apply', file, '--yes']);
@@ -150,6 +164,9 @@ it('what takes the last group from a device names it, asks in a terminal, and ne
   await done(owner.run(['group', 'create', 'old', '--applies-to', 'label:other']));
   const { revision } = await json(owner.run(['group', 'show', 'old', '-o', 'json']));
   await done(owner.run(['group', 'edit', 'old', '--applies-to', 'label:db']));
+  await done(owner.run(['group', 'create', 'later', '--observe']));
+  await done(owner.run(['group', 'create', 'now']));
+  await device('web-1', '--group', 'now');
   const open = async (): Promise<readonly string[]> =>
     (await done(owner.run(['device', 'list']))).split('\n').filter((line) => line.includes('default (default)'));
   const policy = (name: string): string => `groups:\n  - name: ${name}\n    applies_to: [label:other]\n`;
@@ -157,6 +174,7 @@ it('what takes the last group from a device names it, asks in a terminal, and ne
   for (const [command, ...names] of [
     [['device', 'label', 'remove', '--label', 'db', 'db'], 'db-1'],
     [['device', 'edit', 'db-1', '--label', 'none'], 'db-1'],
+    [['device', 'groups', 'set', 'web-1', 'later'], 'web-1'],
     [['group', 'edit', 'old', '--applies-to', 'none'], 'db-1', 'db-2'],
     [['group', 'restore', 'old', String(revision), '--yes'], 'db-1', 'db-2'],
     [['apply', file, '--yes'], 'db-1', 'db-2'],
@@ -168,6 +186,9 @@ it('what takes the last group from a device names it, asks in a terminal, and ne
     for (const name of names) expect(refused.stderr).toContain(`${name} (`);
   }
   expect(await open()).toEqual([]);
+  await done(owner.run(['device', 'groups', 'set', 'web-1', 'later', '--detach']));
+  expect(await open()).toHaveLength(1);
+  await done(owner.run(['device', 'groups', 'set', 'web-1', 'now']));
   const no = await owner.inTerminal(['group', 'edit', 'old', '--applies-to', 'none'], {
     typed: [[/Continue\?/, 'n\n']],
   });

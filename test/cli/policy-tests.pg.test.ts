@@ -177,6 +177,74 @@ it('explain --keep makes a test of its answer, which then refuses a write that w
   expect((await people.owner.run(['explain', '--who', 'db-1', '5432', '--keep'])).code).toBe(2);
 });
 
+it('a command whose write breaks a test names --skip-tests, and takes it', async () => {
+  const { owner, member, place } = people;
+  await fleet();
+  const bastion = await device('bastion', { tunnel_ip: '100.64.0.9' });
+  await device('spare', { tunnel_ip: '100.64.0.10' });
+  const file = await owner.file(
+    'lab.json',
+    JSON.stringify({
+      groups: [
+        { name: 'shut', inbound: ['tcp 443'] },
+        { name: 'jump', inbound: ['tcp 22 from device:bastion'], applies_to: ['label:db'] },
+      ],
+      tests: [
+        {
+          name: 'the lab is closed',
+          from: 'device:app-1',
+          to: 'label:lab',
+          protocol: 'tcp',
+          port: 22,
+          expect: 'refuse',
+        },
+        { name: 'jump', from: '100.64.0.9', to: 'label:db', protocol: 'tcp', port: 22, expect: 'allow' },
+      ],
+    }),
+  );
+  await done(owner.run(['apply', '--yes', file]));
+  await done(member.run(['group', 'create', 'own', '--mine', '--in', 'tcp 443']));
+  for (const [name, address] of [
+    ['moved', '100.64.0.11'],
+    ['kept', '100.64.0.12'],
+  ] as const) {
+    const made = ['device', 'create', name, '--public-key', name, '--tunnel-ip', address, '--group', 'own'];
+    await done(member.run(made));
+    await done(owner.run(['device', 'label', 'add', name, 'lab']));
+  }
+  await device('in-shut', { tunnel_ip: '100.64.0.13' });
+  await done(owner.run(['device', 'groups', 'add', 'in-shut', 'shut']));
+  await done(owner.run(['device', 'label', 'add', 'in-shut', 'lab']));
+  const insist = async (command: readonly string[]): Promise<void> => {
+    const refused = await owner.run(command);
+    expect(refused.code, command.join(' ')).toBe(2);
+    expect(refused.stderr).toContain('An owner may use --skip-tests.');
+    await done(owner.run([...command, '--skip-tests']));
+  };
+  const free = (name: string): Promise<string> => done(owner.run(['device', 'label', 'set', name]));
+  await insist(['device', 'label', 'add', 'spare', 'lab']);
+  const { revision } = await json(owner.run(['device', 'show', 'spare', '-o', 'json']));
+  await free('spare');
+  await insist(['device', 'label', 'set', 'spare', 'lab']);
+  await free('spare');
+  await insist(['device', 'edit', 'spare', '--label', 'lab']);
+  await free('spare');
+  await insist(['device', 'restore', 'spare', String(revision), '--yes']);
+  await free('spare');
+  await insist(['device', 'create', 'new', '--public-key', 'new', '--tunnel-ip', '100.64.0.14', '--label', 'lab']);
+  await free('new');
+  await insist(['group', 'delete', 'shut', '--yes', '--detach']);
+  await free('in-shut');
+  await insist(['device', 'move', 'moved', '--user', place.owner.username, '--detach']);
+  await free('moved');
+  await insist(['member', 'remove', place.member.username, '--keep-devices', '--detach', '--yes']);
+  await insist(['device', 'delete', bastion.id, '--yes']);
+  // The answer is about one address of the source, the test about all of them.
+  await done(owner.run(['group', 'create', 'one', '--applies-to', 'label:db', '--in', 'tcp 80 from 100.64.0.1']));
+  await done(owner.run(['device', 'edit', 'app-1', '--address', '192.0.2.5']));
+  await insist(['explain', 'app-1', 'db-1', '80', '--keep']);
+});
+
 it('without a server, tests run on files alone or on a snapshot, say what they cannot know, and agree with the server', async () => {
   await fleet();
   const file = await people.owner.file('policy.yaml', policy);

@@ -45,6 +45,8 @@ const idleYesOption = new Option('-y, --yes', 'this command asks nothing').env('
 export const detachOption = (): Option =>
   new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
 
+export const forceOption = (): Option => new Option('--force', 'continue even if a guardrail blocks a whole direction');
+
 export const skipTestsOption = (): Option =>
   new Option('--skip-tests', 'continue even if a policy test fails by this (owners only; the log records it)');
 
@@ -60,8 +62,8 @@ export interface CommandSpec {
   readonly destructive?: true;
   /** Asks on a terminal where the command looks like a mistake, so it takes `--yes`. */
   readonly asksIfUnsure?: true;
-  /** Writes policy, so it takes `--wait`. */
-  readonly policy?: true;
+  /** Writes policy, so it takes `--wait`; and `--skip-tests`, unless policy tests never refuse what it writes. */
+  readonly policy?: true | 'untested';
   /** Writes what can be tried, so it takes `--confirm-within` and `--on`. */
   readonly trial?: true;
   /** Can tell what it would change, so it takes `--dry-run`. */
@@ -94,7 +96,7 @@ export const commandsOf =
       const [{ runAction }, module] = await Promise.all([import('../session/run.ts'), load()]);
       const values = options as unknown as GlobalValues;
       await runAction(values, async (session) => {
-        const waits = spec.policy === true && values.wait !== undefined;
+        const waits = spec.policy !== undefined && values.wait !== undefined;
         // Before anything is written: a duration that is none must not be found afterwards.
         if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
         if (spec.trial === true) await (await import('../session/trial-scope.ts')).checkTrial(session);
@@ -140,7 +142,7 @@ function describe(command: Command, spec: CommandSpec): Command {
     ...options,
     ...(dryRun ? [dryRunOption] : []),
     ...(trial ? trialOptions : []),
-    ...(trial && !options.some(({ long }) => long === '--skip-tests') ? [skipTestsOption()] : []),
+    ...(policy === true ? [skipTestsOption()] : []),
     ...(policy ? [waitOption] : []),
     destructive ? yesOption : asksIfUnsure ? sureOption : idleYesOption,
     ...globalOptions,

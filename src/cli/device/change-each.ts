@@ -7,7 +7,7 @@ import type { Device } from '../../api/device.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { allDevices, deviceName, pickDevices, pickLabelled, type Devices } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
-import { sayUndo, writeChanges, type ChangeOptions } from '../lookup/write-changes.ts';
+import { sayUndo, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
@@ -67,11 +67,7 @@ export interface DeviceList {
 export async function changeList(
   session: Session,
   way: ListChange,
-  {
-    args,
-    filter,
-    detach,
-  }: { readonly args: readonly string[]; readonly filter: LabelFilter; readonly detach?: boolean },
+  { args, filter }: { readonly args: readonly string[]; readonly filter: LabelFilter },
   { field, what, read, isSorted, line }: DeviceList,
 ): Promise<void> {
   const { picked, words } = await readTarget(session, args, filter);
@@ -96,7 +92,7 @@ export async function changeList(
     );
     return sayEffect(session, change(picked.devices));
   }
-  const written = await changeDevices(session, picked.devices, change, detach === true ? { detach } : {});
+  const written = await changeDevices(session, picked.devices, change);
   if (written.length === 0) session.say('Nothing to change: already up to date.');
   const after = new Map(written.flatMap(({ devices }) => devices.map((device) => [device.id, device])));
   await printDevices(
@@ -115,14 +111,13 @@ async function changeDevices(
   session: Session,
   chosen: readonly Device[],
   change: (devices: readonly Device[]) => ChangeSetBody,
-  options: ChangeOptions,
 ): Promise<readonly WrittenChangeSet[]> {
   let devices = chosen;
   for (let attempt = 1; ; attempt += 1) {
     const body = change(devices);
     if ((body.devices ?? []).length === 0) return [];
     try {
-      return await writeChanges(session, body, options);
+      return await writeChanges(session, body);
     } catch (error) {
       const raced = error instanceof RingfenceError && error.code === 'precondition_failed';
       if (!raced || attempt === attempts) throw error;

@@ -3,9 +3,8 @@ import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
 import type { IsolateOptions } from './isolation.ts';
-import type { LabelOptions } from './labels.ts';
 import type { MoveOptions } from './move.ts';
-import type { DeviceFields, EditOptions, ListOptions } from './run.ts';
+import type { DeviceFields, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
@@ -78,7 +77,7 @@ export function addDeviceCommands(program: Command): void {
     },
     (run, session, { args: [hostname = ''], options }) => run.create(session, hostname, options),
   );
-  addCommand<EditOptions>(
+  addCommand<DeviceFields>(
     device,
     {
       usage: 'edit <device>',
@@ -143,7 +142,7 @@ export function addDeviceCommands(program: Command): void {
     {
       usage: 'isolate <device>',
       dryRun: true,
-      policy: true,
+      policy: 'untested',
       summary: 'cut a device off from every other device (owners only)',
       about:
         'The device keeps its connection to the server, and exchanges traffic only with the devices that --allow names. Every other device of the organization refuses its addresses, so that root on the device cannot lift the isolation. Isolating an isolated device replaces the isolation.',
@@ -167,7 +166,7 @@ export function addDeviceCommands(program: Command): void {
     {
       usage: 'release <device>',
       dryRun: true,
-      policy: true,
+      policy: 'untested',
       summary: 'end the isolation of a device (owners only)',
       examples: ['ringfence device release web-7'],
     },
@@ -202,7 +201,7 @@ export function addDeviceCommands(program: Command): void {
         usage,
         summary,
         about: manyDevices,
-        options: [labelFilter()],
+        options: [labelFilter(), detachOption()],
         examples,
         policy: true,
         trial: true,
@@ -227,7 +226,7 @@ export function addDeviceCommands(program: Command): void {
 
   const label = addNoun(device, 'label', 'labels of devices (owners set them)');
   const changeLabels = (way: ListChange, usage: string, summary: string, examples: readonly string[]) =>
-    addLabelCommand<LabelOptions>(
+    addLabelCommand<LabelFilter>(
       label,
       {
         usage,

@@ -4,20 +4,16 @@ import type { Session } from '../session/session.ts';
 import { readLabels } from '../terminal/label.ts';
 import { changeList, type LabelFilter, type ListChange } from './change-each.ts';
 
-export interface LabelOptions extends LabelFilter {
-  readonly detach?: boolean;
-}
-
 export const changeLabels = (
   session: Session,
   way: ListChange,
   args: readonly string[],
-  { detach = false, ...filter }: LabelOptions,
+  filter: LabelFilter,
 ): Promise<void> =>
   changeList(
     session,
     way,
-    { args, filter, detach },
+    { args, filter },
     {
       field: 'labels',
       what: 'label',

@@ -10,10 +10,9 @@ import { sayEffect } from './change-each.ts';
 
 export interface MoveOptions {
   readonly user: string;
-  readonly detach?: boolean;
 }
 
-export async function move(session: Session, text: string, { user, detach }: MoveOptions): Promise<void> {
+export async function move(session: Session, text: string, { user }: MoveOptions): Promise<void> {
   const client = await session.client();
   const device = await findDevice(session, text);
   const { user_id, username } = await findMember(session, user);
@@ -30,8 +29,8 @@ export async function move(session: Session, text: string, { user, detach }: Mov
     const stay = security_groups.filter((group) => !leaving.some((one) => one.id === group));
     return sayEffect(session, { devices: [{ id, security_groups: stay }] });
   }
-  const moved = await writeOrAsk(session, detach, (asked) =>
-    client.devices.move(organization_id, id, { user_id }, { ...asked }),
+  const moved = await writeOrAsk(session, (asked) =>
+    client.devices.move(organization_id, id, { user_id }, { ...session.testQuery, ...asked }),
   );
   if (leaving.length > 0) {
     const names = leaving.map(({ group_name }) => group_name).join(', ');

@@ -18,10 +18,6 @@ import { printable } from '../../node/printable.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 import { devicesForIsolation, isolationLines } from './isolation.ts';
 
-export interface EditOptions extends DeviceFields {
-  readonly detach?: boolean;
-}
-
 export interface DeviceFields {
   readonly hostname?: string;
   readonly publicKey?: string;
@@ -165,13 +161,14 @@ export async function create(session: Session, hostname: string, options: Device
   const organization = await session.organization();
   const fields = wireFields(options);
   const security_groups = options.group === undefined ? [] : await groupIds(session, options.group);
-  const device = await client.devices.create(organization, {
+  const body = {
     ...fields,
     hostname,
     public_key: options.publicKey ?? '',
     ...(options.user !== undefined && { user_id: (await findMember(session, options.user)).user_id }),
     ...(security_groups.length > 0 && { security_groups }),
-  });
+  };
+  const device = await client.devices.create(organization, body, session.testQuery);
   await session.printRecord(
     device,
     [
@@ -184,7 +181,7 @@ export async function create(session: Session, hostname: string, options: Device
   session.say('Save the device token now. You cannot see it again.');
 }
 
-export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
+export async function edit(session: Session, text: string, options: DeviceFields): Promise<void> {
   const body = wireFields(options);
   if (Object.keys(body).length === 0)
     throw usageError('nothing to change: give a field such as --hostname; --help lists all fields');
@@ -194,7 +191,7 @@ export async function edit(session: Session, text: string, options: EditOptions)
     for (const [sign, line] of fieldLines(now, { ...now, ...body })) session.say(`${sign} ${printable(line)}`);
     return sayEffect(session, { devices: [{ id, ...body }] });
   }
-  const device = await writeOrAsk(session, options.detach, (asked) =>
+  const device = await writeOrAsk(session, (asked) =>
     client.devices.update(organization_id, id, body, { ...session.writeQuery, ...asked }),
   );
   const renamed = now.hostname === device.hostname ? undefined : deviceName({ id, hostname: now.hostname });

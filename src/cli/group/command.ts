@@ -1,9 +1,8 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, detachOption, forceOption, repeated } from '../command-line/client-command.ts';
 import type { CopyOptions } from './copy.ts';
 import type { EditOptions } from './edit.ts';
-import type { ModeOptions } from './mode.ts';
 import type { ObservationOptions } from './observation.ts';
 import type { NewGroup, RuleOptions } from './run.ts';
 import type { UsageOptions } from './usage.ts';
@@ -21,8 +20,6 @@ const ruleWords =
   'devices with a label (`label:app`) or with all of several labels (`label:app+prod`), one device (`device:web-1`), or `all-devices`; leave the peers out or write `any` for every address. ' +
   'A description may follow after ` # `; then put the rule in quotes.\n\n' +
   'A group without inbound rules admits only replies. A group without outbound rules lets all traffic out.';
-
-export const forceOption = (): Option => new Option('--force', 'continue even if a guardrail blocks a whole direction');
 
 export function addGroupCommands(program: Command): void {
   const group = addNoun(program, 'group', 'security groups: the traffic that devices let in and out');
@@ -70,7 +67,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''], options }) => run.observation(session, text, options),
   );
-  addModeCommand<ModeOptions>(
+  addModeCommand(
     group,
     {
       usage: 'observe <group>',
@@ -80,12 +77,12 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'make a group watch only: it decides nothing, and `group observation` says what it would do',
       about: 'Devices keep exactly the policy that they would have without the group.',
-      options: [detachOption()],
+      options: [forceOption(), detachOption()],
       examples: ['ringfence group observe web', 'ringfence group observe web --dry-run'],
     },
-    (run, session, { args: [text = ''], options }) => run.setMode(session, text, 'observe', options),
+    (run, session, { args: [text = ''] }) => run.setMode(session, text, 'observe'),
   );
-  addModeCommand<ModeOptions>(
+  addModeCommand(
     group,
     {
       usage: 'enforce <group>',
@@ -100,7 +97,7 @@ export function addGroupCommands(program: Command): void {
         'ringfence group enforce web --confirm-within 10m --on label:canary',
       ],
     },
-    (run, session, { args: [text = ''], options }) => run.setMode(session, text, 'enforce', options),
+    (run, session, { args: [text = ''] }) => run.setMode(session, text, 'enforce'),
   );
   addCopyCommand<CopyOptions>(
     group,
@@ -115,6 +112,7 @@ export function addGroupCommands(program: Command): void {
       options: [
         new Option('--mine', 'create a personal group instead of a group of the organization'),
         repeated('--applies-to <devices>', 'apply the copy to these devices automatically: label:app, all-devices'),
+        forceOption(),
       ],
       examples: ['ringfence group copy web web-next', 'ringfence group copy web staging --applies-to label:staging'],
     },
@@ -129,6 +127,7 @@ export function addGroupCommands(program: Command): void {
       trial: true,
       dryRun: true,
       summary: 'rename a group; its rules and devices stay',
+      options: [forceOption()],
       examples: ['ringfence group rename web frontend'],
     },
     (run, session, { args: [text = '', name = ''] }) => run.rename(session, text, name),
@@ -198,7 +197,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
   );
-  addCommand<{ readonly detach?: boolean }>(
+  addCommand(
     group,
     {
       usage: 'delete <group>',
@@ -214,7 +213,7 @@ export function addGroupCommands(program: Command): void {
       destructive: true,
       examples: ['ringfence group delete web', 'ringfence group delete default --yes'],
     },
-    (run, session, { args: [text = ''], options }) => run.remove(session, text, options),
+    (run, session, { args: [text = ''] }) => run.remove(session, text),
   );
   addCommand<RuleOptions>(
     group,
@@ -253,6 +252,7 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'remove a rule, written as `group show` prints it',
       about: '`all` removes every rule of the direction.',
+      options: [forceOption()],
       examples: [
         'ringfence group revoke web in tcp 443 from 10.0.0.0/8,fd00::/8',
         'ringfence group revoke web out all',

@@ -39,7 +39,7 @@ export async function copy(session: Session, text: string, name: string, options
   if (session.values.dryRun === true) return printDryRun(session, { after: { ...body, ...owner } });
   await askAboutName(session, name, owner);
   const api = options.mine === true ? client.userGroups : client.groups;
-  return printChange(session, 'Created', await api.create(await session.organization(), body, session.writeQuery));
+  return printChange(session, 'Created', await api.create(await session.organization(), body, session.groupQuery));
 }
 
 export async function rename(session: Session, text: string, name: string): Promise<void> {
@@ -51,7 +51,7 @@ export async function rename(session: Session, text: string, name: string): Prom
   await askAboutName(session, name, user_id === undefined ? {} : { user_id });
   const renamed = await updateGroup(await session.client(), group, body, {
     ifMatch: group.revision,
-    ...session.writeQuery,
+    ...session.groupQuery,
   });
   session.noteTrial(renamed);
   await session.printRecord(renamed, `Renamed group ${group.group_name} to ${renamed.group_name} (${renamed.id}).`);

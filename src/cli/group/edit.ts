@@ -27,8 +27,6 @@ export interface EditOptions {
   readonly description?: string;
   readonly file?: string;
   readonly appliesTo?: readonly string[];
-  readonly force?: boolean;
-  readonly detach?: boolean;
 }
 
 export async function edit(session: Session, text: string, options: EditOptions): Promise<void> {
@@ -42,15 +40,10 @@ export async function edit(session: Session, text: string, options: EditOptions)
     ...(name !== undefined && { group_name: name }),
     ...(description !== undefined && { group_description: description }),
   };
-  return write(session, group, body, options);
+  return write(session, group, body);
 }
 
-async function write(
-  session: Session,
-  group: SecurityGroup,
-  body: GroupInput,
-  { force, detach }: Pick<EditOptions, 'force' | 'detach'>,
-): Promise<void> {
+async function write(session: Session, group: SecurityGroup, body: GroupInput): Promise<void> {
   const news = differing(group, body);
   if (Object.keys(news).length === 0) return session.say('Nothing to change: already up to date.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
@@ -58,10 +51,8 @@ async function write(
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   if (news.group_name !== undefined) await askAboutName(session, news.group_name, group);
   const client = await session.client();
-  const options = { ifMatch: group.revision, ...(force === true && { force }), ...session.writeQuery };
-  const changed = await writeOrAsk(session, detach, (asked) =>
-    updateGroup(client, group, news, { ...options, ...asked }),
-  );
+  const how = { ifMatch: group.revision, ...session.groupQuery };
+  const changed = await writeOrAsk(session, (asked) => updateGroup(client, group, news, { ...how, ...asked }));
   return printChange(session, 'Changed', changed);
 }
 
@@ -142,12 +133,7 @@ async function tryOut(session: Session, group: SecurityGroup, text: string): Pro
     }
     const { group: body, problems } = readWritten(value, 'update', await namesFor(session, [value]));
     if (problems.length > 0) return problems.map((problem) => problemLine(problem, pathText(problem.path)));
-    await write(
-      session,
-      group,
-      { inbound_rules: [], outbound_rules: [], applies_to: [], mode: 'enforce', ...body },
-      {},
-    );
+    await write(session, group, { inbound_rules: [], outbound_rules: [], applies_to: [], mode: 'enforce', ...body });
     return undefined;
   } catch (error) {
     if (error instanceof CliError && error.exit === 'usage') return [error.message, ...error.details];

@@ -147,7 +147,6 @@ export async function show(session: Session, text: string): Promise<void> {
 export interface NewGroup {
   readonly appliesTo?: readonly string[];
   readonly guardrail?: string;
-  readonly force?: boolean;
   readonly description?: string;
   readonly mine?: boolean;
   readonly in?: readonly string[];
@@ -168,11 +167,7 @@ export async function create(session: Session, name: string, options: NewGroup):
   const owner = options.mine === true ? { user_id: (await client.whoAmI()).id } : {};
   if (session.values.dryRun === true) return printDryRun(session, { after: { group_name: name, ...group, ...owner } });
   await askAboutName(session, name, owner);
-  const made = await api.create(
-    organization,
-    { group_name: name, ...group },
-    { ...(options.force === true && { force: true }), ...session.writeQuery },
-  );
+  const made = await api.create(organization, { group_name: name, ...group }, session.groupQuery);
   return printChange(session, 'Created', made);
 }
 
@@ -224,7 +219,7 @@ export const updateGroup = (
 ): Promise<WrittenGroup> =>
   (user_id === undefined ? client.groups : client.userGroups).update(org_id, id, body, options);
 
-export async function remove(session: Session, text: string, options: { readonly detach?: boolean }): Promise<void> {
+export async function remove(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const groups = await allGroups(session);
   const found = pickGroup(groups, text);
@@ -239,7 +234,8 @@ export async function remove(session: Session, text: string, options: { readonly
   const api = found.user_id === undefined ? client.groups : client.userGroups;
   const group = await api.delete(found.org_id, found.id, {
     ifMatch: found.revision,
-    ...(options.detach === true && { detach: true }),
+    ...(session.values.detach === true && { detach: true }),
+    ...session.testQuery,
   });
   if (found.is_default === true) {
     // Another one is in its place, by a revision of its own.
@@ -271,7 +267,6 @@ const firstRules = (group: SecurityGroup): SecurityGroup => ({
 type RuleAction = 'allow' | 'revoke';
 
 export interface RuleOptions {
-  readonly force?: boolean;
   /** How long the rule lives. */
   readonly for?: string;
   readonly description?: string;
@@ -302,7 +297,7 @@ export async function changeRules(
     checkLimits(newest, direction, after);
     if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
-    const how = { ifMatch: newest.revision, ...(options.force === true && { force: true }), ...session.writeQuery };
+    const how = { ifMatch: newest.revision, ...session.groupQuery };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
   });
   if (changed !== undefined && 'before' in changed) return printDryRun(session, changed);

@@ -2,10 +2,9 @@
  * Owns the commands about history: earlier states of groups and devices, who changed what, and how to restore a state.
  */
 import { Option, type Command } from 'commander';
-import { commandsOf, detachOption } from '../command-line/client-command.ts';
-import { forceOption } from '../group/command.ts';
+import { commandsOf, detachOption, forceOption } from '../command-line/client-command.ts';
 import type { LogOptions } from './log.ts';
-import type { HistoryOptions, RestoreOptions } from './run.ts';
+import type { HistoryOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addRestoreDevice = commandsOf(() => import('./restore-device.ts'));
@@ -45,7 +44,7 @@ export function addGroupHistoryCommands(program: Command): void {
     },
     (run, session, { args: [text = '', from, to] }) => run.groupDiff(session, text, from, to),
   );
-  addCommand<RestoreOptions>(
+  addCommand(
     group,
     {
       usage: 'restore <group> <revision>',
@@ -58,7 +57,7 @@ export function addGroupHistoryCommands(program: Command): void {
       dryRun: true,
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },
-    (run, session, { args: [text = '', revision = ''], options }) => run.restore(session, text, revision, options),
+    (run, session, { args: [text = '', revision = ''] }) => run.restore(session, text, revision),
   );
 }
 
@@ -74,7 +73,7 @@ export function addDeviceHistoryCommands(program: Command): void {
     },
     (run, session, { args: [text = ''], options }) => run.deviceHistory(session, text, options),
   );
-  addRestoreDevice<Pick<RestoreOptions, 'detach'>>(
+  addRestoreDevice(
     nounOf(program, 'device'),
     {
       usage: 'restore <device> <revision>',
@@ -87,8 +86,7 @@ export function addDeviceHistoryCommands(program: Command): void {
       dryRun: true,
       examples: ['ringfence device restore edge-1 120', 'ringfence device restore edge-1 120 --yes --wait'],
     },
-    (run, session, { args: [text = '', revision = ''], options }) =>
-      run.restoreDevice(session, text, revision, options),
+    (run, session, { args: [text = '', revision = ''] }) => run.restoreDevice(session, text, revision),
   );
 }
 

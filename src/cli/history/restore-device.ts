@@ -9,7 +9,7 @@ import { allGroups } from '../lookup/group.ts';
 import { sayUndo, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
-import { groupNames, readRevision, refuseFuture, type RestoreOptions } from './run.ts';
+import { groupNames, readRevision, refuseFuture } from './run.ts';
 
 const fields = ['security_groups', 'labels', 'addresses'] as const;
 
@@ -24,12 +24,7 @@ function patchOf(now: Device, then: DevicePolicy): Partial<Record<(typeof fields
   );
 }
 
-export async function restoreDevice(
-  session: Session,
-  text: string,
-  revisionText: string,
-  options: Pick<RestoreOptions, 'detach'>,
-): Promise<void> {
+export async function restoreDevice(session: Session, text: string, revisionText: string): Promise<void> {
   const revision = readRevision(revisionText);
   await refuseFuture(session, revision);
   const client = await session.client();
@@ -68,7 +63,7 @@ export async function restoreDevice(
   }
   if (!(await session.confirm(`Restore the groups, labels and addresses of device ${name} to revision ${revision}?`)))
     return session.say('Nothing was changed.');
-  const written = await writeChanges(session, { devices: [body] }, options.detach === true ? { detach: true } : {});
+  const written = await writeChanges(session, { devices: [body] });
   const restored = written[0]?.devices[0] ?? device;
   await session.printRecord(
     restored,

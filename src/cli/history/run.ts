@@ -161,17 +161,7 @@ export async function groupDiff(session: Session, text: string, from?: string, t
   });
 }
 
-export interface RestoreOptions {
-  readonly force?: boolean;
-  readonly detach?: boolean;
-}
-
-export async function restore(
-  session: Session,
-  text: string,
-  revisionText: string,
-  options: RestoreOptions,
-): Promise<void> {
+export async function restore(session: Session, text: string, revisionText: string): Promise<void> {
   const revision = readRevision(revisionText);
   const client = await session.client();
   const organization = await session.organization();
@@ -191,10 +181,9 @@ export async function restore(
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   const given = {
     ...(now !== undefined && { ifMatch: now.revision }),
-    ...(options.force === true && { force: true }),
-    ...session.writeQuery,
+    ...session.groupQuery,
   };
-  const group = await writeOrAsk(session, options.detach, (asked) =>
+  const group = await writeOrAsk(session, (asked) =>
     client.history.restore(organization, id, { revision }, { ...given, ...asked }),
   );
   session.noteTrial(group);

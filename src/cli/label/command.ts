@@ -1,9 +1,6 @@
 /** Owns the commands about labels: where each is used, and renaming one everywhere. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption, skipTestsOption } from '../command-line/client-command.ts';
-
-import type { RenameOptions } from './rename.ts';
-import type { UndoOptions } from './run.ts';
+import { addNoun, commandsOf, detachOption, forceOption } from '../command-line/client-command.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addRename = commandsOf(() => import('./rename.ts'));
@@ -19,7 +16,7 @@ export function addLabelCommands(program: Command): void {
     },
     (run, session) => run.list(session),
   );
-  addRename<RenameOptions>(
+  addRename(
     label,
     {
       usage: 'rename <label> <new>',
@@ -29,18 +26,18 @@ export function addLabelCommands(program: Command): void {
         'If the new label is already in use, the two become one: the command says so and shows the effect before it asks. ' +
         'A label that more than 1,000 records use is not renamed. Groups of other members keep the old label, because only these members may change them, and an enrollment key cannot be changed: ' +
         'the command names the groups, and prints the commands that replace the keys.',
-      options: [skipTestsOption()],
+      options: [forceOption(), detachOption()],
       destructive: true,
       dryRun: true,
       policy: true,
       examples: ['ringfence label rename db database', 'ringfence label rename db database --yes --wait'],
     },
-    (run, session, { args: [from = '', to = ''], options }) => run.rename(session, from, to, options),
+    (run, session, { args: [from = '', to = ''] }) => run.rename(session, from, to),
   );
 }
 
 export function addUndoCommand(program: Command): void {
-  addCommand<UndoOptions>(
+  addCommand(
     program,
     {
       usage: 'undo <change>',
@@ -55,10 +52,9 @@ export function addUndoCommand(program: Command): void {
           'also overwrite later changes of the same fields, leave out what cannot come back, and bring back a guardrail that forbids everything',
         ),
         detachOption(),
-        skipTestsOption(),
       ],
       examples: ['ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },
-    (run, session, { args: [change = ''], options }) => run.undo(session, change, options),
+    (run, session, { args: [change = ''] }) => run.undo(session, change),
   );
 }

@@ -13,7 +13,7 @@ import { allGroups } from '../lookup/group.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { userNames } from '../lookup/member.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
-import { changeOptions, writeChanges } from '../lookup/write-changes.ts';
+import { writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { shellWord } from '../terminal/text.ts';
@@ -147,11 +147,7 @@ async function sayLeftOut(session: Session, from: string, to: string, foreign: R
   }
 }
 
-export interface RenameOptions {
-  readonly skipTests?: boolean;
-}
-
-export async function rename(session: Session, from: string, to: string, options: RenameOptions): Promise<void> {
+export async function rename(session: Session, from: string, to: string): Promise<void> {
   for (const label of [from, to]) {
     const parsed = parseLabel(label);
     if (typeof parsed !== 'string') throw usageError(`\`${label}\` is not a label: ${parsed.reason}`);
@@ -176,7 +172,7 @@ export async function rename(session: Session, from: string, to: string, options
   }
   if (!(await session.confirm(`Rename label ${from} to ${to} on ${where}?`)))
     return session.say('Nothing was changed.');
-  const { written, where: changed } = await write(session, { from, to, options }, renaming);
+  const { written, where: changed } = await write(session, { from, to }, renaming);
   return written && tell(session, written, `Renamed label ${from} to ${to} on ${changed}.`);
 }
 
@@ -185,13 +181,13 @@ const attempts = 10;
 /** Writes it. What somebody else wrote to the records in the meantime is kept. */
 async function write(
   session: Session,
-  { from, to, options }: { readonly from: string; readonly to: string; readonly options: RenameOptions },
+  { from, to }: { readonly from: string; readonly to: string },
   agreed: Renaming,
 ): Promise<{ readonly written: WrittenChangeSet | undefined; readonly where: string }> {
   let { change, where } = agreed;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const [written] = await writeChanges(session, change, changeOptions(options));
+      const [written] = await writeChanges(session, change);
       return { written, where };
     } catch (error) {
       const raced = error instanceof RingfenceError && error.code === 'precondition_failed';

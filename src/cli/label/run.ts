@@ -5,7 +5,6 @@ import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
-import { changeOptions } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { labelsIn, rulesOf } from './label-uses.ts';
@@ -59,13 +58,7 @@ export async function tell(session: Session, written: WrittenChangeSet, sentence
   await session.printRecord(written, `${sentence} To undo it: ringfence undo ${written.change_id}`, written.change_id);
 }
 
-export interface UndoOptions {
-  readonly force?: boolean;
-  readonly detach?: boolean;
-  readonly skipTests?: boolean;
-}
-
-export async function undo(session: Session, change: string, options: UndoOptions): Promise<void> {
+export async function undo(session: Session, change: string): Promise<void> {
   const isId: boolean = isUuid(change);
   if (!isId)
     throw usageError(`\`${change}\` is not the id of a change: \`ringfence log -o json\` shows it as change_id`);
@@ -75,9 +68,8 @@ export async function undo(session: Session, change: string, options: UndoOption
   const count = set.records.length;
   const what = `${count} ${count === 1 ? 'record' : 'records'} that ${set.username} changed at ${set.at}`;
   if (!(await session.confirm(`Undo the change of ${what}?`))) return session.say('Nothing was changed.');
-  const { detach: _asked, ...given } = changeOptions(options);
-  const written = await writeOrAsk(session, options.detach, (asked) =>
-    client.changes.revert(organization, change, { ...given, ...asked }),
+  const written = await writeOrAsk(session, (asked) =>
+    client.changes.revert(organization, change, { ...session.groupQuery, ...asked }),
   );
   session.noteWritten(written.revision);
   return tell(session, written, `Undid the change of ${what}.`);

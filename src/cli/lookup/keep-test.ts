@@ -6,10 +6,6 @@ import type { Session } from '../session/session.ts';
 import { effectOf } from './effect.ts';
 import { replaceTests, storedTests } from './stored-tests.ts';
 
-export interface KeepTestOptions {
-  readonly skipTests?: boolean;
-}
-
 export interface KeptTest {
   readonly record: PolicyTest | PolicyTestResult;
   /** What was done, for a person. */
@@ -17,11 +13,7 @@ export interface KeptTest {
 }
 
 /** Adds the test in place of the one with its name; with `--dry-run`, only says what it would be. */
-export async function keepTest(
-  session: Session,
-  test: PolicyTest,
-  { skipTests }: KeepTestOptions = {},
-): Promise<KeptTest> {
+export async function keepTest(session: Session, test: PolicyTest): Promise<KeptTest> {
   const change = (tests: readonly PolicyTest[]): PolicyTest[] =>
     tests.some(({ name }) => name === test.name)
       ? tests.map((one) => (one.name === test.name ? test : one))
@@ -36,7 +28,7 @@ export async function keepTest(
     const state = result === undefined ? '' : ` It would be ${result.state}.`;
     return { record: result ?? test, sentence: `+ ${words}.${state} Nothing was written.` };
   }
-  const results = await replaceTests(session, change, skipTests === true ? { skip_tests: true } : {});
+  const results = await replaceTests(session, change);
   const result = results.find(isTest);
   return {
     record: result ?? test,

@@ -9,7 +9,7 @@ import { CliError } from '../terminal/exit.ts';
 import { allDevices, deviceName } from './device.ts';
 
 /** How a write goes on in spite of the devices that it opens. */
-export interface DetachOption {
+interface DetachQuery {
   readonly detach?: true;
 }
 
@@ -22,18 +22,14 @@ const reason = 'these devices would have no group left, and the default group wo
  * Writes. Where that would open devices, shows them and asks, and writes with `detach` after a yes. In a script, and with `--yes`, which answers a
  * question that came before, `--detach` must be given.
  */
-export async function writeOrAsk<T>(
-  session: Session,
-  given: boolean | undefined,
-  write: (asked: DetachOption) => Promise<T>,
-): Promise<T> {
-  if (given === true) return write({ detach: true });
+export async function writeOrAsk<T>(session: Session, write: (asked: DetachQuery) => Promise<T>): Promise<T> {
+  const { terminal, signal, values } = session;
+  if (values.detach === true) return write({ detach: true });
   try {
     return await write({});
   } catch (error) {
     if (!wouldOpen(error)) throw error;
     const devices = await openedNames(session, error);
-    const { terminal, signal, values } = session;
     if (!terminal.isInteractive || values.yes === true) {
       throw new CliError('conflict', `nothing was written: ${reason}; to continue, use --detach`, devices);
     }

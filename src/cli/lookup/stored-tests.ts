@@ -30,7 +30,6 @@ const attempts = 5;
 export async function replaceTests(
   session: Session,
   change: (tests: readonly PolicyTest[]) => PolicyTest[],
-  options: { readonly skip_tests?: boolean } = {},
 ): Promise<readonly PolicyTestResult[]> {
   const client = await session.client();
   const organization = await session.organization();
@@ -38,7 +37,7 @@ export async function replaceTests(
     const { tests, revision } = await storedTests(session);
     try {
       return await client.policyTests.replace(organization, change(tests), {
-        ...options,
+        ...session.testQuery,
         ...(revision !== undefined && { ifMatch: revision }),
       });
     } catch (error) {

@@ -5,31 +5,12 @@
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import { limits } from '../../api/limits.ts';
 import { changeParts } from '../../client/change-parts.ts';
-import type { Calls } from '../../client/calls.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { namedRefusal, type EntryNaming } from './named-refusal.ts';
 import { writeOrAsk } from './opening.ts';
-
-/** The query of `POST …/changes`. With `detach`, a device that is left without groups is no question. */
-export type ChangeOptions = Calls['applyChanges']['query'];
-
-/** Removes options that were not given. */
-export const changeOptions = ({
-  force,
-  detach,
-  skipTests,
-}: {
-  readonly force?: boolean;
-  readonly detach?: boolean;
-  readonly skipTests?: boolean;
-}): ChangeOptions => ({
-  ...(force === true && { force }),
-  ...(detach === true && { detach }),
-  ...(skipTests === true && { skip_tests: true }),
-});
 
 const countOf = ({ security_groups = [], devices = [], delete: gone = [] }: ChangeSetBody): number =>
   security_groups.length + devices.length + gone.length;
@@ -41,7 +22,6 @@ const countOf = ({ security_groups = [], devices = [], delete: gone = [] }: Chan
 export async function writeChanges(
   session: Session,
   change: ChangeSetBody,
-  { detach, ...options }: ChangeOptions = {},
   nameEntry?: EntryNaming,
 ): Promise<readonly WrittenChangeSet[]> {
   const client = await session.client();
@@ -62,8 +42,8 @@ export async function writeChanges(
   for (const part of parts) {
     session.signal.throwIfAborted();
     try {
-      const made = await writeOrAsk(session, detach, (asked) =>
-        client.changes.apply(organization, part, { ...options, ...session.writeQuery, ...asked, ...whole }),
+      const made = await writeOrAsk(session, (asked) =>
+        client.changes.apply(organization, part, { ...session.groupQuery, ...asked, ...whole }),
       );
       session.noteWritten(made.revision);
       session.noteTrial(...made.security_groups, ...made.devices);

@@ -173,11 +173,10 @@ export async function setRole(session: Session, text: string, role: string): Pro
 export interface RemoveOptions {
   readonly keepDevices?: true;
   readonly rotateTokens?: true;
-  readonly detach?: true;
 }
 
 export async function remove(session: Session, text: string, options: RemoveOptions): Promise<void> {
-  const { keepDevices, rotateTokens, detach } = options;
+  const { keepDevices, rotateTokens } = options;
   if (rotateTokens === true && keepDevices !== true)
     throw usageError('--rotate-tokens needs --keep-devices: the tokens of deleted devices end anyway');
   const client = await session.client();
@@ -188,8 +187,9 @@ export async function remove(session: Session, text: string, options: RemoveOpti
       ? `Remove ${username} and all groups of ${username} in the organization, and take over the devices?`
       : `Remove ${username}, and delete all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const member = await writeOrAsk(session, detach, (asked) =>
-    client.members.remove(organization, user_id, { ...(keepDevices === true && { keep: 'devices' }), ...asked }),
+  const query = { ...(keepDevices === true && { keep: 'devices' as const }), ...session.testQuery };
+  const member = await writeOrAsk(session, (asked) =>
+    client.members.remove(organization, user_id, { ...query, ...asked }),
   );
   if (member.revision !== undefined) session.noteWritten(member.revision);
   const done = `Removed ${member.username} from the organization${alongText(member)}.`;

@@ -70,7 +70,6 @@ export interface AddOptions {
   readonly port?: string;
   readonly expect: string;
   readonly note?: string;
-  readonly skipTests?: boolean;
 }
 
 export async function addTest(session: Session, name: string, options: AddOptions): Promise<void> {
@@ -89,7 +88,7 @@ export async function addTest(session: Session, name: string, options: AddOption
   ]);
   const [test] = tests;
   if (test === undefined || problems.length > 0) throw usageError(problems.map(({ detail }) => detail).join(' '));
-  const { record, sentence } = await keepTest(session, test, options);
+  const { record, sentence } = await keepTest(session, test);
   await session.printRecord(record, sentence, name);
 }
 

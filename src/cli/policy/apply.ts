@@ -1,5 +1,5 @@
 /** Owns the applying of policy files: the questions before it, and one change of all records. */
-import { changeOptions, sayUndo, writeChanges } from '../lookup/write-changes.ts';
+import { sayUndo, writeChanges } from '../lookup/write-changes.ts';
 import { askAbout } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
@@ -17,9 +17,6 @@ import {
 } from './plan-files.ts';
 
 export interface ApplyOptions extends FileOptions {
-  readonly force?: boolean;
-  readonly detach?: boolean;
-  readonly skipTests?: boolean;
   /** Names may mean other devices than before. */
   readonly acceptMoved?: boolean;
 }
@@ -39,7 +36,7 @@ export async function apply(session: Session, given: readonly string[], options:
   await askAbout(session, doubts);
   await askAboutMoved(session, warnings, options);
   const isShown = await ask(session, plan);
-  const written = await writeChanges(session, plan.change, changeOptions(options), plan.nameEntry);
+  const written = await writeChanges(session, plan.change, plan.nameEntry);
   await report(session, steps, 'did', { isShown });
   return sayUndo(session, written);
 }

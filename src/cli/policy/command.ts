@@ -6,8 +6,7 @@ import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';
 import type { FormatOptions } from './policy-files.ts';
-import { addNoun, commandsOf, detachOption, repeated, skipTestsOption } from '../command-line/client-command.ts';
-import { forceOption } from '../group/command.ts';
+import { addNoun, commandsOf, detachOption, forceOption, repeated } from '../command-line/client-command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
 const addDiff = commandsOf(() => import('./diff.ts'));
@@ -80,7 +79,6 @@ export function addPolicyCommands(program: Command): void {
         ...fileOptions(),
         forceOption(),
         detachOption(),
-        skipTestsOption(),
         new Option('--accept-moved', 'apply even if names refer to different devices than before'),
       ],
       dryRun: true,
@@ -172,6 +170,7 @@ export function addPolicyCommands(program: Command): void {
           '--keep [name]',
           'keep it this way: add a policy test that expects this answer for these two ends (owners only)',
         ),
+        new Option('--skip-tests', 'with --keep: add the test even if it fails (owners only; the log records it)'),
       ],
       examples: [
         'ringfence explain app-1 db-1 5432',

@@ -42,6 +42,10 @@ export interface GlobalValues extends TrialValues {
   readonly wait?: string | true;
   /** Of those that may break policy tests. */
   readonly skipTests?: boolean;
+  /** Of those that may leave devices with the default group. */
+  readonly detach?: boolean;
+  /** Of those that may forbid a whole direction. */
+  readonly force?: boolean;
   /** Of some of them: tell what would change, and write nothing. */
   readonly dryRun?: boolean;
 }
@@ -50,6 +54,10 @@ export interface GlobalValues extends TrialValues {
 export interface Changed {
   readonly organizations: readonly { readonly organization_id: string; readonly revision: number }[];
   readonly hidden: number;
+}
+
+interface TestQuery {
+  readonly skip_tests?: true;
 }
 
 /** A record that may be on trial. */
@@ -179,9 +187,19 @@ export class Session {
     return trialQuery(this.values);
   }
 
+  /** Whether a write may break policy tests. */
+  get testQuery(): TestQuery {
+    return this.values.skipTests === true ? { skip_tests: true } : {};
+  }
+
   /** What every write of policy takes along: whether it is tried, and whether it may break policy tests. */
-  get writeQuery(): TrialQuery & { readonly skip_tests?: true } {
-    return { ...this.trial, ...(this.values.skipTests === true && { skip_tests: true }) };
+  get writeQuery(): TrialQuery & TestQuery {
+    return { ...this.trial, ...this.testQuery };
+  }
+
+  /** What every write of groups takes along: also whether a guardrail may forbid a whole direction. */
+  get groupQuery(): TrialQuery & TestQuery & { readonly force?: true } {
+    return { ...this.writeQuery, ...(this.values.force === true && { force: true }) };
   }
 
   /** The trial that this command has started. */

@@ -1,7 +1,7 @@
 /** Owns the commands about trials: changes that are taken back unless somebody confirms them. */
 import type { Command } from 'commander';
-import { addNoun, commandsOf, detachOption, onOption, skipTestsOption } from '../command-line/client-command.ts';
-import type { KeepOptions, WidenOptions } from './run.ts';
+import { addNoun, commandsOf, detachOption, onOption } from '../command-line/client-command.ts';
+import type { WidenOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
@@ -28,7 +28,7 @@ export function addTrialCommands(program: Command): void {
     },
     (run, session, { args: [text = ''] }) => run.show(session, text),
   );
-  addCommand<KeepOptions>(
+  addCommand(
     trial,
     {
       usage: 'confirm <trial>',
@@ -38,10 +38,10 @@ export function addTrialCommands(program: Command): void {
         'If devices failed, reverted or went offline since the start, or if policy tests fail, the command shows them and asks; in a script, it then needs --yes. Where it would leave devices outside the scope with the default group, it asks, too; in a script, it then needs --detach.',
       policy: true,
       destructive: true,
-      options: [detachOption(), skipTestsOption()],
+      options: [detachOption()],
       examples: ['ringfence trial confirm 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },
-    (run, session, { args: [text = ''], options }) => run.confirm(session, text, options),
+    (run, session, { args: [text = ''] }) => run.confirm(session, text),
   );
   addCommand(
     trial,
@@ -49,7 +49,7 @@ export function addTrialCommands(program: Command): void {
       usage: 'revert <trial>',
       dryRun: true,
       summary: 'take the change back now',
-      policy: true,
+      policy: 'untested',
       examples: ['ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --wait'],
     },
     (run, session, { args: [text = ''] }) => run.revert(session, text),
@@ -66,7 +66,6 @@ export function addTrialCommands(program: Command): void {
           'the devices that try it from now on, those that do already among them: label:edge, all-devices',
         ).makeOptionMandatory(),
         detachOption(),
-        skipTestsOption(),
       ],
       examples: [
         'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on label:canary --on label:edge',

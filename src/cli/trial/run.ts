@@ -14,18 +14,9 @@ import { CliError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime, spanWords } from '../terminal/time.ts';
 
-/** What a trial that is kept or widened may do to devices outside its scope. */
-export interface KeepOptions {
-  readonly detach?: boolean;
-  readonly skipTests?: boolean;
-}
-
-export interface WidenOptions extends KeepOptions {
+export interface WidenOptions {
   readonly on: readonly string[];
 }
-
-const skipped = ({ skipTests }: KeepOptions): { readonly skip_tests?: true } =>
-  skipTests === true ? { skip_tests: true } : {};
 
 /** Names of what trials change and of who started them; ids where there is no name, and for programs. */
 async function namer(session: Session): Promise<(trial: Trial) => { readonly what: string; readonly by: string }> {
@@ -95,7 +86,7 @@ function requirePending(trial: Trial): void {
     throw new CliError('conflict', `the trial is over (${trial.state}). ${endingWords(trial)}`);
 }
 
-export async function confirm(session: Session, text: string, options: KeepOptions): Promise<void> {
+export async function confirm(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const trial = await find(session, text);
   requirePending(trial);
@@ -104,8 +95,8 @@ export async function confirm(session: Session, text: string, options: KeepOptio
     if (!(await session.confirm('Keep the change all the same?'))) return session.say('Nothing was changed.');
   }
   const organization = await session.organization();
-  const kept = await writeOrAsk(session, options.detach, (asked) =>
-    client.trials.confirm(organization, trial.id, { ...skipped(options), ...asked }),
+  const kept = await writeOrAsk(session, (asked) =>
+    client.trials.confirm(organization, trial.id, { ...session.testQuery, ...asked }),
   );
   return printEnd(session, kept);
 }
@@ -122,15 +113,15 @@ function printEnd(session: Session, trial: Trial): Promise<void> {
   return session.printRecord(trial, `${endingWords(trial)} (${trial.id})`);
 }
 
-export async function widen(session: Session, text: string, { on, ...options }: WidenOptions): Promise<void> {
+export async function widen(session: Session, text: string, { on }: WidenOptions): Promise<void> {
   const client = await session.client();
   const trial = await find(session, text);
   requirePending(trial);
   const organization = await session.organization();
   const scope = scopeText(on);
   await askAboutScope(session, on);
-  const widened = await writeOrAsk(session, options.detach, (asked) =>
-    client.trials.widen(organization, trial.id, { scope }, { ...skipped(options), ...asked }),
+  const widened = await writeOrAsk(session, (asked) =>
+    client.trials.widen(organization, trial.id, { scope }, { ...session.testQuery, ...asked }),
   );
   session.noteWritten(widened.revision);
   return print(session, widened);

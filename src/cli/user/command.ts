@@ -21,7 +21,7 @@ export function addUserCommands(program: Command): void {
       usage: 'delete <user>',
       dryRun: true,
       summary: 'delete a user, and its tokens, devices and groups in all organizations',
-      policy: true,
+      policy: 'untested',
       about:
         'With --wait, the command waits for the organizations that you are a member of. If the change affects other organizations, only their owners can see whether it is in force, ' +
         'and the command exits with 4.',
