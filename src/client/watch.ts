@@ -38,8 +38,8 @@ import { SignsOfLife, type SignOptions } from './signs.ts';
 export interface WatchOptions {
   readonly signal?: AbortSignal;
   /**
-   * Milliseconds without a byte after which the stream counts as dead. Default: 40 seconds, or a third more than the
-   * heartbeat interval that the server announces.
+   * Milliseconds without a byte after which the stream counts as dead. Default: two thirds more than the heartbeat
+   * interval that the server announces (25 seconds for 15), or 40 seconds if it announces none.
    */
   readonly silence?: number;
   /** Bytes that one document may be long; 16 MiB unless given. */
