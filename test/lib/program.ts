@@ -87,8 +87,13 @@ export class Program {
   }
 
   /** In a terminal, as a person runs it; both outputs are one there. */
-  async inTerminal(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
-    const quoted = [process.execPath, this.#file, ...args].map((arg) => `'${arg.replaceAll("'", `'\\''`)}'`).join(' ');
+  inTerminal(args: readonly string[], options?: RunOptions): Promise<Outcome> {
+    return this.commandInTerminal([process.execPath, this.#file, ...args], options);
+  }
+
+  /** Another command in a terminal, in the same home. */
+  async commandInTerminal(command: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+    const quoted = command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
     // In the place of the shell, which would take Ctrl-C for its own and hide how the program ended.
     const outcome = await this.#start('script', ['-qefc', `exec ${quoted}`, '/dev/null'], options);
     return { ...outcome, stdout: outcome.stdout.replaceAll('\r\n', '\n') };
