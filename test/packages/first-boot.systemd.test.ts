@@ -85,15 +85,27 @@ describe.each<[string, Suite]>([
     expect(await machine.ok('stat -L -c %a /var/lib/ringfence/admin-token')).toBe('600');
   });
 
-  test('the installation line installs the agent and enrolls it with the key on its input, from a signed repository only', async () => {
+  test('the installation line installs the agent and enrolls it with nothing but the key on its input, from a signed repository only', async () => {
     await machine.write('/root/key', `${await cli('key create -q --group guard')}\n`, '0600');
-    const line = `${install} agent --repository file:/srv/repository --server ${server} --organization ${organization} --interface wg0 </root/key`;
-    expect(await machine.ok(`${line} 2>&1`)).toContain('The agent runs.');
+    const line = `${install} agent --repository file:/srv/repository`;
+    const said = await machine.ok(`${line} --interface wg0 </root/key 2>&1`);
+    expect(said).toContain(`A new device joins the organization ${organization} at ${server}\n`);
+    expect(said).toContain('The agent runs.');
     await followed();
     expect(await machine.ok('stat -c %a /etc/ringfence/enrollment-key /etc/ringfence/agent.env')).toBe('600\n600');
+    expect(await machine.ok('grep -cE "SERVER|ORGANIZATION" /etc/ringfence/agent.env || true')).toBe('0');
     expect((await machine.run(`${install} agent --repository http://packages.example/apt`)).code).toBe(2);
-    const other = `--key-sha256 ${'0'.repeat(64)}`;
-    expect((await machine.run(`${install} agent --repository file:/srv/repository ${other}`)).code).toBe(1);
+    expect((await machine.run(`${line} --key-sha256 ${'0'.repeat(64)}`)).code).toBe(1);
+  });
+
+  test('the installation line takes server and organization from its options, for a key that does not carry them', async () => {
+    const [secret = ''] = (await cli('key create -q --group guard')).split(':');
+    await machine.write('/root/key', `${secret}\n`, '0600');
+    const line = `${install} agent --repository file:/srv/repository --interface wg0`;
+    const lacking = await machine.run(`${line} </root/key`);
+    expect(lacking).toMatchObject({ code: 2, output: expect.stringContaining('give --server and --organization') });
+    await machine.ok(`${line} --server ${server} --organization ${organization} </root/key`);
+    await followed();
   });
 
   test('a machine that cloud-init configured beforehand starts at once, with a key that only root can read', async () => {
