@@ -145,6 +145,17 @@ it('isolated devices come first in the status, and are marked in the states and 
     const lines = (await done(people.owner.run([...table, '--no-headers']))).split('\n');
     expect(lines.filter((line) => line.includes('isolated, never seen'))).toEqual([expect.stringMatching(/^web-7 /)]);
   }
+  for (const explained of [
+    ['explain', '--from', 'web-7'],
+    ['explain', '--who', 'web-7', '22'],
+  ]) {
+    const { stdout } = await people.owner.run(explained);
+    expect([explained, stdout.split('\n')[0]]).toEqual([
+      explained,
+      expect.stringMatching(/^Device web-7 is isolated until 20.*: odd logins$/),
+    ]);
+  }
+  expect((await people.owner.run(['explain', '--from', 'web-8'])).stdout).not.toContain('is isolated until');
 });
 
 it('twelve tasks take as many commands as their page says', async () => {

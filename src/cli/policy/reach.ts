@@ -4,6 +4,7 @@ import { printable } from '../../node/printable.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { deviceName } from '../lookup/device.ts';
+import { isolatedLines } from '../lookup/isolated.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { renderTable, type Column } from '../terminal/table.ts';
@@ -89,12 +90,20 @@ interface Row extends Admission {
   readonly on?: string;
 }
 
-/** Without enforcement where `isPast`: nothing is known of it. */
-async function printRows(
-  session: Session,
-  rows: readonly Row[],
-  { head, none, isPast }: { readonly head: string; readonly none: string; readonly isPast: boolean },
-): Promise<void> {
+interface RowsForm {
+  readonly head: string;
+  readonly none: string;
+  /** The device that all rows are about: where it is isolated, that comes first. */
+  readonly about: Device | undefined;
+  /** Without enforcement: nothing is known of it. */
+  readonly isPast: boolean;
+}
+
+async function printRows(session: Session, rows: readonly Row[], form: RowsForm): Promise<void> {
+  const { head, none, about, isPast } = form;
+  const isolation = isolatedLines(about === undefined ? [] : [about])
+    .map((line) => `${line}\n`)
+    .join('');
   const enforcement: Column<Row> = { head: 'IN FORCE', text: inForceWords, wraps: true };
   const columns: readonly Column<Row>[] = [
     { head, text: ({ device }) => deviceName(device) },
@@ -112,7 +121,7 @@ async function printRows(
       ...enforcementData(doubts),
     })),
     ids: [...new Set(rows.map(({ device }) => device.id))],
-    table: (layout) => (rows.length === 0 ? `${none}\n` : renderTable(columns, rows, layout)),
+    table: (layout) => `${isolation}${rows.length === 0 ? `${none}\n` : renderTable(columns, rows, layout)}`,
   });
 }
 
@@ -137,6 +146,7 @@ export async function explainWho(session: Session, { to, devices, question, know
   await printRows(session, rows, {
     head: 'MAY CONNECT',
     none: `No device may open a ${words} connection to ${printable(to.name)}.`,
+    about: to.device,
     isPast,
   });
   if (to.device === undefined || isPast) return;
@@ -171,6 +181,7 @@ export async function explainReach(session: Session, { source, devices, only, kn
   await printRows(session, rows, {
     head: 'MAY REACH',
     none: `${printable(name)} may open no ${what} to another device of the organization.`,
+    about: own,
     isPast: known.statuses === undefined,
   });
 }
