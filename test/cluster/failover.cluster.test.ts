@@ -2,13 +2,24 @@
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { canonicalize } from '../../src/policy/canonicalize.ts';
+import { digestForm } from '../../src/policy/digest/digest-form.ts';
+import { policyDigest } from '../../src/policy/digest/digest.ts';
+import { parseGroupId } from '../../src/policy/ids.ts';
 import { DatabaseNode } from '../lib/database-node.ts';
 import { eventually } from '../lib/eventually.ts';
 import { freePort } from '../lib/free-port.ts';
 import { Api } from '../lib/http.ts';
 import { temporaryDirectory } from '../lib/postgres.ts';
 import { Program } from '../lib/run.ts';
-import { newPlace, startTestServer, type Place, type TestPostgres, type TestServer } from '../lib/server.ts';
+import {
+  newPlace,
+  startTestServer,
+  type Place,
+  type TestPostgres,
+  type TestServer,
+  type TestServerOptions,
+} from '../lib/server.ts';
 import { EventStream } from '../lib/stream.ts';
 
 const none: TestPostgres = {
@@ -26,8 +37,8 @@ async function startNodes(): Promise<{ readonly a: DatabaseNode; readonly b: Dat
   return { a, b, url };
 }
 
-async function startOn(url: string): Promise<TestServer> {
-  const server = await startTestServer(none, { url });
+async function startOn(url: string, options: TestServerOptions = {}): Promise<TestServer> {
+  const server = await startTestServer(none, { ...options, url });
   onTestFinished(() => server.close());
   return server;
 }
@@ -105,21 +116,84 @@ test('a commit whose synchronous standby is not awaited is outcome_unknown, and 
   await Promise.all(streams.map((stream) => stream.tail()));
   await a.reload({ synchronous_standby_names: 'standby' });
   const waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-  let isAnswered = false;
-  const writing = create(here, place, 'doubtful').finally(() => (isAnswered = true));
-  // Other commits of the servers may wait before it.
-  await eventually('the commit waits for the standby, and is answered', async () => {
-    await a.query(waits);
-    return isAnswered;
-  });
-  const answer = await writing;
+  const cancelled = async <T>(what: string, asked: Promise<T>): Promise<T> => {
+    let isAnswered = false;
+    const answer = asked.finally(() => (isAnswered = true));
+    // Other commits of the servers may wait before it.
+    await eventually(`${what} waits for the standby, and is answered`, async () => {
+      await a.query(waits);
+      return isAnswered;
+    });
+    return answer;
+  };
+  const answer = await cancelled('the commit', create(here, place, 'doubtful'));
   expect([answer.status, answer.json.code]).toEqual([503, 'outcome_unknown']);
+  // Who only reads has changed nothing that may or may not have happened.
+  const watch = there.nobody.as(place.owner.token).post(`${place.base}/events`, [{ kind: 'security-groups' }]);
+  const unread = await cancelled('a new stream', watch);
+  expect([unread.status, unread.json.code]).toEqual([503, 'unavailable']);
   // It is there, and everybody who reads the table sees it.
   expect(await namesOn(a)).toContain('doubtful');
   await new Promise((resolve) => setTimeout(resolve, 2_000));
   for (const stream of streams) expect(stream.raw).not.toContain('doubtful');
   await b.start();
   for (const stream of streams) await stream.shows('"doubtful"');
+});
+
+test('a failover that loses nothing leaves what devices reported: they stay in force while they are away, and no alert comes twice', async () => {
+  const { a, b, url } = await startNodes();
+  await a.reload({ synchronous_standby_names: 'standby' });
+  const server = await startOn(url, {
+    webhookHosts: [{ kind: 'exact', scheme: 'http:', host: '127.0.0.1', port: '9' }],
+    webhooks: { settleMs: 0, scanEveryMs: 20, workEveryMs: 10, firstRetryMs: 20, longestRetryMs: 50 },
+  });
+  const place = await newPlace(server);
+  const { api } = place.owner;
+  const device = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'edge' });
+  const group = await api.expect(200, 'GET', `${place.base}/security_groups/${place.defaultGroup}`);
+  const policy = {
+    id: parseGroupId(group.id),
+    name: group.group_name,
+    inbound: group.inbound_rules,
+    outbound: group.outbound_rules ?? [],
+  };
+  const receipt = {
+    state: 'applied',
+    revision: device.revision,
+    policy_digest: policyDigest(canonicalize({ source: 'default', groups: [policy] })),
+    policy_digest_form: digestForm,
+    drift_repairs: 1,
+  };
+  const hook = { url: 'http://127.0.0.1:9/hook', events: ['device.drift_repaired'] };
+  const { id } = await api.expect(201, 'POST', `${place.base}/webhooks`, hook);
+  const looks = async (node: DatabaseNode): Promise<number> =>
+    (await node.query<{ looks: number }>('SELECT looks FROM webhooks'))[0]?.looks ?? 0;
+  const looksAgain = async (node: DatabaseNode): Promise<void> => {
+    const before = await looks(node);
+    await eventually('the webhook is looked at twice', async () => (await looks(node)) > before + 1);
+  };
+  const alerts = async (): Promise<number> =>
+    (await api.expect(200, 'GET', `${place.base}/webhooks/${id}/deliveries`)).length;
+  const report = () =>
+    server.nobody.as(device.device_token).expect(200, 'PUT', `${place.base}/devices/${device.id}/status`, receipt);
+  const status = async () => (await api.expect(200, 'GET', `${place.base}/device_statuses`))[0];
+  // Repairs from before the first look are no news.
+  await looksAgain(a);
+  await report();
+  await eventually('the alert is there', async () => (await alerts()) === 1);
+  const before = await status();
+  expect(before).toMatchObject({ in_force: 'yes', online: false });
+
+  await a.kill();
+  await b.promote();
+  await eventuallyCreates(server, place, 'after');
+  expect(await status()).toEqual(before);
+  await looksAgain(b);
+  await report();
+  await looksAgain(b);
+  expect(await alerts()).toBe(1);
+  expect(server.logged()).toMatch(/another primary took over/);
+  expect(server.logged()).not.toMatch(/lost a part of its history/);
 });
 
 test('a worker that replaces another one refuses the old primary that returns alone, though it never met the new one', async () => {
