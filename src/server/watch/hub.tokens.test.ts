@@ -3,6 +3,7 @@ import { expect, test, vi } from 'vitest';
 import type { Resumption } from '../store/contract/change-log.ts';
 import { both, device, hubMaker, loopTurns } from './hub.fixture.ts';
 import { tokenOf } from './log/revision-tokens.ts';
+import { modelOrg } from './model.fixture.ts';
 
 const make = hubMaker();
 
@@ -57,6 +58,24 @@ test('a reader that does not ask for tokens is sent none, and heartbeats stay lo
   expect(sink.body()).not.toContain('token');
   expect(sink.body()).not.toContain('heartbeat');
   expect(sink.body().endsWith('}\n\n')).toBe(true);
+});
+
+test('a line that asks for a report carries the token of its revision, on one stream and not on the other', async () => {
+  const t = make();
+  t.db.restart(first);
+  t.db.create('device');
+  const [asks, plain] = [
+    await t.watch(device, { tokens: true, takesReceiptRequests: true }),
+    await t.watch(device, { takesReceiptRequests: true }),
+  ];
+  t.db.restart(second);
+  t.db.create('device');
+  await t.hint();
+  for (const sink of [asks, plain]) expect(sink.body()).not.toContain('report');
+  t.hub.receipts.ask(modelOrg, 2);
+  await loopTurns();
+  expect(told(asks.lines()).at(-1)).toBe(`report 2 ${two}`);
+  expect(told(plain.lines()).at(-1)).toBe('report 2');
 });
 
 test('a resume with the token of the revision goes on, and one with another token is refused', async () => {
