@@ -32,8 +32,11 @@ test('Ctrl-C ends the server, its workers and its PostgreSQL with one line', asy
 });
 
 test('Ctrl-C on `npm start` ends everything with one line too', async () => {
-  // The commands of this package, with nothing to set up and nothing to build.
-  const checkout = await installed.program.as('checkout');
+  // The commands of this package, with nothing to set up and nothing to build; npm itself stays silent.
+  const checkout = await installed.program.as('checkout', {
+    npm_config_update_notifier: 'false',
+    npm_config_progress: 'false',
+  });
   const at = (path: string): string => join(checkout.home, path);
   await Promise.all([mkdir(at('bin')), mkdir(at('scripts')), symlink(dirname(checkout.bundle), at('dist'))]);
   await Promise.all([
