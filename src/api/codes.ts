@@ -78,6 +78,8 @@ const requestProblemCodes = {
   list_only: "only a device's list of groups can be tried",
   no_such_state: 'the record did not exist at that revision',
   unknown_record: 'the organization has no such record',
+  idempotency_key_reused: 'the idempotency key belongs to another request',
+  policy_test_failed: 'a policy test would fail',
 } as const;
 
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;

@@ -123,6 +123,7 @@ describe('a create with an Idempotency-Key', () => {
     ] as const) {
       const { status, json } = await post(owner.api, pathOf(base, path), body, key);
       expect([status, json.code], path).toEqual([422, 'idempotency_key_reused']);
+      expect(json.errors, path).toEqual([{ pointer: '', code: 'idempotency_key_reused', detail: json.detail }]);
     }
     expect((await owner.api.expect(200, 'GET', base)).revision).toBe(head);
   });

@@ -164,6 +164,7 @@ describe('a write of a person that breaks a test', () => {
       });
       expect(problem.tests[0].failure.to).toMatchObject({ hostname: 'db-1', device_id: target.id });
       expect(problem.detail).toContain('→ db-1 (100.64.0.2) tcp/5432 must be allowed.');
+      expect(problem.errors).toEqual([{ pointer: '', code: 'policy_test_failed', detail: problem.detail }]);
     }
     expect(await head()).toBe(before);
     expect(await states(place)).toEqual(['passing']);

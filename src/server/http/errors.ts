@@ -17,6 +17,7 @@ import {
   notWider,
   trialEnds,
   trialPending,
+  wholeRequest,
 } from './store-problems.ts';
 
 interface Extras {
@@ -368,7 +369,7 @@ export function toHttpError(error: unknown): HttpError {
 export function problemBody(error: HttpError, request: { readonly path: string; readonly id: string }): ProblemBody {
   const [status, title] = errors[error.code];
   const {
-    errors: problems,
+    errors: problems = wholeRequest(error),
     more = 0,
     devices,
     moreDevices = 0,

@@ -1,6 +1,6 @@
 /** Owns the messages for what the store refuses: invalid group lists of devices, quotas, groups that apply by label, and reverts. */
 import { failureInWords } from '../../policy/policy-test/words.ts';
-import type { RequestProblem } from '../../api/codes.ts';
+import type { ErrorCode, RequestProblem } from '../../api/codes.ts';
 import { at } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import type { GroupListProblem, StoreProblem } from '../store/contract/errors.ts';
@@ -141,3 +141,15 @@ export const notWider: RequestProblem = {
   code: 'not_wider',
   detail: 'A trial can only be widened: the new scope must include all devices of the old one.',
 };
+
+/** Every 422 lists its problems. A failure that is no problem of one field is one of the request as a whole. */
+export const wholeRequest = ({
+  code,
+  message,
+}: {
+  readonly code: ErrorCode;
+  readonly message: string;
+}): readonly RequestProblem[] | undefined =>
+  code === 'policy_test_failed' || code === 'idempotency_key_reused'
+    ? [{ pointer: '', code, detail: message }]
+    : undefined;
