@@ -111,6 +111,10 @@ test('what has no states is told by its name, or by the end of its id where it h
   expect(wholeSentence(entry('updateDevice', { subject_id: id(1), fields: ['local_ip'] }), names)).toBe(
     'ada changed device bastion: local ip',
   );
+  // Its subject is the change that it made, not the one that it undid.
+  expect(wholeSentence(entry('revertChangeSet', { subject_id: id(3) }), names)).toBe(
+    'ada undid a change, as change 00000003',
+  );
 });
 
 test('a difference names every rule that came or went, and a device by its name', () => {
