@@ -57,6 +57,7 @@ describe('a tracked connection', () => {
       protocol: 1,
       original: { src: '100.64.0.2', dst: '100.64.0.1', sport: 0, dport: 0 },
       reply: { src: '100.64.0.1', dst: '100.64.0.2', sport: 0, dport: 0 },
+      isOpen: true,
       icmp: { type: 8, code: 0, id: 77 },
     });
     expect(parseFlows(`${inboundTcp}\nnonsense\n\n${outboundUdp}\n`).map(({ protocol }) => protocol)).toEqual([6, 17]);

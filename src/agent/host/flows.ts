@@ -23,6 +23,8 @@ export interface Flow {
   readonly reply: Tuple;
   /** The connection that this one belongs to, as its first packet came: only where a helper of the kernel expected it, as for data of FTP. */
   readonly master?: { readonly protocol: number; readonly original: Tuple };
+  /** Both sides have sent, and neither has ended it, as far as the kernel can tell. */
+  readonly isOpen?: boolean;
   /** Only where the protocol is ICMP. */
   readonly icmp: { readonly type: number; readonly code: number; readonly id: number } | undefined;
 }
@@ -47,8 +49,23 @@ export function parseFlow(line: string): Flow | undefined {
   const icmp = seen.has('type')
     ? { type: Number(text('type', 0)), code: Number(text('code', 0)), id: Number(text('id', 0)) }
     : undefined;
-  return { family: address.family, protocol, original: tuple(0), reply: tuple(1), icmp };
+  const state = { isEstablished: line.includes(' ESTABLISHED '), isAssured: line.includes('[ASSURED]') };
+  const isOpen = isOpenIn(protocol, { ...state, isAnswered: !line.includes('[UNREPLIED]') });
+  return { family: address.family, protocol, original: tuple(0), reply: tuple(1), isOpen, icmp };
 }
+
+/** What the kernel knows of a connection. */
+export interface FlowState {
+  /** Of TCP only. */
+  readonly isEstablished: boolean;
+  readonly isAnswered: boolean;
+  /** UDP goes both ways for longer than a question and its answer. */
+  readonly isAssured: boolean;
+}
+
+/** An answered question by UDP is tracked for a while and is no open connection. */
+export const isOpenIn = (protocol: number, { isEstablished, isAnswered, isAssured }: FlowState): boolean =>
+  protocol === 6 ? isEstablished && isAnswered : protocol === 17 ? isAssured : isAnswered;
 
 export const parseFlows = (text: string): Flow[] => text.split('\n').flatMap((line) => parseFlow(line) ?? []);
 

@@ -21,8 +21,11 @@ const made = [
   `-I -p tcp -s 100.64.0.2 -d 100.64.0.1 --sport 40003 --dport 23 ${established}`,
   // Over another interface.
   `-I -p tcp -s 10.9.0.2 -d 10.9.0.1 --sport 40004 --dport 22 ${established}`,
-  '-I -p udp -s 100.64.0.1 -d 100.64.0.2 --sport 40005 --dport 53 -t 600',
-  '-I -p icmp -s 100.64.0.2 -d 100.64.0.1 --icmp-type 8 --icmp-code 0 --icmp-id 77 -t 600',
+  '-I -p udp -s 100.64.0.1 -d 100.64.0.2 --sport 40005 --dport 500 -u SEEN_REPLY,ASSURED -t 600',
+  // A question that was answered, and a connection that has ended.
+  '-I -p udp -s 100.64.0.1 -d 100.64.0.2 --sport 40007 --dport 53 -u SEEN_REPLY -t 600',
+  '-I -p tcp -s 100.64.0.1 -d 100.64.0.2 --sport 40008 --dport 443 --state TIME_WAIT -u SEEN_REPLY,ASSURED -t 600',
+  '-I -p icmp -s 100.64.0.2 -d 100.64.0.1 --icmp-type 8 --icmp-code 0 --icmp-id 77 -u SEEN_REPLY -t 600',
   // The agent's way to its server.
   `-I -p tcp -s 100.64.0.1 -d 100.64.0.9 --sport 40006 --dport 8443 ${established}`,
 ];
@@ -77,7 +80,7 @@ describe.each(['programs', 'netlink'] as const)('open connections, by %s', (way)
       'inbound 100.64.0.2 1/undefined',
       'inbound 100.64.0.2 6/22',
       'inbound fd7f::2 6/22',
-      'outbound 100.64.0.2 17/53',
+      'outbound 100.64.0.2 17/500',
     ]);
     expect(beyond).toBe(0);
   });

@@ -79,7 +79,8 @@ export async function listOpenFlows(
   );
   try {
     await table.list(undefined, (part) => {
-      const local = part.flatMap((flow) => localFlows(flow, (address) => addresses.has(address)));
+      const open = part.filter(({ isOpen }) => isOpen === true);
+      const local = open.flatMap((flow) => localFlows(flow, (address) => addresses.has(address)));
       listing.add(
         local.flatMap((flow) => {
           const tuple = tupleOf(flow, question);

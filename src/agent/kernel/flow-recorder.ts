@@ -27,7 +27,7 @@ export interface ObservedTraffic extends Recorded {
 /** Milliseconds after which no packet is on its way through the rules of the generation before. */
 const settling = 100;
 
-const keyOf = ({ direction, verdict, family, far, protocol, port }: RecordedTuple): string =>
+export const tupleKey = ({ direction, verdict, family, far, protocol, port }: RecordedTuple): string =>
   `${direction} ${verdict} ${family} ${far} ${protocol} ${port}`;
 
 /**
@@ -91,8 +91,8 @@ export class FlowRecorder {
 function added(tuples: readonly RecordedTuple[]): readonly RecordedTuple[] {
   const sums = new Map<string, RecordedTuple>();
   for (const tuple of tuples) {
-    const before = sums.get(keyOf(tuple));
-    sums.set(keyOf(tuple), before === undefined ? tuple : { ...tuple, packets: before.packets + tuple.packets });
+    const before = sums.get(tupleKey(tuple));
+    sums.set(tupleKey(tuple), before === undefined ? tuple : { ...tuple, packets: before.packets + tuple.packets });
   }
   return [...sums.values()];
 }

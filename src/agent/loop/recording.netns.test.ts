@@ -140,7 +140,11 @@ describe('with `refused` and `all`', () => {
   });
 
   test('connections that were open before are told too, as far as the policy admits them', async () => {
-    await send(device4, [7_001, 7_002]);
+    for (const port of [7_001, 7_002]) {
+      const ends = ['-s', peer4, '-d', device4, '--sport', '40000', '--dport', String(port)];
+      const kept = ['-u', 'SEEN_REPLY,ASSURED', '-t', '600'];
+      await world.device.run(['conntrack', '-I', '-p', 'udp', ...ends, ...kept]);
+    }
     await follow('all');
     expect(shown(await take())).toEqual([]);
     const { tuples } = await world.agent.openFlows();

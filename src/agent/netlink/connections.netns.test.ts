@@ -19,8 +19,15 @@ const made = [
   '-I -w 5 -p tcp -s 100.64.0.5 -d 100.64.0.1 --sport 40005 --dport 22 --state ESTABLISHED -u SEEN_REPLY -t 600',
 ];
 
-const plain = ({ family, protocol, original, reply, icmp }: Flow): string =>
-  JSON.stringify([family, protocol, original, reply, icmp]);
+/** One that is open, an answered question, and one that has ended. */
+const further = [
+  '-I -p udp -s 100.64.0.1 -d 100.64.0.2 --sport 40006 --dport 500 -u SEEN_REPLY,ASSURED -t 600',
+  '-I -p udp -s 100.64.0.1 -d 100.64.0.2 --sport 40007 --dport 53 -u SEEN_REPLY -t 600',
+  '-I -p tcp -s 100.64.0.3 -d 100.64.0.1 --sport 40008 --dport 22 --state TIME_WAIT -u SEEN_REPLY,ASSURED -t 600',
+];
+
+const plain = ({ family, protocol, original, reply, isOpen, icmp }: Flow): string =>
+  JSON.stringify([family, protocol, original, reply, isOpen, icmp]);
 
 describe('connections over netlink', () => {
   let namespace: Namespace;
@@ -40,9 +47,12 @@ describe('connections over netlink', () => {
       .toSorted();
 
   test('are those that conntrack lists', async () => {
+    for (const line of further) await namespace.run(['conntrack', ...line.split(' ')]);
     const flows = await listConnections(channel);
-    expect(flows).toHaveLength(made.length);
+    expect(flows).toHaveLength(made.length + further.length);
     expect(flows.map(plain).toSorted()).toEqual(await byProgram());
+    const open = flows.filter(({ isOpen }) => isOpen === true).map(({ original, icmp }) => icmp?.id ?? original.sport);
+    expect(open.toSorted((a, b) => a - b)).toEqual([40_000, 40_001, 40_003, 40_004, 40_005, 40_006]);
   });
 
   test('are only those that a far end began, or answers, where one is asked for', async () => {

@@ -138,15 +138,16 @@ describe('a report of observed traffic', () => {
     world.recording = ['refused', Number.POSITIVE_INFINITY];
     await world.pass([tuple(7)]);
     world.recording = ['all', 0];
-    for (let i = 0; i < 3; i++) await world.pass([tuple(7)]);
+    for (let i = 0; i < 3; i++) await world.pass([tuple(7), tuple(8, { verdict: 'admitted' })]);
     keepOpen(1);
     await world.pass([], 0, 16 * 60);
     await world.pass([]);
     expect(world.sent.map(({ tuples, not_recorded }) => [tuples.length, not_recorded])).toEqual([
       [1, 0],
-      [1 + 512, 3],
-      [1 + 88, 0],
-      [1, 0],
+      // What was recorded in the same minute is not told twice.
+      [2 + 511, 3],
+      [2 + 88, 0],
+      [2, 0],
       [1, 3],
       [0, 0],
     ]);

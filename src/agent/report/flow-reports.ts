@@ -8,7 +8,7 @@ import { keptMinutes } from '../../nft/recording.ts';
 import { printAddress } from '../../policy/address.ts';
 import type { Log } from '../host/log.ts';
 import type { OpenFlows } from '../host/open-flows.ts';
-import type { ObservedTraffic, Recorded } from '../kernel/flow-recorder.ts';
+import { tupleKey, type ObservedTraffic, type Recorded } from '../kernel/flow-recorder.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
 
@@ -166,7 +166,9 @@ export class FlowReports {
     } catch (error) {
       log('debug', `the agent cannot list open connections: ${error instanceof Error ? error.message : String(error)}`);
     }
-    const told = this.#open.slice(0, openPerReport);
+    // What began in this minute is recorded.
+    const seen = new Set(recorded.tuples.map(tupleKey));
+    const told = this.#open.slice(0, openPerReport).filter((tuple) => !seen.has(tupleKey(tuple)));
     this.#open = this.#open.slice(openPerReport);
     return { ...recorded, tuples: [...recorded.tuples, ...told], unrecorded };
   }
