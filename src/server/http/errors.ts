@@ -174,7 +174,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'isolated_by_owner':
       return new HttpError(
         'isolated_by_owner',
-        'The device is isolated, and to delete it would end that: only an owner of the organization may do it.',
+        'The device is isolated. Only an owner of the organization may delete it, because that ends the isolation.',
       );
     case 'username_taken':
       return new HttpError('username_taken', 'Another user has this name, or one that looks like it.');
@@ -311,7 +311,7 @@ const changedSince = ({ records }: Extract<StoreProblem, { readonly code: 'chang
 export const outcomeUnknown = (cause?: unknown): HttpError =>
   new HttpError(
     'outcome_unknown',
-    'The database has not confirmed the change. It may or may not have happened, or may still happen: look before you repeat it.',
+    'The database did not confirm the change. It may have been made, or may still be made. Check before you repeat it.',
     { ...later(2), cause },
   );
 
