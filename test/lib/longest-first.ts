@@ -24,6 +24,7 @@ const seconds: Readonly<Record<string, number>> = {
   'wait.pg.test.ts': 39,
   'server-access.netns.test.ts': 35,
   'budget.pg.test.ts': 35,
+  'placeholders.browser.test.ts': 35,
   'credentials.browser.test.ts': 32,
   'sign-in.pg.test.ts': 32,
   'first-fleet.netns.test.ts': 31,

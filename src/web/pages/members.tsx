@@ -110,6 +110,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
     <form className="row card-body" onSubmit={submit}>
       <TextInput
         className="grow"
+        miw={200}
         aria-label="Username or e-mail of the new member"
         placeholder="Username or e-mail"
         value={username}
@@ -119,6 +120,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
       {issuer === undefined ? null : (
         <TextInput
           className="grow"
+          miw={200}
           aria-label="Identity provider"
           placeholder="Identity provider"
           value={issuer}
