@@ -22,6 +22,8 @@ export interface ObservedTraffic extends Recorded {
   readonly observed: 'refused' | 'all';
   /** Milliseconds for which the rules in force have recorded this without a break, by the monotonic clock. */
   readonly recordedFor: number;
+  /** Another object where other rules are in force, and the same where only devices that they name have changed. Absent where none are. */
+  readonly rules?: object | undefined;
 }
 
 /** Milliseconds after which no packet is on its way through the rules of the generation before. */

@@ -128,9 +128,11 @@ export class Agent {
     this.#followRecording();
     const { observed, since } = this.#recording;
     if (observed !== 'refused' && observed !== 'all') return undefined;
-    const { enforcer, options } = this.#loop;
+    const { enforcer, options, state } = this.#loop;
+    const { desired } = state.inForce ?? {};
+    const rules = desired?.membership?.form ?? desired?.policy ?? desired?.canonical;
     const recorded = await this.#recorder.take(enforcer.recording);
-    return { ...recorded, observed, recordedFor: options.monotonic() - since };
+    return { ...recorded, observed, recordedFor: options.monotonic() - since, rules };
   }
 
   /** What the connections that are open now are with, as far as the policy in force admits them. */

@@ -41,10 +41,10 @@ beforeEach(async () => {
 });
 afterEach(() => world?.close());
 
-const inForce = (): Promise<void> =>
+const inForce = (revision = 1): Promise<void> =>
   world.eventually('the policy is in force and read back', () => {
     const { inForce: policy, pending, verifiedAt = 0, appliedAt = 0, policyDigest } = world.agent.status;
-    return policy?.revision === 1 && !pending && verifiedAt >= appliedAt && policyDigest !== undefined;
+    return policy?.revision === revision && !pending && verifiedAt >= appliedAt && policyDigest !== undefined;
   });
 
 async function follow(observe: 'refused' | 'all' | 'counters', refuse_with: 'drop' | 'reject' = 'drop'): Promise<void> {
@@ -162,6 +162,22 @@ describe('with `refused` and `all`', () => {
     await world.eventually('it is repaired', () => world.agent.status.driftRepairs > 0);
     await inForce();
     expect((await take()).recordedFor).toBeLessThan(performance.now() - flushed);
+  });
+
+  test('what is read tells other rules from those of before, and not other devices that they name', async () => {
+    const peers = [{ labels: ['web'] }];
+    const naming = (last: bigint) => {
+      const members = { v4: [{ first: 0x6440_0002n, last }], v6: [] };
+      return groupOf(1, [{ ip_protocol: 'udp', from_port: 7_001, to_port: 7_001, peers, members }]);
+    };
+    await follow('all');
+    const seen = [(await take()).rules];
+    for (const [i, group] of [web, naming(0x6440_0002n), naming(0x6440_0003n), { ...web }].entries()) {
+      world.source.know(i + 2, group);
+      await inForce(i + 2);
+      seen.push((await take()).rules);
+    }
+    expect(seen.map((rules) => seen.indexOf(rules))).toEqual([0, 0, 2, 2, 4]);
   });
 
   test('4,000 tuples are recorded in one reading and 4,000 others in the next, none lost; of 60,000 all beyond the limit are counted, and none leaks', async () => {

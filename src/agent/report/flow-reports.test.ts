@@ -34,6 +34,7 @@ function start(options: Partial<FlowReportsOptions> = {}) {
     /** What rules record, and for how many minutes they have done it. */
     recording: ['all', Number.POSITIVE_INFINITY] as readonly ['refused' | 'all', number] | undefined,
     isBroken: false,
+    rules: {} as object | undefined,
     open: { tuples: [], beyond: 0 } as OpenFlows,
   };
   const reports = new FlowReports({
@@ -41,7 +42,7 @@ function start(options: Partial<FlowReportsOptions> = {}) {
       if (world.isBroken) throw new Error('nft does not answer');
       if (world.recording === undefined) return undefined;
       const [observed, minutes] = world.recording;
-      return { ...recorded, observed, recordedFor: minutes * 60_000 };
+      return { ...recorded, observed, recordedFor: minutes * 60_000, rules: world.rules };
     },
     listOpen: async () => world.open,
     send: async (report) => {
@@ -152,6 +153,42 @@ describe('a report of observed traffic', () => {
       [0, 0],
     ]);
     expect(world.sent[2]?.tuples.at(-1)).toMatchObject({ verdict: 'admitted', packets: 1 });
+  });
+
+  test('tells of open connections again when rules have changed, soon but not each minute, and only after all of the last listing', async () => {
+    const world = start();
+    const { pass, sent } = world;
+    const keepOpen = (count: number): void => {
+      const tuples = many(count).map(({ verdict: _verdict, packets: _packets, ...open }) => open);
+      world.open = { tuples, beyond: 0 };
+    };
+    const told = async (times: number): Promise<readonly number[]> => {
+      sent.length = 0;
+      for (let i = 0; i < times; i++) await pass([]);
+      return sent.map(({ tuples }) => tuples.length);
+    };
+    keepOpen(2);
+    expect(await told(2)).toEqual([2, 0]);
+    // Other rules in force: to usage, one that was edited is a new one, and the connection that it admits has sent its first packet long ago.
+    world.rules = {};
+    expect(await told(9)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    expect(await told(20)).toEqual(Array.from({ length: 20 }, () => 0));
+    keepOpen(6_000);
+    world.rules = {};
+    expect(await told(1)).toEqual([512]);
+    keepOpen(1);
+    world.rules = {};
+    expect(await told(12)).toEqual([...Array.from({ length: 10 }, () => 512), 368, 1]);
+  });
+
+  test('tells of open connections as soon as rules are in force by which they can be judged', async () => {
+    const world = start();
+    world.open = { tuples: [{ direction: 'inbound', family: 4, far: 1n, protocol: 6, port: 22 }], beyond: 0 };
+    world.rules = undefined;
+    await world.pass([]);
+    world.rules = {};
+    await world.pass([]);
+    expect(world.sent.map(({ tuples }) => tuples.length)).toEqual([0, 1]);
   });
 
   test('has what was recorded where open connections cannot be listed, which is tried again', async () => {

@@ -35,6 +35,8 @@ const minute = 60_000;
 const keptMs = (keptMinutes - 1) * minute;
 /** Open connections that a report tells of, beside what was recorded: a fleet lists them all at the same time of the day. */
 const openPerReport = 512;
+/** Milliseconds between a listing of open connections and the next one for other rules: these may change all the time. */
+const betweenListings = 10 * minute;
 /** Milliseconds that the last report may take: the agent does not stop before. */
 const lastReportMs = 2_000;
 const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'icmpv6' };
@@ -77,8 +79,8 @@ export class FlowReports {
   /** When the kernel was last read, by the time of day and by the monotonic clock. */
   #since: number;
   #readAt: number;
-  /** The day (UTC) whose open connections were listed, and those that are not reported yet. */
-  #listed: string | undefined;
+  /** The day (UTC) and the rules for which open connections were listed last, when by the monotonic clock, and those that are not reported yet. */
+  #listed: { readonly day: string; readonly rules: object; readonly at: number } | undefined;
   #open: readonly RecordedTuple[] = [];
   #refused = false;
 
@@ -146,20 +148,21 @@ export class FlowReports {
 
   /**
    * Usage is counted by the day, and only first packets are recorded. So that a rule whose connection is always open is not taken for unused, what is open
-   * counts as one packet when recording begins, and on each further day.
+   * counts as one packet when recording begins, on each further day, and when rules have changed: to usage, a rule that was edited is a new one.
    */
   async #withOpen(recorded: ObservedTraffic | undefined): Promise<ObservedTraffic | undefined> {
-    const { listOpen, clock, log } = this.#options;
+    const { listOpen, monotonic, log } = this.#options;
     if (recorded?.observed !== 'all') {
       [this.#listed, this.#open] = [undefined, []];
       return recorded;
     }
-    const day = new Date(clock.now()).toISOString().slice(0, 10);
+    const { rules } = recorded;
+    const day = this.#dayToList(rules);
     let { unrecorded } = recorded;
     try {
-      if (this.#listed !== day) {
+      if (rules !== undefined && day !== undefined) {
         const { tuples, beyond } = await listOpen();
-        this.#listed = day;
+        this.#listed = { day, rules, at: monotonic() };
         this.#open = tuples.map((tuple) => ({ ...tuple, verdict: 'admitted', packets: 1 }));
         unrecorded += beyond;
       }
@@ -171,6 +174,15 @@ export class FlowReports {
     const told = this.#open.slice(0, openPerReport).filter((tuple) => !seen.has(tupleKey(tuple)));
     this.#open = this.#open.slice(openPerReport);
     return { ...recorded, tuples: [...recorded.tuples, ...told], unrecorded };
+  }
+
+  /** The day (UTC), where open connections are to be listed now. All of a listing are reported before the rules make another one due. */
+  #dayToList(rules: object | undefined): string | undefined {
+    const { clock, monotonic } = this.#options;
+    const [listed, day] = [this.#listed, new Date(clock.now()).toISOString().slice(0, 10)];
+    if (listed?.day !== day) return day;
+    const isSoon = this.#open.length > 0 || monotonic() - listed.at < betweenListings;
+    return listed.rules === rules || isSoon ? undefined : day;
   }
 
   /** `elapsed`: milliseconds since the last reading, without those in which the machine was suspended. */
