@@ -2,6 +2,7 @@
  * Holds the rights as the reference gives them (reference 4, 5), written down a second time: the server's own table must not be the
  * judge of itself. A change here is a change of what people were promised.
  */
+import { operations } from '../../src/api/operations.ts';
 import type { OperationId } from '../../src/api/paths.ts';
 
 export const roles = [
@@ -140,3 +141,28 @@ export const judged = Object.keys(table) as readonly OperationId[];
 
 /** What a read-only token may do besides the operations asked by GET (reference 2.7). */
 export const readByPost: readonly OperationId[] = ['watchEvents', 'simulateChanges', 'proposeRules'];
+
+/** Two kinds of target: an organization's group and a user's; the token's own device and another. */
+export type Kind = 'first' | 'second';
+
+/** What the cell says for this kind of target. */
+export const expected = (cell: Cell, kind: Kind): string =>
+  cell === 'orgs' || cell === 'itself' ? (kind === 'first' ? 'yes' : 'no') : cell;
+
+/** The kinds that differ for this role. Elsewhere a second attempt would repeat the first. */
+export function kindsFor(id: OperationId, role: Role, cell: Cell): readonly Kind[] {
+  const params: readonly string[] = operations[id].params;
+  const differ =
+    cell === 'orgs' ||
+    cell === 'itself' ||
+    (params.includes('sg_id') && role !== 'owning_user') ||
+    (params.includes('device_id') && role === 'device_token');
+  return differ ? ['first', 'second'] : ['first'];
+}
+
+/**
+ * Whether this role owns no target and is refused. Nothing happens to a target then, so all of them aim at the same one: what one of them
+ * can do to it in spite of the table is an attempt that came out otherwise.
+ */
+export const isRefusedOutsider = (role: Role, cell: Cell): boolean =>
+  ['enrollment_key', 'administrator', 'stranger'].includes(role) && (cell === 'no' || cell === 'hidden');
