@@ -17,6 +17,8 @@ export class EventStream {
   #parts: Buffer[] = [];
   #error: Error | undefined;
   #closed = false;
+  /** Those who wait for something to happen to the stream. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(url: string, token: string | undefined, org: string, body: unknown, options: StreamOptions = {}) {
     const { hostname, port } = new URL(url);
@@ -32,9 +34,32 @@ export class EventStream {
     const path = `${options.prefix ?? '/api'}/organizations/${org}/events`;
     this.#socket = connect({ host: hostname, port: Number(port) });
     this.#socket.write(`POST ${path} HTTP/${options.version ?? '1.1'}\r\n${head.join('')}\r\n${text}`);
-    this.#socket.on('data', (chunk: Buffer) => this.#parts.push(chunk));
+    this.#socket.on('data', (chunk: Buffer) => {
+      this.#parts.push(chunk);
+      this.#wake();
+    });
     this.#socket.on('error', (error) => (this.#error = error));
-    this.#socket.on('close', () => (this.#closed = true));
+    this.#socket.on('close', () => {
+      this.#closed = true;
+      this.#wake();
+    });
+  }
+
+  #wake(): void {
+    for (const proceed of this.#waiting) proceed();
+  }
+
+  /** Resolves when something has come or the stream has closed. A condition may look at more than the stream: so also without that, after a while. */
+  #changed(): Promise<void> {
+    return new Promise((resolve) => {
+      const proceed = (): void => {
+        this.#waiting.delete(proceed);
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(proceed, 100);
+      this.#waiting.add(proceed);
+    });
   }
 
   get #raw(): Buffer {
@@ -103,10 +128,14 @@ export class EventStream {
     );
   }
 
-  /** Waits until something is so; fails with what came when it does not become so. */
+  /**
+   * Waits until something is so; fails with what came when it does not become so. It looks when something has come, and not at each of
+   * many parts: to look reads all that came, and a test can wait for hundreds of streams.
+   */
   async until(what: string, so: (stream: this) => boolean, ms = 60_000): Promise<this> {
     for (const end = Date.now() + ms; !so(this); await sleep(5)) {
       if (Date.now() > end) throw new Error(`waited for ${what} in vain; received: ${this.raw.slice(-2_000)}`);
+      await this.#changed();
     }
     return this;
   }
