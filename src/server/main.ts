@@ -132,7 +132,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
         `version ${version} is installed, but version ${task.version} is running: restart the server`,
       ]);
     }
-    const { streams, workerPeers, timeline } = worker;
+    const { streams, workerPeers, timeline, failedElsewhere } = worker;
     const databaseDirectory = config.databaseUrl === undefined ? config.data : undefined;
     const around = {
       log,
@@ -142,6 +142,7 @@ async function runWorker(config: ServerConfig, worker: WorkerProcess, version: s
       streams,
       workerPeers,
       timeline,
+      failedElsewhere,
     };
     const server = await startServer({ ...config, databaseUrl: task.databaseUrl }, around);
     worker.measure = () => server.measure();

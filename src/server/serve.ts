@@ -40,6 +40,7 @@ import { StoreError } from './store/contract/errors.ts';
 import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
+import type { FailedElsewhere } from './limits/failed-elsewhere.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
 import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
@@ -76,6 +77,7 @@ export interface Surroundings {
   /** The server's other processes; absent where there is one. */
   readonly workerPeers?: WorkerPeers;
   readonly timeline?: SharedTimeline;
+  readonly failedElsewhere?: FailedElsewhere;
 }
 
 export interface RunningServer {
@@ -357,6 +359,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       metrics,
       health,
       requestLimits: requestLimitsOf(config),
+      failedElsewhere: around.failedElsewhere,
       bodyLimits: bodyLimitsOf(config),
       bodyMemory: bodyMemoryLimitsOf(config),
       answerTimeoutMs: config.answerTimeout * 1000,

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -361,6 +362,32 @@ test('a bound on streams holds for all workers together, and what a killed one h
   const lost = streams.filter((stream) => stream.status === 200 && stream.closed).length;
   expect(lost).toBe(cut);
   expect(more.filter((status) => status === 200)).toHaveLength(cut - 1);
+  api.close();
+  expect(await run.stop()).toMatchObject({ code: 0 });
+});
+
+/** The status of a request on a connection of its own. */
+const statusOf = (url: string, credential: string): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${credential}` };
+    get(`${url}/api/users/me`, { agent: false, headers }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    }).on('error', reject);
+  });
+
+test('who guesses credentials on a new connection each has one burst, not one of each worker', async () => {
+  const run = start('--workers', '2', '--failed-rate-limit', '1', '--failed-rate-burst', '60');
+  const url = await run.url();
+  const api = new Api(url, token);
+  await serving(api, 2);
+  let looked = 0;
+  const begun = performance.now();
+  for (let i = 0; i < 200; i += 1) if ((await statusOf(url, `rf_user_guess-${i}`)) === 401) looked += 1;
+  // One more guess a second is allowed. The burst of each worker would be 120.
+  const allowed = 60 + (performance.now() - begun) / 1000;
+  expect(looked).toBeGreaterThanOrEqual(60);
+  expect(looked).toBeLessThan(allowed + 30);
   api.close();
   expect(await run.stop()).toMatchObject({ code: 0 });
 });

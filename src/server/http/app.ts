@@ -14,6 +14,7 @@ import { RequestGuard, type RequestGuardOptions } from './guard/request-guard.ts
 import { Lookups } from './guard/lookups.ts';
 import type { Metrics } from './observe/metrics.ts';
 import { RequestLimits, type RequestLimitOptions } from './guard/request-limits.ts';
+import type { FailedElsewhere } from '../limits/failed-elsewhere.ts';
 import { registerOperations } from './routes.ts';
 import type { StreamHandler } from './handlers/events.ts';
 import { registerSignIn, type SignInRouteOptions } from './handlers/sign-in.ts';
@@ -37,6 +38,7 @@ export interface AppOptions {
   readonly metrics: Metrics;
   readonly health: Health;
   readonly requestLimits: RequestLimitOptions;
+  readonly failedElsewhere?: FailedElsewhere | undefined;
   readonly bodyLimits: BodyLimits;
   readonly bodyMemory: BodyMemoryLimits;
   /** How long the database may take to answer a request. */
@@ -178,7 +180,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler((request) => {
     throw unknownRoute(request.method, pathOf(request.url), pages);
   });
-  const limits = new RequestLimits(options.requestLimits, services.clock);
+  const limits = new RequestLimits(options.requestLimits, services.clock, options.failedElsewhere);
   options.connections.guard(app.server);
   watchRequests(app, options);
   serveSpare(app, options.connections);

@@ -23,6 +23,8 @@ export type ToWorker =
   | { readonly type: 'others-measured'; readonly request: number; readonly measures: readonly Measures[] }
   /** Which of the claimed streams were counted (null), and which limit refused the others. */
   | { readonly type: 'streams-counted'; readonly request: number; readonly bounds: readonly (StreamBound | null)[] }
+  /** A credential failed at another worker, from this address. */
+  | { readonly type: 'credential-failed'; readonly address: string }
   /** Comes with a socket, whose other end another worker has. */
   | { readonly type: 'worker-peer' };
 
@@ -43,6 +45,8 @@ export type FromWorker =
   | { readonly type: 'measured'; readonly request: number; readonly measures: Measures }
   /** Streams are to be opened here. */
   | { readonly type: 'count-streams'; readonly request: number; readonly claims: readonly StreamClaim[] }
+  /** A credential failed here, from this address. */
+  | { readonly type: 'credential-failed'; readonly address: string }
   /** Streams that were counted have ended. */
   | { readonly type: 'streams-ended'; readonly claims: readonly StreamClaim[] };
 

@@ -180,6 +180,9 @@ export class WorkerPool {
         this.#send(worker, { type: 'streams-counted', request: message.request, bounds });
         break;
       }
+      case 'credential-failed':
+        for (const other of this.#workers) if (other !== worker && other.ready) this.#send(other, message);
+        break;
       case 'streams-ended':
         for (const claim of message.claims) this.#endStream(worker, claim);
         break;

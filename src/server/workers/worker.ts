@@ -1,6 +1,7 @@
 /** Owns a worker's side of the pool: the messages that it receives from the primary process, and its reports. */
 import cluster from 'node:cluster';
 import { Socket } from 'node:net';
+import type { FailedElsewhere } from '../limits/failed-elsewhere.ts';
 import type { SharedListener } from '../http/listener/shared-listener.ts';
 import type { Measures } from '../http/observe/metrics.ts';
 import { pauseMs, reportMs } from './balance.ts';
@@ -26,6 +27,7 @@ export class WorkerProcess {
   #endedStreams: StreamClaim[] = [];
   #lastRequest = 0;
   #pause: () => void = () => {};
+  #onFailedElsewhere: (address: string) => void = () => {};
 
   /** This process, if it is a worker of the one that started it; `orphan` if that one has ended already. */
   static current(): WorkerProcess | 'orphan' | undefined {
@@ -65,6 +67,9 @@ export class WorkerProcess {
         case 'streams-counted':
           this.#counting.get(message.request)?.(message.bounds.map((bound) => bound ?? undefined));
           this.#counting.delete(message.request);
+          break;
+        case 'credential-failed':
+          this.#onFailedElsewhere(message.address);
           break;
         case 'worker-peer':
           if (handle instanceof Socket) this.workerPeers.add(handle);
@@ -129,6 +134,12 @@ export class WorkerProcess {
       if (this.#endedStreams.length === 0) setImmediate(() => this.#sendEnded());
       this.#endedStreams.push(claim);
     },
+  };
+
+  /** The failed credentials of the other workers. */
+  readonly failedElsewhere: FailedElsewhere = {
+    tell: (address) => this.#send({ type: 'credential-failed', address }),
+    listen: (listener) => (this.#onFailedElsewhere = listener),
   };
 
   /** Streams that end in one turn of the event loop go together. */

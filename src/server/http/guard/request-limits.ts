@@ -4,6 +4,7 @@
  */
 import { credentialId, type Presented, type Principal } from '../../identity/authenticate.ts';
 import { digestOf } from '../../identity/secret.ts';
+import type { FailedElsewhere } from '../../limits/failed-elsewhere.ts';
 import type { ServerConfig } from '../../options/config.ts';
 import { HttpError } from '../errors.ts';
 import { RateLimiter, type RateLimit } from './rate-limit.ts';
@@ -44,14 +45,17 @@ export class RequestLimits {
   readonly #user: RateLimiter;
   readonly #address: RateLimiter;
   readonly #failed: RateLimiter;
+  readonly #elsewhere: FailedElsewhere | undefined;
   /** Credentials that were good, by their digests, those used last at the end. */
   readonly #good = new Set<string>();
 
-  constructor(options: RequestLimitOptions, clock: () => number) {
+  constructor(options: RequestLimitOptions, clock: () => number, elsewhere?: FailedElsewhere) {
     this.#credential = new RateLimiter(options.credential, clock);
     this.#user = new RateLimiter(options.user, clock);
     this.#address = new RateLimiter(options.address, clock);
     this.#failed = new RateLimiter(options.failed, clock);
+    this.#elsewhere = elsewhere;
+    elsewhere?.listen((address) => this.#failed.take(address));
   }
 
   /** A request that needs no credential, or has none. */
@@ -69,8 +73,11 @@ export class RequestLimits {
     refuse(wait, 'with credentials that are not good, from this address');
   }
 
+  /** All processes count it, so that an address has not the burst of each. */
   failed(address: string): void {
-    refuse(this.#failed.take(address), 'with credentials that are not good, from this address');
+    const wait = this.#failed.take(address);
+    if (wait === 0) this.#elsewhere?.tell(address);
+    refuse(wait, 'with credentials that are not good, from this address');
   }
 
   admitted(principal: Principal, presented: Presented): void {
