@@ -60,19 +60,18 @@ describe.each(['programs', 'netlink'] as const)('open connections, by %s', (way)
     await Promise.all([device.close(), peer.close()]);
   });
 
-  test('are those over the interface that the policy admits, each tuple once, without the agent’s own', async () => {
+  const list = () => {
     const run = commandRunner(device.inside([]));
     const [table, routes] = [commandFlowTable(run), commandRouteTable(run)];
     const ports =
       way === 'programs'
         ? { table, routes }
         : { table: netlinkFlowTable(channel, table), routes: netlinkRouteTable(channel, routes) };
-    const { tuples, beyond } = await listOpenFlows(ports, {
-      interface: 'rf0',
-      policy,
-      serverAccess: server,
-      containers: 'guard',
-    });
+    return listOpenFlows(ports, { interface: 'rf0', policy, serverAccess: server, containers: 'guard' });
+  };
+
+  test('are those over the interface that the policy admits, each tuple once, without the agent’s own', async () => {
+    const { tuples, beyond } = await list();
     const shown = tuples.map(
       ({ direction, family, far, protocol, port }) => `${direction} ${printAddress(family, far)} ${protocol}/${port}`,
     );
@@ -83,5 +82,11 @@ describe.each(['programs', 'netlink'] as const)('open connections, by %s', (way)
       'outbound 100.64.0.2 17/500',
     ]);
     expect(beyond).toBe(0);
+  });
+
+  test('are not known while the interface is not there', async () => {
+    await device.run(['ip', 'link', 'set', 'rf0', 'down']);
+    await device.run(['ip', 'link', 'set', 'rf0', 'name', 'gone']);
+    await expect(list()).rejects.toThrow('rf0 is not there');
   });
 });

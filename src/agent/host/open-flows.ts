@@ -57,12 +57,13 @@ function tupleOf(flow: LocalFlow, question: OpenFlowsQuestion): OpenTuple | unde
 const keyOf = ({ direction, family, far, protocol, port }: OpenTuple): string =>
   `${direction} ${family} ${far} ${protocol} ${port}`;
 
-/** The connections over the interface that the policy admits, each tuple once. */
+/** The connections over the interface that the policy admits, each tuple once. Fails while the interface is not there: its connections may outlive that. */
 export async function listOpenFlows(
   { routes, table }: { readonly routes: RouteTable; readonly table: FlowTable },
   question: OpenFlowsQuestion,
 ): Promise<OpenFlows> {
   const { addresses, interface: routed } = await routes.readLocal(question.interface);
+  if (routed.index === 0) throw new Error(`the interface ${routed.name} is not there`);
   const isOver = interfaceFinder(routes, addresses, routed);
   const found = new Map<string, OpenTuple>();
   let beyond = 0;
