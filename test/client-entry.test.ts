@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { buildClient } from '../scripts/build-client.mjs';
+import { clientInto } from './lib/built.ts';
 
 const run = promisify(execFile);
 const top = fileURLToPath(new URL('..', import.meta.url));
@@ -25,7 +25,7 @@ beforeAll(async () => {
   await writeFile(join(installed, 'package.json'), JSON.stringify({ name, version, type, exports }));
   await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
   await symlink(join(top, 'node_modules/typebox'), join(folder, 'node_modules/typebox'));
-  await buildClient({ outdir: join(installed, 'dist') });
+  await clientInto(join(installed, 'dist'));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

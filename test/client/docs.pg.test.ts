@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildClient } from '../../scripts/build-client.mjs';
+import { clientInto } from '../lib/built.ts';
 import { watching } from '../lib/watching.ts';
 
 const top = new URL('../../', import.meta.url);
@@ -19,7 +19,7 @@ beforeAll(async () => {
   const installed = join(folder, 'node_modules/ringfence');
   await mkdir(installed, { recursive: true });
   await writeFile(join(installed, 'package.json'), readFileSync(new URL('package.json', top)));
-  await buildClient({ outdir: join(installed, 'dist') });
+  await clientInto(join(installed, 'dist'));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
