@@ -109,6 +109,18 @@ describe('help', () => {
     expect(await program.run(['evidence', 'db-1'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/--at/) });
   });
 
+  it('says in plain words that a file is not there', async () => {
+    for (const args of [
+      ['evidence', 'verify', 'nowhere.html'],
+      ['policy', 'fmt', 'nowhere.html'],
+    ]) {
+      expect(await program.run(args)).toMatchObject({
+        code: 2,
+        stderr: 'ringfence: cannot read nowhere.html: there is no such file\n',
+      });
+    }
+  });
+
   it.each([
     [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
     [['group', 'revert', '--help'], /unknown command 'revert' \(Did you mean restore\?\)/],

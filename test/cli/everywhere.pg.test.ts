@@ -170,7 +170,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   { path: 'watch', shows: /host-/, endless: true },
   { path: 'export', shows: /web-/, data: true },
-  { path: 'policy fmt', args: ['--check', 'policy.yaml'], shows: /0 files of 1|\[\]/, data: true },
+  { path: 'policy fmt', args: ['--check', 'policy.yaml'], shows: /Nothing to format in 1 file|\[\]/, data: true },
   { path: 'policy schema', shows: /urn:ringfence:policy-file/, data: true },
   { path: 'diff', args: ['policy.yaml'], shows: /from-/, data: true },
   { path: 'apply', args: ['-f', 'policy.yaml'], asks: true, shows: /created/ },

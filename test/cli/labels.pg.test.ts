@@ -208,7 +208,9 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
       '--skip-tests',
     ]),
   );
-  expect(await done(people.owner.run(['label', 'list']))).toMatch(/cache +1 +1 +2 +1 +1\n/);
+  const listed = await done(people.owner.run(['label', 'list']));
+  expect(listed).toMatch(/^LABEL +DEVICES +GROUPS +RULES +KEYS +TESTS\n/);
+  expect(listed).toMatch(/cache +1 +1 +2 +1 +1\n/);
   const dry = await done(people.owner.run(['label', 'rename', 'cache', 'memcached', '--dry-run']));
   expect(dry).toContain('Would rename label cache to memcached on 1 device and 1 group, and in policy tests.');
   const renamed = await people.owner.run(['label', 'rename', 'cache', 'memcached', '--yes']);
@@ -228,6 +230,11 @@ it('a label is renamed on devices, in groups and in policy tests in one change, 
   ).toMatchObject({ code: 0 });
   await done(people.owner.run(['key', 'delete', keyId, '--yes']));
   const [, change = ''] = /ringfence undo (\S+)/.exec(renamed.stdout) ?? [];
+  const undo = await people.owner.run(['undo', change, '--dry-run']);
+  expect(undo.stdout).toMatch(/^Would undo the change of 3 records that \S+ changed at \S+ Nothing was written\.\n$/);
+  expect(undo.stderr.split('\n')).toEqual(
+    expect.arrayContaining(['~ group caches: applies_to, inbound_rules', '~ device cache-1: labels', '~ policy tests']),
+  );
   await done(people.owner.run(['undo', change, '--yes']));
   expect(await done(people.owner.run(['label', 'list']))).toMatch(/^cache +1 +1 +2 +0 +1\n/m);
   expect(await people.owner.run(['undo', change, '--yes'])).toMatchObject({ code: 5 });

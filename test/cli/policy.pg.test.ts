@@ -383,6 +383,9 @@ describe('explain', () => {
   it('takes the ends and the port in a row, and tells who may connect', async () => {
     expect(await done(ask('app', 'db', '5432', '-q'))).toBe('allowed\n');
     expect(await done(ask('app', 'db', '22', '-q'))).toBe('refused\n');
+    expect(await done(ask('app', 'db', 'ping', '-q'))).toBe(await done(ask('app', 'db', '--proto', 'icmp', '-q')));
+    expect(await done(ask('--who', 'db', 'ping'))).toContain('ping connection to db');
+    expect((await ask('--who', 'db')).stderr).toContain('as in `app-1 db-1 ssh` or `--who db-1 ssh`');
     const who = await done(ask('--who', 'db', '5432'));
     expect(who).toMatch(
       /^MAY CONNECT +BY +IN FORCE\napp +rule `tcp 5432 from .*` of group db +no: app has never reported/,

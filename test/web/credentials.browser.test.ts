@@ -123,6 +123,28 @@ test('long names of keys and tokens stay in their card and dialog, and clear of 
   }
 });
 
+test('long names of members stay clear of the buttons, and those of groups in a key are shown whole', async () => {
+  const username = `${'m'.repeat(60)}@example.org`;
+  const { id } = await stage.server.admin.expect(201, 'POST', '/api/users', { username });
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: id });
+  const members = await open(place.owner.token, '/members');
+  const row = members.getByRole('listitem').filter({ hasText: username });
+  const name = (await row.getByText(username, { exact: true }).boundingBox()) ?? expect.fail('no name');
+  for (const button of await row.getByRole('button').all()) {
+    const { x, y } = (await button.boundingBox()) ?? expect.fail('no button');
+    expect(x >= name.x + name.width || y >= name.y + name.height).toBe(true);
+  }
+  const group_name = `controllers of the line in ${'h'.repeat(40)}`;
+  const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name });
+  const key = { name: 'of a long group', security_groups: [group.id] };
+  await place.owner.api.expect(201, 'POST', `${place.base}/enrollment_keys`, key);
+  const keys = await open(place.owner.token, '/keys', 390);
+  await expectShown(keys.getByText(group_name, { exact: true }));
+  const cut = `[...document.querySelectorAll('.tag')].map((tag) => tag.scrollWidth > tag.clientWidth && tag.textContent)`;
+  const texts: readonly unknown[] = await keys.evaluate(cut);
+  expect(texts.filter(Boolean)).toEqual([]);
+});
+
 test('the owner reads who did what with which credential, searches it and goes back in pages; a member sees only what changes', async () => {
   const url = `${place.base}/security_groups/${place.defaultGroup}`;
   for (let n = 0; n < 105; n += 1) {

@@ -333,14 +333,20 @@ describe('names', () => {
 describe('a group and its devices', () => {
   test('it is attached to several devices and detached from its own page, and deleted off those that carry it', async () => {
     const group = await newGroup();
-    const make = (hostname: string): Promise<Json> =>
-      place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname });
+    const make = (hostname: string, labels: readonly string[] = []): Promise<Json> =>
+      place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: hostname, hostname, labels });
+    const shelf = { group_name: 'shelf', applies_to: [{ labels: ['shelf'] }] };
+    await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, shelf);
+    await make('attach-three', ['shelf']);
     const [one, two] = [await make('attach-one'), await make('attach-two')];
     const listOf = async (device: Json): Promise<Json> =>
       (await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).security_groups;
     const page = await open(place.owner.token, `/groups/${group.id}`);
     await page.getByRole('button', { name: 'Attach to devices' }).click();
     await page.getByRole('textbox', { name: 'Search devices' }).fill('attach-');
+    const rows = page.getByRole('dialog').getByRole('listitem');
+    await expectShown(rows.filter({ hasText: 'attach-one' }).getByText('default group'));
+    await expectShown(rows.filter({ hasText: 'attach-three' }).getByText('1 group'));
     await page.getByRole('checkbox', { name: 'attach-one' }).check();
     await page.getByRole('checkbox', { name: 'attach-two' }).check();
     await page.getByRole('button', { name: 'Attach to 2 devices' }).click();

@@ -113,3 +113,11 @@ test('when a session ends, signing in again in another tab keeps what was not sa
   await page.getByRole('button', { name: /^Create/ }).click();
   await expectShown(page.getByRole('heading', { name: 'half written' }));
 });
+
+test('the card of the sign-in fits a phone', async () => {
+  const { page } = await open({ width: 300 });
+  await expectShown(page.getByRole('link', { name: 'Sign in with Example ID' }));
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(300);
+  const cut = `[...document.querySelectorAll('.mantine-Button-label')].filter((label) => label.scrollWidth > label.clientWidth).length`;
+  expect(await page.evaluate(cut)).toBe(0);
+});

@@ -8,6 +8,7 @@ import { printable } from '../../node/printable.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, exitCodes, usageError } from '../terminal/exit.ts';
+import { unreadable } from '../terminal/input-file.ts';
 import { readPastTime, shortTime } from '../terminal/time.ts';
 
 export interface EvidenceOptions {
@@ -76,8 +77,13 @@ export interface VerifyOptions {
   readonly keyFile?: string;
 }
 
+const readGiven = (path: string): Promise<Buffer> =>
+  readFile(path).catch((error: unknown) => {
+    throw unreadable(printable(path), error);
+  });
+
 async function trustedKeys({ key = [], keyFile }: VerifyOptions): Promise<readonly Uint8Array[]> {
-  const lines = keyFile === undefined ? [] : (await readFile(keyFile, 'utf8')).split('\n');
+  const lines = keyFile === undefined ? [] : (await readGiven(keyFile)).toString().split('\n');
   const texts = [...key, ...lines].map((text) => text.trim()).filter((text) => text !== '');
   return texts.map((text) => {
     const read = parseEvidenceKey(text);
@@ -113,7 +119,7 @@ const outcomeLines: { readonly [O in EvidenceCheck['outcome']]: (key: string) =>
 /** Asks no server. */
 export async function verify(session: Session, path: string, options: VerifyOptions): Promise<void> {
   const trusted = await trustedKeys(options);
-  const checked = checkEvidence(await readFile(path), trusted);
+  const checked = checkEvidence(await readGiven(path), trusted);
   const { outcome } = checked;
   const signer = 'key' in checked ? checked.key : '';
   const lines = [

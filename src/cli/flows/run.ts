@@ -61,7 +61,7 @@ export async function flows(session: Session, text: string | undefined, options:
     ids: found.map(({ device_id }) => device_id),
     table: (layout) =>
       found.length === 0
-        ? 'No traffic was recorded. `ringfence org show` says what agents record (observe).\n'
+        ? 'No traffic was recorded. `ringfence org show` says what agents record; an owner changes it: `ringfence org edit ORG --observe all`\n'
         : renderTable(
             [
               { head: 'UNTIL', text: ({ until: end }) => shortTime(end), whole: true },

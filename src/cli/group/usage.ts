@@ -44,7 +44,7 @@ export async function usage(session: Session, text: string, { since = '7d' }: Us
   });
   session.say(`Since ${shortTime(found.since)}: ${usageSummary(found)}.`);
   if (found.observed === 0 && found.devices > 0)
-    session.say('No traffic was recorded. An owner turns it on: set `observe` of the organization to `all`.');
+    session.say('No traffic was recorded. An owner turns it on: `ringfence org edit ORG --observe all`');
 }
 
 /** What is worth a line beside a group: which of its rules nothing uses. Nothing for those who may not read it, and where nothing was observed. */

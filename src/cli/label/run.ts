@@ -1,5 +1,6 @@
 /** Owns the list of labels, and the undo of a change to several records. */
 import type { WrittenChangeSet } from '../../api/change/change-set.ts';
+import { printable } from '../../node/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
@@ -44,7 +45,7 @@ export async function list(session: Session): Promise<void> {
       columns: () => [
         { head: 'LABEL', text: ({ label }) => label },
         { head: 'DEVICES', text: ({ devices }) => String(devices), align: 'right' },
-        { head: 'APPLIES GROUPS', text: ({ groups }) => String(groups), align: 'right' },
+        { head: 'GROUPS', text: ({ groups }) => String(groups), align: 'right' },
         { head: 'RULES', text: ({ rules }) => String(rules), align: 'right' },
         { head: 'KEYS', text: ({ keys }) => String(keys), align: 'right' },
         { head: 'TESTS', text: ({ tests }) => String(tests), align: 'right' },
@@ -58,6 +59,10 @@ export async function tell(session: Session, written: WrittenChangeSet, sentence
   await session.printRecord(written, `${sentence} To undo it: ringfence undo ${written.change_id}`, written.change_id);
 }
 
+/** What undoing does with a record. */
+const opposite = { created: '-', changed: '~', deleted: '+' } as const;
+const kinds = { 'security-groups': 'group', device: 'device' } as const;
+
 export async function undo(session: Session, change: string): Promise<void> {
   const isId: boolean = isUuid(change);
   if (!isId)
@@ -67,6 +72,15 @@ export async function undo(session: Session, change: string): Promise<void> {
   const set = await client.changes.get(organization, change);
   const count = set.records.length;
   const what = `${count} ${count === 1 ? 'record' : 'records'} that ${set.username} changed at ${set.at}`;
+  if (session.values.dryRun === true) {
+    for (const { kind, type, name, fields } of set.records)
+      session.say(
+        kind === 'policy-tests'
+          ? '~ policy tests'
+          : printable(`${opposite[type]} ${kinds[kind]} ${name}${fields.length === 0 ? '' : `: ${fields.join(', ')}`}`),
+      );
+    return session.printRecord(set, `Would undo the change of ${what}. Nothing was written.`, change);
+  }
   if (!(await session.confirm(`Undo the change of ${what}?`))) return session.say('Nothing was changed.');
   const written = await writeOrAsk(session, (asked) =>
     client.changes.revert(organization, change, { ...session.groupQuery, ...asked }),

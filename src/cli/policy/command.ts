@@ -155,7 +155,7 @@ export function addPolicyCommands(program: Command): void {
       usage: 'explain [ends...]',
       summary: 'check whether a connection is allowed, which rule decides, and whether the devices enforce it',
       about:
-        'Give the source, the destination and the port: `explain app-1 db-1 5432`; or use options. With --who, give only the ' +
+        'Give the source, the destination and the port: `explain app-1 db-1 5432`; or use options. In place of the port, `ping` asks for an echo request. With --who, give only the ' +
         'destination and the port, to list every device that may connect there. With --from alone, it lists what the source can reach. The output shows what the policy says, and whether the devices enforce it. ' +
         'Every address of a device counts: a connection is allowed if two addresses of one family may connect, and the output names the addresses between which it is refused.',
       options: [

@@ -46,6 +46,8 @@ export function readExplainQuery(row: readonly string[], options: ExplainOptions
   if ((to === undefined && !isReach) || (from === undefined && options.who !== true)) {
     throw usageError('give the source and the destination: `ringfence explain app-1 db-1 5432`');
   }
+  // `ping` in the place of the port, as `explain --from` prints it.
+  if (port === 'ping' && options.proto === 'tcp') return { from, to, proto: port, port: undefined };
   return { from, to, proto: options.proto, port };
 }
 
@@ -202,7 +204,7 @@ export function readTransport({ proto, port }: ExplainQuery): TransportOf {
       throw usageError(`\`${port}\` is not a port or a known service${nearService(port)}`);
     if (number === undefined)
       throw usageError(
-        `${word} needs a port: give a number or a service, for example ringfence explain app-1 db-1 ssh, or use --port`,
+        `${word} needs a port: give a number or a service after the devices, as in \`app-1 db-1 ssh\` or \`--who db-1 ssh\`, or use --port`,
       );
     return () => ({ kind: word, dport: number });
   }

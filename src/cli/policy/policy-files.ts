@@ -57,7 +57,9 @@ export async function formatFiles(
     table: () =>
       [
         ...names.map((name) => `${printable(name)}\n`),
-        check === true ? `${count} of ${read.length} not formatted.\n` : `${count} of ${read.length} changed.\n`,
+        check === true && others.length === 0
+          ? `Nothing to format in ${read.length === 1 ? '1 file' : `${read.length} files`}.\n`
+          : `${count} of ${read.length} ${check === true ? 'not formatted' : 'changed'}.\n`,
       ].join(''),
   });
   if (check === true && others.length > 0) process.exitCode = exitCodes.failed;

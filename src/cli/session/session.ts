@@ -7,6 +7,7 @@ import type { Credential, FetchInit, FetchResponse } from '../../client/request.
 import type { Organization } from '../../api/organization.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
+import { unreadable } from '../terminal/input-file.ts';
 import { nodeFetch } from '../../node/fetch.ts';
 import { refuseWrite } from './dry-run.ts';
 import { findOne } from './find-one.ts';
@@ -356,7 +357,7 @@ export async function readTokenFile(file: string): Promise<string> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    throw usageError(`cannot read the token file ${file}: ${error instanceof Error ? error.message : String(error)}`);
+    throw unreadable(`the token file ${file}`, error);
   }
   const token = text.trim();
   if (token === '') throw usageError(`the token file ${file} is empty`);

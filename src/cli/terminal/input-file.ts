@@ -25,6 +25,13 @@ export interface InputOptions {
 
 const isInput = (name: string): boolean => /\.(ya?ml|json)$/i.test(name);
 
+/** A file that the user named and that cannot be read. */
+export function unreadable(path: string, error: unknown): Error {
+  const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  const why = isMissing ? 'there is no such file' : error instanceof Error ? error.message : String(error);
+  return usageError(`cannot read ${path}: ${why}`);
+}
+
 /** The files that a path means, with their texts. */
 export async function textsOf(
   path: string,
@@ -38,7 +45,7 @@ export async function textsOf(
       names.map(async (name) => [join(path, name), await readFile(join(path, name), 'utf8')] as const),
     );
   } catch (error) {
-    throw usageError(`cannot read ${path}: ${error instanceof Error ? error.message : String(error)}`);
+    throw unreadable(path, error);
   }
 }
 

@@ -65,3 +65,17 @@ test('a note names the devices on which the present policy is not in force', () 
     'The present policy is not in force on db-1 (offline): there the change may do more than this shows.',
   );
 });
+
+test('what is left out is counted, in the singular where it is one', () => {
+  const far = (count: number) => ({
+    ranges: Array.from({ length: count }, (_, n) => `10.${n}.0.0/16`),
+    devices: [],
+    device_count: 0,
+    others: true,
+  });
+  const lines = trafficLines({ gained: [traffic(1, { far: far(5) }), traffic(2, { far: far(6) })], lost: [] });
+  expect(lines.map(([, line]) => line)).toEqual([
+    expect.stringMatching(/10\.3\.0\.0\/16 and 1 more range$/),
+    expect.stringMatching(/10\.3\.0\.0\/16 and 2 more ranges$/),
+  ]);
+});

@@ -32,12 +32,14 @@ const mostPorts = 6;
 const mostRanges = 4;
 const mostDevices = 5;
 
+/** ` and 2 more ranges`; nothing where none is left. */
+const moreText = (more: number): string => (more > 0 ? ` and ${more} more range${more === 1 ? '' : 's'}` : '');
+
 function portText(ports: SimulatedTraffic['ports'] = []): string {
   const [first] = ports;
   if (first === undefined || (first.from === 0 && first.to === 65_535)) return '';
   const shown = ports.slice(0, mostPorts).map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
-  const more = ports.length - shown.length;
-  return ` ${shown.join(', ')}${more > 0 ? ` and ${more} more ranges` : ''}`;
+  return ` ${shown.join(', ')}${moreText(ports.length - shown.length)}`;
 }
 
 function rangeText(ranges: readonly string[]): string {
@@ -47,8 +49,7 @@ function rangeText(ranges: readonly string[]): string {
   const named = ranges.map((range) =>
     range === '0.0.0.0/0' ? 'any IPv4 address' : range === '::/0' ? 'any IPv6 address' : range,
   );
-  const more = named.length - mostRanges;
-  return `${named.slice(0, mostRanges).join(', ')}${more > 0 ? ` and ${more} more ranges` : ''}`;
+  return `${named.slice(0, mostRanges).join(', ')}${moreText(named.length - mostRanges)}`;
 }
 
 /** `web-1 and web-2`, or `10.0.0.0/8 (among them web-1)`. */

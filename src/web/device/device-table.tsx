@@ -64,7 +64,7 @@ function Tags({ children, rest }: { readonly children: readonly ReactNode[]; rea
   return (
     <>
       {children}
-      {rest > 0 ? <Tag>+{rest}</Tag> : null}
+      {rest > 0 ? <span className="tag tag-plain tag-count">+{rest}</span> : null}
     </>
   );
 }

@@ -12,6 +12,7 @@ import { addPackets, packetsFor, packetWords } from '../../client/words/packets.
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
 import { changesFor } from '../model/bulk.ts';
+import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
@@ -27,6 +28,12 @@ import { notify } from '../components/toast.tsx';
 const shownDevices = 50;
 const shownBeside = 10;
 
+/** What a device has now. */
+function groupCount(on: readonly GroupOn[], { id }: SecurityGroup): string {
+  if (on.some((one) => one.id === id)) return 'has it by label';
+  return on.every(({ by }) => by === 'default') ? 'default group' : plural(on.length, 'group');
+}
+
 function Attach({
   group,
   opened,
@@ -37,7 +44,8 @@ function Attach({
   readonly close: () => void;
 }): ReactNode {
   const { client } = useSession();
-  const { devices } = useSnapshot();
+  const { devices, groups, groupById, defaultGroup } = useSnapshot();
+  const groupsOf = groupsOn({ groups, groupById, defaultGroup });
   const rights = useRights();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -97,11 +105,7 @@ function Attach({
                   onChange={() => toggle(device.id)}
                   className="grow"
                 />
-                <span className="small dimmed">
-                  {(device.security_groups ?? []).length === 0
-                    ? 'default group'
-                    : plural((device.security_groups ?? []).length, 'group')}
-                </span>
+                <span className="small dimmed">{groupCount(groupsOf(device), group)}</span>
               </li>
             ))}
           </ul>

@@ -97,8 +97,7 @@ function Summary({ run: { results, took }, at }: { readonly run: TestRun; readon
     .map(([count, state]) => `${count} ${state}`);
   return (
     <p className="dimmed" role="status">
-      {counts.length === 0 ? 'No tests yet.' : `${counts.join(', ')}.`} Run <Ago at={at} />, in{' '}
-      {Math.max(1, Math.round(took))} ms.
+      {counts.join(', ')}. Run <Ago at={at} />, in {Math.max(1, Math.round(took))} ms.
     </p>
   );
 }
@@ -127,9 +126,11 @@ export function TestsPage(): ReactNode {
           </p>
         </div>
         <div className="row">
-          <Button variant="default" loading={query.isFetching} onClick={() => void query.refetch()}>
-            Run again
-          </Button>
+          {results?.length === 0 ? null : (
+            <Button variant="default" loading={query.isFetching} onClick={() => void query.refetch()}>
+              Run again
+            </Button>
+          )}
           {governs ? (
             <Button leftSection={<PlusIcon size={16} />} onClick={() => setForm({ draft: emptyTest })}>
               New test
@@ -140,7 +141,7 @@ export function TestsPage(): ReactNode {
       {form === undefined ? null : (
         <TestDialog initial={form.draft} replaces={form.replaces} taken={taken} close={() => setForm(undefined)} />
       )}
-      {query.data === undefined ? null : <Summary run={query.data} at={query.dataUpdatedAt} />}
+      {query.data === undefined || results?.length === 0 ? null : <Summary run={query.data} at={query.dataUpdatedAt} />}
       <section className="card" aria-label="Policy tests">
         {results === undefined ? (
           <ListState query={query} loading="Running the tests…" />

@@ -176,7 +176,11 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
             </Link>{' '}
             is on trial, <Countdown trial={trial} skew={skew} />.
           </span>
-          {trial.enforcement === undefined ? null : <InForceCount counts={trial.enforcement} />}
+          {trial.enforcement === undefined ? null : trial.enforcement.devices === 0 ? (
+            <span>No device is in its scope</span>
+          ) : (
+            <InForceCount counts={trial.enforcement} />
+          )}
           {failing.length === 0 ? null : <Tag tone="bad">{failingWords}</Tag>}
         </span>
         <span className="row">
