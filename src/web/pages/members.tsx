@@ -46,8 +46,8 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
           <div className="grow">
             <strong>{invitation.email ?? invitation.username}</strong>
             <p className="small dimmed">
-              becomes {invitation.role === 'owner' ? 'an owner' : 'a member'} by signing in at {invitation.issuer},
-              until <Ago at={invitation.expires_at} />
+              becomes {invitation.role === 'owner' ? 'an owner' : 'a member'} by signing in at {invitation.issuer}; the
+              invitation ends <Ago at={invitation.expires_at} />
             </p>
           </div>
           <Tag>invited</Tag>
