@@ -126,11 +126,9 @@ export function TestsPage(): ReactNode {
           </p>
         </div>
         <div className="row">
-          {results?.length === 0 ? null : (
-            <Button variant="default" loading={query.isFetching} onClick={() => void query.refetch()}>
-              Run again
-            </Button>
-          )}
+          <Button variant="default" loading={query.isFetching} onClick={() => void query.refetch()}>
+            Run again
+          </Button>
           {governs ? (
             <Button leftSection={<PlusIcon size={16} />} onClick={() => setForm({ draft: emptyTest })}>
               New test
