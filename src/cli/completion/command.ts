@@ -19,7 +19,7 @@ export function addCompletionCommands(program: Command): void {
     .command('completion')
     .summary('print the completion script of a shell')
     .description(
-      'Print the completion script of a shell. On a terminal, also print how to install it.\n\nWhile you type, completion asks the server for the names of groups, devices, organizations, members, tokens and keys. If the server does not answer quickly, completion leaves these names out.',
+      'Print the completion script of a shell. On a terminal, also print how to install it.\n\nWhile you type, completion asks the server for the names of groups, devices, labels, organizations, members, tokens and keys. If the server does not answer quickly, completion leaves these names out.',
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
