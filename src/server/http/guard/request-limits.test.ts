@@ -26,3 +26,12 @@ test('an address has one burst of failed credentials, whichever process it meets
     expect(() => limits.presented(presented, '192.0.2.2')).not.toThrow();
   }
 });
+
+test('a process without the limit tells the others nothing', () => {
+  const told: string[] = [];
+  const link: FailedElsewhere = { tell: (address) => told.push(address), listen: () => undefined };
+  const options = { credential: none, user: none, address: none };
+  new RequestLimits({ ...options, failed: none }, () => 0, link).failed('192.0.2.1');
+  new RequestLimits({ ...options, failed: { perSecond: 1, burst: 4 } }, () => 0, link).failed('192.0.2.2');
+  expect(told).toEqual(['192.0.2.2']);
+});

@@ -54,8 +54,9 @@ export class RequestLimits {
     this.#user = new RateLimiter(options.user, clock);
     this.#address = new RateLimiter(options.address, clock);
     this.#failed = new RateLimiter(options.failed, clock);
-    this.#elsewhere = elsewhere;
-    elsewhere?.listen((address) => this.#failed.take(address));
+    // Without a limit, there is nothing to tell other processes.
+    this.#elsewhere = options.failed.perSecond > 0 ? elsewhere : undefined;
+    this.#elsewhere?.listen((address) => this.#failed.take(address));
   }
 
   /** A request that needs no credential, or has none. */
