@@ -452,7 +452,7 @@ describe('explain', () => {
   });
 
   it.each([
-    [['app', 'db'], /needs a port: .* app-1 db-1 ssh/],
+    [['app', 'db'], /needs a port: .*`app-1 db-1 ssh`/],
     [['app', 'db', 'postgress'], /`postgress` is not a port or a known service \(did you mean `postgres`\?\)/],
     [['--from', 'app', '--to', 'db'], /needs a port: .*--port/],
     [['--from', 'app', '--to', 'db', '--proto', 'icmp', '--port', '1'], /has no ports/],
