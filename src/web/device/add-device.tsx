@@ -97,7 +97,7 @@ export function AddDevice({
           ) : (
             <MultiSelect
               label="Groups that the devices start with"
-              description={`With none, ${defaultGroup === undefined ? 'the default group' : `the default group ${defaultGroup.group_name}`} applies.`}
+              description={`With none, the default group applies${defaultGroup === undefined ? '' : `: ${defaultGroup.group_name}`}.`}
               placeholder={chosen.length === 0 ? 'The default group' : ''}
               searchable
               data={possible.map(({ id, group_name }) => ({ value: id, label: group_name }))}

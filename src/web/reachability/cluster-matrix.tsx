@@ -62,10 +62,12 @@ export function ClusterMatrix({
           {clusters.map((row, from) => (
             <tr key={row.key}>
               <th scope="row" title={title(from)} className={(silent[from] ?? 0) > 0 ? 'silent' : undefined}>
-                {row.name}{' '}
-                <span className="dimmed">
-                  {grouped(row.members.length)}
-                  {isolatedText(from)}
+                <span className="matrix-name">
+                  {row.name}{' '}
+                  <span className="dimmed">
+                    {grouped(row.members.length)}
+                    {isolatedText(from)}
+                  </span>
                 </span>
               </th>
               {clusters.map((column, to) => {

@@ -81,8 +81,10 @@ export function Matrix({
                 className={row.shortcoming === undefined ? undefined : 'silent'}
                 title={isolationOf(row) ?? row.shortcoming}
               >
-                {deviceName(row.device)}
-                <IsolationMark endpoint={row} />
+                <span className="matrix-name">
+                  {deviceName(row.device)}
+                  <IsolationMark endpoint={row} />
+                </span>
               </th>
               {columns.map((column, to) => {
                 const kind = answers[from]?.[to]?.kind ?? 'unknown';
