@@ -110,6 +110,7 @@ describe('the simulation of a change', () => {
       ['would_open', '', opened],
       ['group_in_use', '/delete/0', opened],
     ]);
+    expect(answer.warnings[1].detail).toMatch(new RegExp(`^The group ${postgres.group_name} is applied to db-\\d`));
     expect(answer.gained.length).toBeGreaterThan(0);
     const voided = await simulate(place, {
       security_groups: [{ id: postgres.id, inbound_rules: [tcp(5432, { peers: [{ labels: ['app'] }] }), tcp(23)] }],

@@ -48,14 +48,15 @@ function opened({ before, after }: Moments): readonly SimulationWarning[] {
 function inUse({ before }: Moments, { deletes }: PlannedChange): readonly SimulationWarning[] {
   const policies = policiesOf(before);
   return deletes.flatMap(({ kind, id }, index): SimulationWarning[] => {
-    if (kind !== 'security-groups' || before.groups.get(id)?.group.guardrail !== undefined) return [];
-    if (before.defaultGroup === id) return [];
+    if (kind !== 'security-groups' || before.defaultGroup === id) return [];
+    const group = before.groups.get(id)?.group;
+    if (group === undefined || group.guardrail !== undefined) return [];
     const devices = [...before.devices.values()].filter((device) => {
       const policy = policies.ofDevice(device);
-      return device.list.includes(id) || (!('missing' in policy) && policy.groups.some((group) => group.id === id));
+      return device.list.includes(id) || (!('missing' in policy) && policy.groups.some((one) => one.id === id));
     });
     if (devices.length === 0) return [];
-    const detail = `The group is applied to ${inWords(devices)}, and would be taken off.`;
+    const detail = `The group ${group.name} is applied to ${inWords(devices)}, and would be taken off.`;
     return [{ pointer: `/delete/${index}`, code: 'group_in_use', detail, ...naming(devices) }];
   });
 }
