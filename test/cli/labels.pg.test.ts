@@ -146,6 +146,23 @@ it('a second group with the same name and owner is a question on a terminal', as
   expect((await owner.inTerminal(create, { typed: [[/\[y\/N\]/, 'y\r']] })).code).toBe(0);
 });
 
+it('a host name that another device has is a warning, and on a terminal a question', async () => {
+  const { owner } = people;
+  const first = await json(owner.run(['device', 'create', 'twin-1', '--public-key', 'k1', '-o', 'json']));
+  const second = await json(owner.run(['device', 'create', 'twin-2', '--public-key', 'k2', '-o', 'json']));
+  const warning = `Warning: another device already has the host name twin-1 (${first.id}).`;
+  const rename = ['device', 'rename', 'twin-2', 'twin-1'];
+  const no = await owner.inTerminal(rename, { typed: [[/\[y\/N\]/, 'n\r']] });
+  expect([no.code, no.stdout]).toEqual([1, expect.stringContaining(warning)]);
+  const { hostname } = await json(owner.run(['device', 'show', second.id, '-o', 'json']));
+  expect(hostname).toBe('twin-2');
+  // A script goes on.
+  const script = await owner.run(rename);
+  expect([script.code, script.stderr]).toEqual([0, expect.stringContaining(warning)]);
+  expect((await owner.run(['device', 'edit', second.id, '--hostname', 'twin-1'])).stderr).not.toContain('Warning');
+  await done(owner.run(['device', 'delete', second.id, '--yes']));
+});
+
 it('a device is isolated for a while, allows what is named, is shown as isolated first, and is released', async () => {
   await device('web-7', '--tunnel-ip', '100.64.0.7');
   await device('lab-1', '--label', 'forensics');

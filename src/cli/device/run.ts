@@ -2,12 +2,13 @@
 import type { Device, UpdateDevice } from '../../api/device.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabelOption, readLabels } from '../terminal/label.ts';
+import { askAbout } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { agentText, packetLines, readState, stateLines, statusesOf, stateWords } from './status.ts';
 import { idColumn, type Fields } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
-import { allDevices, deviceName, findDevice, pickDevices, withLabels } from '../lookup/device.ts';
+import { allDevices, deviceName, findDevice, pickDevice, pickDevices, withLabels } from '../lookup/device.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { writeChanges } from '../lookup/write-changes.ts';
 import { groupIds } from '../lookup/group.ts';
@@ -186,7 +187,10 @@ export async function edit(session: Session, text: string, options: DeviceFields
   if (Object.keys(body).length === 0)
     throw usageError('nothing to change: give a field such as --hostname; --help lists all fields');
   const client = await session.client();
-  const { id, organization_id, ...now } = await findDevice(session, text);
+  const devices = await allDevices(session);
+  const { id, organization_id, ...now } = pickDevice(devices, text);
+  if (body.hostname !== undefined && body.hostname !== now.hostname)
+    await askAboutHostname(session, devices, body.hostname);
   if (session.values.dryRun === true) {
     for (const [sign, line] of fieldLines(now, { ...now, ...body })) session.say(`${sign} ${printable(line)}`);
     return sayEffect(session, { devices: [{ id, ...body }] });
@@ -198,6 +202,17 @@ export async function edit(session: Session, text: string, options: DeviceFields
   const isRename = renamed !== undefined && Object.keys(body).length === 1;
   const done = isRename ? `Renamed device ${renamed} to ${deviceName(device)}` : `Changed device ${deviceName(device)}`;
   return session.printRecord(device, `${done} (${device.id}).`);
+}
+
+/** Two devices may have one host name; commands then find them by id only. */
+function askAboutHostname(session: Session, devices: readonly Device[], hostname: string): Promise<void> {
+  const same = devices.filter((device) => device.hostname === hostname && hostname !== '');
+  return askAbout(
+    session,
+    same
+      .slice(0, 1)
+      .map(({ id }) => ({ text: `another device already has the host name ${hostname} (${id}).`, asks: true })),
+  );
 }
 
 export async function rename(session: Session, text: string, hostname: string): Promise<void> {
