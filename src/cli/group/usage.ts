@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { GroupUsage, RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ruleWords } from '../../client/words/rule.ts';
-import { shareWords, usageSummary, usageWords } from '../../client/words/usage.ts';
+import { shareNote, shareWords, usageSummary, usageWords } from '../../client/words/usage.ts';
 import { findGroup } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { agoWords, readPastTime, shortTime } from '../terminal/time.ts';
@@ -43,6 +43,8 @@ export async function usage(session: Session, text: string, { since = '7d' }: Us
     ],
   });
   session.say(`Since ${shortTime(found.since)}: ${usageSummary(found)}.`);
+  const note = shareNote(found);
+  if (note !== undefined) session.say(note);
   if (found.observed === 0 && found.devices > 0)
     session.say('No traffic was recorded. An owner turns it on: `ringfence org edit ORG --observe all`');
 }

@@ -37,3 +37,9 @@ export function usageSummary({ rules, devices, observed }: GroupUsage): string {
       : `${shareWords(observed)} of the time of ${devices} ${devices === 1 ? 'device' : 'devices'} observed`;
   return `${parts.join(', ') || 'no rules'}; ${of}`;
 }
+
+/** Why a rule has another share than its group; undefined where all shares are equal. */
+export const shareNote = ({ rules, observed }: Pick<GroupUsage, 'rules' | 'observed'>): string | undefined =>
+  rules.every((rule) => rule.observed === observed)
+    ? undefined
+    : 'The share of a rule begins when its group got it. Of that day, only time that cannot be from before counts.';

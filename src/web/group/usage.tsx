@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { ruleInSentence } from '../../client/words/rule.ts';
-import { usageSummary, usageWords } from '../../client/words/usage.ts';
+import { shareNote, usageSummary, usageWords } from '../../client/words/usage.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { plural } from '../model/rule-text.ts';
@@ -45,7 +45,9 @@ export function GroupRuleUsage({
     <section className="card" aria-label="Usage">
       <div className="card-head">
         <h2>Usage</h2>
-        <span className="small dimmed">{usageSummary(usage)}. It counts the traffic of the last seven days.</span>
+        <span className="small dimmed">
+          {usageSummary(usage)}. It counts the traffic of the last seven days. {shareNote(usage)}
+        </span>
       </div>
       <div className="table-scroll">
         <table className="table table-usage">
