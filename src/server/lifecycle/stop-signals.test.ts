@@ -2,7 +2,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { stopSignals } from './stop-signals.ts';
 
-const signal = 'SIGUSR2';
+// Nothing else in this process listens to it. Packages that other tests load listen to SIGUSR2.
+const signal = 'SIGPWR';
 
 test('two signals of one key press stop the process once, and a later one ends it at once', async () => {
   onTestFinished(() => void process.removeAllListeners(signal));
