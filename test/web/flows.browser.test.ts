@@ -176,6 +176,24 @@ test('Allow this… shows who gains, writes the rule and a policy test as one ch
   expect((await ask(`/security_groups/${database.id}`)).inbound_rules).toHaveLength(2);
 });
 
+test('a rule that the group already has is not written again, and the dialog says so', async () => {
+  const page = await open(place.owner.token, '/flows');
+  const row = page.getByRole('list', { name: 'Flows' }).getByRole('listitem').filter({ hasText: 'tcp 3306' });
+  await row.getByRole('button', { name: 'Allow this…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Allow tcp 3306 on db-1' });
+  const allow = dialog.getByRole('button', { name: 'Allow it' });
+  await expect.poll(() => allow.isEnabled()).toBe(true);
+  const path = `${place.base}/security_groups/${database.id}`;
+  const { inbound_rules } = await place.owner.api.expect(200, 'GET', path);
+  const more = [...inbound_rules, { ...tcp(3306), ip_ranges: ['192.0.2.44'] }];
+  await place.owner.api.expect(200, 'PATCH', path, { inbound_rules: more });
+  await expectShown(dialog.getByText('database already has this inbound rule'));
+  expect(await allow.isEnabled()).toBe(false);
+  expect(await dialog.getByRole('button', { name: 'Try it first' }).isEnabled()).toBe(false);
+  await place.owner.api.expect(200, 'PATCH', path, { inbound_rules });
+  await expect.poll(() => allow.isEnabled()).toBe(true);
+});
+
 test('a rule goes into a new group on that device alone, and a trial is of the rule without the test', async () => {
   await report('db-1', [[{ ...flow, far: '192.0.2.45', port: 3306 }]]);
   const page = await open(place.owner.token, '/flows');

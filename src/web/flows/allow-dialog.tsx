@@ -8,7 +8,7 @@ import type { Flow } from '../../api/flows/flow.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { flowDirection, flowTraffic } from '../../client/words/flow.ts';
-import { ruleWords } from '../../client/words/rule.ts';
+import { ruleWords, sameRule } from '../../client/words/rule.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { testInWords } from '../../policy/policy-test/words.ts';
 import type { StoredRule } from '../../policy/rule.ts';
@@ -153,6 +153,8 @@ function Allow({
     close();
   });
   if (drafted === undefined || rule === undefined || choice === undefined) return null;
+  // While it is written, the group has it already.
+  const isThere = !busy && drafted.before[`${direction}_rules`].some((known) => sameRule(known, rule));
   const places = [
     ...editable.map((one) => {
       const count = devicesUnder(one, devices, deciding).length;
@@ -200,9 +202,16 @@ function Allow({
                 see below what {name} loses by that.
               </p>
             ) : null}
-            <p className="note note-plain">
-              The new {direction} rule: <strong className="mono">{ruleWords(direction, rule, names)}</strong>
-            </p>
+            {isThere ? (
+              <p className="note note-warn" role="status">
+                {group?.group_name} already has this {direction} rule:{' '}
+                <strong className="mono">{ruleWords(direction, rule, names)}</strong>
+              </p>
+            ) : (
+              <p className="note note-plain">
+                The new {direction} rule: <strong className="mono">{ruleWords(direction, rule, names)}</strong>
+              </p>
+            )}
             {!governs ? (
               <p className="small dimmed">Only owners add policy tests.</p>
             ) : existing === undefined ? (
@@ -225,10 +234,10 @@ function Allow({
           </>
         }
       >
-        <Button variant="default" onClick={() => setTrying(true)}>
+        <Button variant="default" onClick={() => setTrying(true)} disabled={isThere}>
           Try it first
         </Button>
-        <Button onClick={() => start()} loading={busy} disabled={governs && tests === undefined}>
+        <Button onClick={() => start()} loading={busy} disabled={isThere || (governs && tests === undefined)}>
           Allow it
         </Button>
       </Preview>
