@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { unusedExports } from './lib/exports.ts';
-import { circlesBetween, crowdedFolders, medianLines, privateUses, tooLong } from './lib/house.ts';
+import { circlesBetween, privateUses } from './lib/house.ts';
 import {
   cycleIn,
   importsOf,
@@ -345,16 +345,6 @@ describe('the house', () => {
     const product = [...src, ...sourcesIn('scripts'), ...sourcesIn('bin')].filter(({ path }) => !isTest(path));
     const files = new Set(privateUses(product).map((use) => use.split(': ')[0]));
     expect([...files]).toEqual(['src/server/watch/connection/direct.ts']);
-  });
-
-  it('has no folder with more than 25 source files', () => {
-    expect(crowdedFolders(src, 25)).toEqual([]);
-  });
-
-  it('has no source file past 400 lines, no other file past 600, and a median under 100', () => {
-    expect(tooLong(src, 400)).toEqual([]);
-    expect(tooLong(everything, 600)).toEqual([]);
-    expect(medianLines(src)).toBeLessThan(100);
   });
 });
 

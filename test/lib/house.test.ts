@@ -1,13 +1,12 @@
 /** Proves the measures of the house: a circle, a crowded folder and a long file are found, and only those. */
 import { describe, expect, it } from 'vitest';
-import { circlesBetween, crowdedFolders, medianLines, privateUses, tooLong } from './house.ts';
+import { circlesBetween, privateUses } from './house.ts';
 import type { Source } from './layers.ts';
 
 const file = (path: string, ...imports: string[]): Source => ({
   path,
   text: imports.map((target) => `import { x } from '${target}';\n`).join(''),
 });
-const lines = (path: string, count: number): Source => ({ path, text: 'x\n'.repeat(count) });
 
 describe('circles between files', () => {
   it('are found over two files and over several, each once, with the files in order', () => {
@@ -45,21 +44,6 @@ describe('circles between files', () => {
       { path: 'src/d.ts', text: "// import './a.ts';\nexport const text = `import './a.ts'`;\n" },
     ];
     expect(circlesBetween(sources)).toEqual([]);
-  });
-});
-
-describe('sizes', () => {
-  it('count a folder by the source files that lie in it itself, without tests and fixtures', () => {
-    const many = ['a', 'b', 'c'].map((name) => file(`src/full/${name}.ts`));
-    const tests = ['d.test.ts', 'e.pg.test.ts', 'f.fixture.ts'].map((name) => file(`src/even/${name}`));
-    const even = [file('src/even/a.ts'), file('src/even/b.ts'), file('src/even/deep/c.ts')];
-    expect(crowdedFolders([...many, ...tests, ...even], 2)).toEqual(['src/full']);
-  });
-
-  it('name the files past a limit, and give the middle length of those that are no tests', () => {
-    const sources = [lines('a.ts', 10), lines('b.ts', 30), lines('c.ts', 20), lines('d.test.ts', 500)];
-    expect(tooLong(sources, 20)).toEqual(['b.ts', 'd.test.ts']);
-    expect(medianLines(sources)).toBe(20);
   });
 });
 

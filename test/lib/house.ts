@@ -1,6 +1,6 @@
-/** Owns the measures of the house: circles between files, folders that hold too much, files that are too long, private parts of others. */
+/** Owns the measures of the house: circles between files, and private parts of others. */
 import { posix } from 'node:path';
-import { importsOf, isTest, type Source } from './layers.ts';
+import { importsOf, type Source } from './layers.ts';
 
 /** Files that import each other in a circle, each circle sorted; imports of types count, because they tie files together too. */
 export function circlesBetween(sources: readonly Source[]): readonly (readonly string[])[] {
@@ -43,28 +43,6 @@ function strongComponents(edges: ReadonlyMap<string, readonly string[]>): readon
   };
   for (const node of edges.keys()) if (!number.has(node)) walk(node);
   return components;
-}
-
-/** Folders that hold more source files than one sentence can say; tests and fixtures do not count, nor do folders below. */
-export function crowdedFolders(sources: readonly Source[], most: number): readonly string[] {
-  const counts = new Map<string, number>();
-  for (const { path } of sources.filter((source) => !isTest(source.path))) {
-    const folder = posix.dirname(path);
-    counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  }
-  return [...counts].filter(([, count]) => count > most).map(([folder]) => folder);
-}
-
-export const linesOf = (source: Source): number => source.text.split('\n').length - 1;
-
-/** The paths of files so long that they want to be two. */
-export const tooLong = (sources: readonly Source[], most: number): readonly string[] =>
-  sources.filter((source) => linesOf(source) > most).map((source) => source.path);
-
-/** The length in the middle, of the files that are no tests. */
-export function medianLines(sources: readonly Source[]): number {
-  const lengths = sources.filter((source) => !isTest(source.path)).map(linesOf);
-  return lengths.toSorted((a, b) => a - b)[Math.floor(lengths.length / 2)] ?? 0;
 }
 
 /** How code reaches for what a library or Node keeps to itself: a member that begins with an underscore, however it is read or written, and Node's own bindings. */
