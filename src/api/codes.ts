@@ -37,6 +37,7 @@ export const errors = {
   invalid: [422, 'The request is invalid'],
   idempotency_key_reused: [422, 'The idempotency key belongs to another request'],
   policy_test_failed: [422, 'A policy test would fail'],
+  too_costly: [422, 'The answer takes too much work'],
   rate_limited: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong'],
@@ -80,6 +81,7 @@ const requestProblemCodes = {
   unknown_record: 'the organization has no such record',
   idempotency_key_reused: 'the idempotency key belongs to another request',
   policy_test_failed: 'a policy test would fail',
+  too_costly: 'the answer takes more work than one request may cause',
 } as const;
 
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;

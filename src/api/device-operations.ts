@@ -22,6 +22,7 @@ import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts'
 export const deviceRows = {
   createDevice: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'Register a device',
     idempotent: 'secret',
@@ -34,6 +35,7 @@ export const deviceRows = {
   },
   listDevicesInOrganization: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'List devices',
     query: PastPageQuery,
@@ -42,6 +44,7 @@ export const deviceRows = {
   },
   readDevice: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Read a device',
@@ -50,6 +53,7 @@ export const deviceRows = {
   },
   updateDevice: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Change a device',
@@ -63,6 +67,7 @@ export const deviceRows = {
   },
   deleteDevice: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Delete a device',
@@ -74,6 +79,7 @@ export const deviceRows = {
   },
   moveDevice: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Give a device to another member; groups of its old user leave its list, and its tokens stay valid',
@@ -86,6 +92,7 @@ export const deviceRows = {
   },
   isolateDevice: {
     effect: 'write',
+    cost: 'organization',
     subject: 'device',
     tag: 'devices',
     summary: 'Isolate a device: it exchanges traffic with its server and with what is allowed, and with no other',
@@ -97,6 +104,7 @@ export const deviceRows = {
   },
   liftIsolation: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Lift the isolation of a device',
@@ -106,6 +114,7 @@ export const deviceRows = {
   },
   listDeviceGroups: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'List the groups in effect on a device, and the reason for each',
@@ -113,6 +122,7 @@ export const deviceRows = {
   },
   reportDeviceStatus: {
     effect: 'report',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Report the status of a device, as its agent',
@@ -122,6 +132,7 @@ export const deviceRows = {
   },
   listDeviceStatuses: {
     effect: 'read',
+    cost: 'shared',
     tag: 'devices',
     summary: 'List every device with what its agent last reported, and whether its policy is in force',
     query: PageQuery,
@@ -129,6 +140,7 @@ export const deviceRows = {
   },
   readConvergence: {
     effect: 'read',
+    cost: 'shared',
     tag: 'devices',
     summary: 'Show on which devices a revision is in force, immediately or after it is in force on all of them',
     query: ConvergenceQuery,
@@ -136,6 +148,7 @@ export const deviceRows = {
   },
   explainConnection: {
     effect: 'read',
+    cost: 'organization',
     tag: 'devices',
     summary: 'Explain whether a connection is allowed, which rule decides, and whether the devices enforce it',
     query: ExplainQuery,
@@ -143,6 +156,7 @@ export const deviceRows = {
   },
   readOverview: {
     effect: 'read',
+    cost: 'shared',
     tag: 'devices',
     summary: 'Show the state of the fleet, the devices that need attention, and the state over time',
     query: OverviewQuery,
@@ -151,6 +165,7 @@ export const deviceRows = {
 
   createEnrollmentKey: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'Issue an enrollment key',
     idempotent: 'secret',
@@ -161,6 +176,7 @@ export const deviceRows = {
   },
   listEnrollmentKeys: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'List my enrollment keys',
     query: PageQuery,
@@ -168,6 +184,7 @@ export const deviceRows = {
   },
   readEnrollmentKey: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'enrollment key',
     tag: 'devices',
     summary: 'Read an enrollment key, without its secret',
@@ -175,6 +192,7 @@ export const deviceRows = {
   },
   revokeEnrollmentKey: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'enrollment key',
     tag: 'devices',
     summary: 'Revoke an enrollment key',

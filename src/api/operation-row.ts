@@ -25,6 +25,13 @@ export interface Row {
    * comes from every device each minute, takes no revision and leaves no audit entry.
    */
   readonly effect: 'read' | 'write' | 'report';
+  /**
+   * What its work grows with. `fixed`: with the request, as for a record, a write, or a list that is sent as it is read. `shared`: with the organization,
+   * and it is worked out once for all who ask at the same time (whether policies are in force). `organization`: with the organization, for each request:
+   * it runs under a `WorkBudget`, which refuses what is too costly (422 `too_costly`) and more than a few questions at a time (429). The type of
+   * the handler follows from it: only this last kind reaches what works answers out.
+   */
+  readonly cost: 'fixed' | 'shared' | 'organization';
   readonly subject?: SubjectKind;
   /** One record; of a list, one entry; of a stream, one document. */
   readonly answer: TSchema;

@@ -68,9 +68,10 @@ const deleteGroup = {
 } as const;
 
 export const rows = {
-  whoAmI: { effect: 'read', tag: 'users', summary: 'Who am I', answer: WhoAmI },
+  whoAmI: { effect: 'read', cost: 'fixed', tag: 'users', summary: 'Who am I', answer: WhoAmI },
   createUser: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'users',
     summary: 'Create a user',
     idempotent: 'plain',
@@ -78,10 +79,11 @@ export const rows = {
     answer: User,
     fails: ['username_taken'],
   },
-  listUsers: { effect: 'read', tag: 'users', summary: 'List users', query: PageQuery, answer: User },
-  readUser: { effect: 'read', subject: 'user', tag: 'users', summary: 'Read a user', answer: User },
+  listUsers: { effect: 'read', cost: 'fixed', tag: 'users', summary: 'List users', query: PageQuery, answer: User },
+  readUser: { effect: 'read', cost: 'fixed', subject: 'user', tag: 'users', summary: 'Read a user', answer: User },
   removeUser: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user',
     tag: 'users',
     summary: 'Remove a user for good',
@@ -90,6 +92,7 @@ export const rows = {
   },
   createMyToken: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'users',
     summary: 'Issue a token for myself',
     idempotent: 'secret',
@@ -98,9 +101,17 @@ export const rows = {
     answer: IssuedToken,
     fails: ['limit_reached'],
   },
-  listMyTokens: { effect: 'read', tag: 'users', summary: 'List my tokens', query: TokenPageQuery, answer: Token },
+  listMyTokens: {
+    effect: 'read',
+    cost: 'fixed',
+    tag: 'users',
+    summary: 'List my tokens',
+    query: TokenPageQuery,
+    answer: Token,
+  },
   createUserToken: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user',
     tag: 'users',
     summary: 'Issue a token for a user',
@@ -112,6 +123,7 @@ export const rows = {
   },
   readToken: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'token',
     tag: 'users',
     summary: 'Read a token, without its secret',
@@ -119,15 +131,24 @@ export const rows = {
   },
   rotateToken: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'token',
     tag: 'users',
     summary: 'Replace the secret of a token',
     answer: IssuedToken,
   },
-  revokeToken: { effect: 'write', subject: 'token', tag: 'users', summary: 'Revoke a token', answer: Token },
+  revokeToken: {
+    effect: 'write',
+    cost: 'fixed',
+    subject: 'token',
+    tag: 'users',
+    summary: 'Revoke a token',
+    answer: Token,
+  },
 
   createOrganization: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Create an organization, with its default group',
     idempotent: 'plain',
@@ -138,6 +159,7 @@ export const rows = {
   },
   listOrganizations: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'List the organizations I am a member of',
     query: PageQuery,
@@ -145,6 +167,7 @@ export const rows = {
   },
   readOrganization: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Read an organization',
     answer: Organization,
@@ -152,6 +175,7 @@ export const rows = {
   },
   updateOrganization: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Change an organization',
     body: UpdateOrganization,
@@ -161,6 +185,7 @@ export const rows = {
   },
   deleteOrganization: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Delete an organization with everything in it',
     answer: Organization,
@@ -168,9 +193,17 @@ export const rows = {
     conditional: true,
   },
 
-  listMembers: { effect: 'read', tag: 'organizations', summary: 'List members', query: PageQuery, answer: Member },
+  listMembers: {
+    effect: 'read',
+    cost: 'fixed',
+    tag: 'organizations',
+    summary: 'List members',
+    query: PageQuery,
+    answer: Member,
+  },
   addMember: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Add a member',
     idempotent: 'plain',
@@ -178,9 +211,17 @@ export const rows = {
     answer: Member,
     fails: ['already_member', 'limit_reached'],
   },
-  readMember: { effect: 'read', subject: 'user', tag: 'organizations', summary: 'Read a member', answer: Member },
+  readMember: {
+    effect: 'read',
+    cost: 'fixed',
+    subject: 'user',
+    tag: 'organizations',
+    summary: 'Read a member',
+    answer: Member,
+  },
   updateMember: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user',
     tag: 'organizations',
     summary: "Change a member's role: make an owner, or an owner a member",
@@ -190,6 +231,7 @@ export const rows = {
   },
   removeMember: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user',
     tag: 'organizations',
     summary: "Remove a member, with that member's devices and groups in the organization",
@@ -200,6 +242,7 @@ export const rows = {
 
   createInvitation: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'Invite a person who becomes a member at the next sign-in',
     idempotent: 'plain',
@@ -209,25 +252,40 @@ export const rows = {
   },
   listInvitations: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'organizations',
     summary: 'List open invitations',
     query: PageQuery,
     answer: Invitation,
   },
-  revokeInvitation: { effect: 'write', tag: 'organizations', summary: 'Revoke an invitation', answer: Invitation },
+  revokeInvitation: {
+    effect: 'write',
+    cost: 'fixed',
+    tag: 'organizations',
+    summary: 'Revoke an invitation',
+    answer: Invitation,
+  },
 
   ...deviceRows,
   ...flowRows,
 
   createSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'security groups',
     summary: 'Create an organization-owned group',
     ...createGroup,
   },
-  listSecurityGroups: { effect: 'read', tag: 'security groups', summary: 'List the groups I may read', ...listGroups },
+  listSecurityGroups: {
+    effect: 'read',
+    cost: 'fixed',
+    tag: 'security groups',
+    summary: 'List the groups I may read',
+    ...listGroups,
+  },
   readSecurityGroup: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'group',
     tag: 'security groups',
     summary: 'Read a group',
@@ -235,6 +293,7 @@ export const rows = {
   },
   updateSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'group',
     tag: 'security groups',
     summary: 'Change a group',
@@ -242,6 +301,7 @@ export const rows = {
   },
   deleteSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'group',
     tag: 'security groups',
     summary: 'Delete a group; on the default group: reset it',
@@ -250,13 +310,21 @@ export const rows = {
 
   createUserSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'security groups',
     summary: 'Create a group of my own',
     ...createGroup,
   },
-  listUserSecurityGroups: { effect: 'read', tag: 'security groups', summary: 'List the groups I own', ...listGroups },
+  listUserSecurityGroups: {
+    effect: 'read',
+    cost: 'fixed',
+    tag: 'security groups',
+    summary: 'List the groups I own',
+    ...listGroups,
+  },
   readUserSecurityGroup: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'user group',
     tag: 'security groups',
     summary: 'Read a user-owned group',
@@ -264,6 +332,7 @@ export const rows = {
   },
   updateUserSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user group',
     tag: 'security groups',
     summary: 'Change a group of my own',
@@ -271,6 +340,7 @@ export const rows = {
   },
   deleteUserSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'user group',
     tag: 'security groups',
     summary: 'Delete a group of my own',
@@ -291,6 +361,7 @@ export const rows = {
 
   listAudit: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'audit',
     summary: 'Who changed what in the organization, newest first',
     query: AuditQuery,
@@ -298,6 +369,7 @@ export const rows = {
   },
   listServerAudit: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'audit',
     summary: 'Sign-ins, and changes of users, tokens and the end of organizations, newest first',
     query: AuditQuery,
@@ -308,6 +380,7 @@ export const rows = {
 
   watchEvents: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'events',
     summary: 'Follow the changes of devices and security groups',
     body: WatchRequest,

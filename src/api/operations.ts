@@ -41,6 +41,7 @@ function failuresOf(row: Row, params: readonly string[]): readonly number[] {
   if (row.conditional) codes.push('precondition_failed');
   if (row.idempotent) codes.push('idempotency_key_reused');
   if (row.idempotent === 'secret') codes.push('idempotency_answer_sealed');
+  if (row.cost === 'organization') codes.push('too_costly');
   codes.push(...(row.fails ?? []));
   return [...new Set(codes.map((code) => errors[code][0]))].toSorted((a, b) => a - b);
 }
@@ -76,6 +77,9 @@ export type InputOf<Id extends OperationId, Column extends 'query' | 'body', Non
 }
   ? Wire<Schema>
   : None;
+
+/** What the work of an operation grows with. */
+export type CostOf<Id extends OperationId> = Rows[Id]['cost'];
 
 export type QueryOf<Id extends OperationId> = InputOf<Id, 'query', Readonly<Record<string, never>>>;
 

@@ -21,6 +21,7 @@ function meaning(value: unknown): unknown {
 /** What a client can notice of an operation; the rest of its columns steer the server. */
 const visible = ({
   effect: _effect,
+  cost: _cost,
   subject: _subject,
   bodyReader: _reader,
   bodySize: _size,

@@ -46,6 +46,7 @@ import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
 import { RuleCounter } from './usage/count-rules.ts';
 import { processSlices } from './scheduling/time-slices.ts';
+import { workLimits, WorkShares } from './scheduling/work-budget.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
 import { TrialService } from './trials/service.ts';
 import { startWatch } from './watch/service.ts';
@@ -237,6 +238,12 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
   try {
     const { store, firstAdmin } = await prepare(config, around, cleanup);
     const slices = processSlices();
+    const answerTimeoutMs = config.answerTimeout * 1000;
+    const workShares = new WorkShares({
+      slices,
+      monotonic: () => performance.now(),
+      limits: workLimits(answerTimeoutMs),
+    });
     const preview = new Preview({
       log: store.log,
       slices,
@@ -362,7 +369,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       failedElsewhere: around.failedElsewhere,
       bodyLimits: bodyLimitsOf(config),
       bodyMemory: bodyMemoryLimitsOf(config),
-      answerTimeoutMs: config.answerTimeout * 1000,
+      workShares,
+      answerTimeoutMs,
       stream: streamHandler({ hub: watch.hub, clock, publicUrl: reachedAt }),
       onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),
     });

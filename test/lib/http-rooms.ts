@@ -17,6 +17,7 @@ export const httpRooms: Rooms = {
   'server/http': {
     may: [
       'server/limits',
+      'server/scheduling',
       'node',
       'server/store/contract',
       'server/convergence',
@@ -80,6 +81,7 @@ export const httpRooms: Rooms = {
       'server/evidence',
       'node',
       'server/limits',
+      'server/scheduling',
       'server/http/guard',
       'server/http/observe',
       'server/http/pages',
@@ -97,7 +99,7 @@ export const httpRooms: Rooms = {
     why: 'one function an operation; each runs after the guard',
   },
   'server/http/routes.ts': {
-    may: ['server/http/guard', 'server/http/handlers', ...httpBasics, 'server/identity', 'api'],
+    may: ['server/http/guard', 'server/http/handlers', ...httpBasics, 'server/scheduling', 'server/identity', 'api'],
     npm: service,
     node: true,
     why: 'leads every path through guard, body and handler',
@@ -105,6 +107,7 @@ export const httpRooms: Rooms = {
   'server/http/app.ts': {
     may: [
       'server/limits',
+      'server/scheduling',
       'server/http/routes.ts',
       'server/http/guard',
       'server/http/handlers',

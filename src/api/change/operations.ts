@@ -16,6 +16,7 @@ const fails = [
 export const changeRows = {
   applyChanges: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'changes',
     summary: 'Write several records as one: all of it or nothing, in one switch on every device',
     idempotent: 'plain',
@@ -28,12 +29,14 @@ export const changeRows = {
   },
   readChangeSet: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'changes',
     summary: 'What a change set wrote; for owners and for the user who made it',
     answer: ChangeSet,
   },
   revertChangeSet: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'changes',
     summary: 'Undo a change set as one, as a new change set',
     query: RevertChangeSetQuery,

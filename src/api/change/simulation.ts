@@ -118,6 +118,7 @@ const SimulateQuery = Type.Object(
 export const simulationRows = {
   simulateChanges: {
     effect: 'read',
+    cost: 'organization',
     tag: 'security groups',
     summary: 'Tell who would gain and lose what by a change, without writing it',
     query: SimulateQuery,

@@ -53,6 +53,7 @@ export type EvidenceKey = Wire<typeof EvidenceKey>;
 export const evidenceRows = {
   createEvidence: {
     effect: 'write',
+    cost: 'organization',
     tag: 'audit',
     summary: 'Make a signed file about a device: who could reach it, by which rules, and who wrote them',
     body: EvidenceRequest,
@@ -61,12 +62,14 @@ export const evidenceRows = {
   },
   listEvidenceKeys: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'audit',
     summary: 'The keys that sign the evidence of the organization, the present one first',
     answer: EvidenceKey,
   },
   rotateEvidenceKey: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'audit',
     summary: 'Sign with a new key from now on, and delete the private part of the present one',
     answer: EvidenceKey,

@@ -6,6 +6,7 @@ import { FlowReport, ReceivedFlows } from './flow-report.ts';
 export const flowRows = {
   listFlows: {
     effect: 'read',
+    cost: 'organization',
     tag: 'devices',
     summary: 'List observed traffic, newest first, with the rule that decides',
     query: FlowQuery,
@@ -13,6 +14,7 @@ export const flowRows = {
   },
   readFlowCoverage: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'How many devices reported observed traffic, and how much was not recorded',
     query: FlowCoverageQuery,
@@ -20,6 +22,7 @@ export const flowRows = {
   },
   reportFlows: {
     effect: 'report',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary: 'Report the traffic that a device observed, as its agent',

@@ -7,6 +7,7 @@ import type { Row } from '../operation-row.ts';
 export const historyRows = {
   listDeviceHistory: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'devices',
     summary: 'What decided the policy of a device, newest first; of a deleted device too',
     query: HistoryQuery,
@@ -14,6 +15,7 @@ export const historyRows = {
   },
   listDeviceNamesakes: {
     effect: 'read',
+    cost: 'fixed',
     subject: 'device',
     tag: 'devices',
     summary:
@@ -23,6 +25,7 @@ export const historyRows = {
   },
   listSecurityGroupHistory: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'security groups',
     summary: 'The states of a group, newest first; of a deleted group too',
     query: HistoryQuery,
@@ -30,6 +33,7 @@ export const historyRows = {
   },
   restoreSecurityGroup: {
     effect: 'write',
+    cost: 'fixed',
     subject: 'current or deleted group',
     tag: 'security groups',
     summary: 'Restore a group to its state at a revision, also after it was deleted',

@@ -6,6 +6,7 @@ import { PolicyTestResult, PolicyTests } from './policy-test.ts';
 export const policyTestRows = {
   listPolicyTests: {
     effect: 'read',
+    cost: 'fixed',
     tag: 'security groups',
     summary: 'List the policy tests, each with its state now',
     answer: PolicyTestResult,
@@ -13,6 +14,7 @@ export const policyTestRows = {
   },
   replacePolicyTests: {
     effect: 'write',
+    cost: 'fixed',
     tag: 'security groups',
     summary: 'Replace all policy tests',
     query: SkipTestsQuery,

@@ -6,6 +6,7 @@ import { Trial, UpdateTrial } from './trials.ts';
 export const trialRows = {
   listTrials: {
     effect: 'read',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'List the changes that are being tried, and how their devices are',
     query: PageQuery,
@@ -13,12 +14,14 @@ export const trialRows = {
   },
   readTrial: {
     effect: 'read',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'Read a trial, also one that is over',
     answer: Trial,
   },
   widenTrial: {
     effect: 'write',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'Let more devices try a change',
     body: UpdateTrial,
@@ -29,6 +32,7 @@ export const trialRows = {
   },
   confirmTrial: {
     effect: 'write',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'Keep a change that is being tried',
     query: KeepTrialQuery,
@@ -37,6 +41,7 @@ export const trialRows = {
   },
   revertTrial: {
     effect: 'write',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'Take a change back that is being tried',
     answer: Trial,

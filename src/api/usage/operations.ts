@@ -7,6 +7,7 @@ import { GroupUsage, UnusedRules, UsageQuery } from './rule-usage.ts';
 export const usageRows = {
   readSecurityGroupUsage: {
     effect: 'read',
+    cost: 'organization',
     subject: 'group',
     tag: 'security groups',
     summary: 'How much of the observed traffic each rule of a group decided',
@@ -15,6 +16,7 @@ export const usageRows = {
   },
   readSecurityGroupObservation: {
     effect: 'read',
+    cost: 'organization',
     subject: 'group',
     tag: 'security groups',
     summary: 'What a watch-only group would have refused and admitted of the observed traffic',
@@ -23,6 +25,7 @@ export const usageRows = {
   },
   readUnusedRules: {
     effect: 'read',
+    cost: 'organization',
     tag: 'security groups',
     summary: 'The rules of all groups of the organization that no observed traffic used',
     query: UsageQuery,
@@ -30,6 +33,7 @@ export const usageRows = {
   },
   proposeRules: {
     effect: 'read',
+    cost: 'organization',
     tag: 'security groups',
     summary: 'Propose rules that would admit the observed traffic of some devices, without writing them',
     body: ProposalRequest,

@@ -16,7 +16,7 @@ import {
   type SnapshotGroup,
 } from '../../policy/snapshot/snapshot.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WrittenState } from '../store/contract/history.ts';
 
 export interface Pair {
@@ -52,7 +52,7 @@ const endsOf = (group: SnapshotGroup | undefined): readonly number[] =>
 
 export class DeviceStates {
   readonly #id: DeviceId;
-  readonly #slices: TimeSlices;
+  readonly #slices: SlicedWork;
   readonly #pairs = new Map<DeviceId, Pair & { readonly key: string }>();
   readonly #unknown = new Set<DeviceId>();
   /** Moments at which something ends by itself. */
@@ -60,7 +60,7 @@ export class DeviceStates {
   #snapshot: PolicySnapshot;
   #own: { readonly device?: SnapshotDevice | undefined; readonly policy?: EffectivePolicy | undefined } = {};
 
-  constructor(id: DeviceId, first: PolicySnapshot, slices: TimeSlices) {
+  constructor(id: DeviceId, first: PolicySnapshot, slices: SlicedWork) {
     this.#id = id;
     this.#slices = slices;
     this.#snapshot = first;

@@ -15,7 +15,7 @@ import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts
 import { LayeredMap } from '../../policy/snapshot/layered-map.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
 import type { Convergence } from '../convergence/contract.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { State, WrittenState } from '../store/contract/history.ts';
 import type { DevicePolicyRecord, GroupRecord } from '../store/contract/records.ts';
 import type { Store } from '../store/contract/store.ts';
@@ -37,7 +37,7 @@ export interface EvidenceServices {
   readonly store: Store;
   readonly convergence: Convergence;
   readonly present: (org: OrganizationId) => Promise<PolicySnapshot>;
-  readonly slices: TimeSlices;
+  readonly slices: SlicedWork;
   readonly clock: () => number;
   readonly version: string;
 }

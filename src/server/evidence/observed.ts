@@ -12,7 +12,7 @@ import { admissionOf } from '../../policy/reach/device-reach.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
 import { receiptOf, type Reports } from './receipts.ts';
@@ -71,7 +71,7 @@ export async function trafficOf(
   span: ObservedSpan,
   past: PastSnapshots,
   { statuses }: Pick<Reports, 'statuses'>,
-  { store, slices }: { readonly store: Pick<Store, 'flows'>; readonly slices: TimeSlices },
+  { store, slices }: { readonly store: Pick<Store, 'flows'>; readonly slices: SlicedWork },
 ): Promise<EvidenceTraffic> {
   const around = span.at === span.to ? hourMs : 0;
   const times = { since: text(span.at - around), until: text(span.to + around) };

@@ -7,7 +7,7 @@ import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** Reports that a file lists. */
 const mostReceipts = 10_000;
@@ -112,7 +112,7 @@ export function farEndsOf(device: DeviceId, { snapshot, reach }: LastState): Far
 export async function othersOf(
   { whose, ids }: FarEnds,
   { statuses, snapshots }: Reports,
-  { last, slices }: { readonly last: PolicySnapshot; readonly slices: TimeSlices },
+  { last, slices }: { readonly last: PolicySnapshot; readonly slices: SlicedWork },
 ): Promise<EvidenceOthers> {
   const same = snapshots.map((present) => new SamePolicies(last, present));
   const receipts: EvidenceOthers['receipts'][number][] = [];

@@ -4,7 +4,8 @@ import { signInPaths } from '../../api/sign-in.ts';
 import type { Authenticate } from '../identity/authenticate.ts';
 import { takeBodies, type BodyLimits } from './request/body.ts';
 import { BodyMemory, type BodyMemoryLimits } from './request/body-memory.ts';
-import type { Services } from './call.ts';
+import type { WorkShares } from '../scheduling/work-budget.ts';
+import type { OrganizationServices } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
 import { HttpError, toHttpError } from './errors.ts';
 import { headersAt, type Headers } from './headers.ts';
@@ -31,7 +32,8 @@ import { findAssets, registerUi } from './pages/ui.ts';
 import { unknownRoute } from './pages/unknown.ts';
 
 export interface AppOptions {
-  readonly services: Services;
+  readonly services: OrganizationServices;
+  readonly workShares: WorkShares;
   /** For operations that are answered at once, and for those that are answered in batches. */
   readonly authenticate: Readonly<Record<'immediate' | 'batched', Authenticate>>;
   readonly log: Log;
@@ -203,7 +205,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
     onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,
   });
-  registerOperations(app, { services, guard, stream, log, metrics, health: options.health, answerTimeoutMs });
+  const { health, workShares } = options;
+  registerOperations(app, { services, guard, workShares, stream, log, metrics, health, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, log });
   return app;
 }

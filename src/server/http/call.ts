@@ -12,7 +12,7 @@ import type {
   UserId,
   WebhookId,
 } from '../../policy/ids.ts';
-import type { BodyOf, QueryOf } from '../../api/operations.ts';
+import type { BodyOf, CostOf, QueryOf } from '../../api/operations.ts';
 import type { OperationId, ParamNames } from '../../api/paths.ts';
 import type { TextLengths } from '../../api/validate.ts';
 import type { Convergence } from '../convergence/contract.ts';
@@ -23,6 +23,7 @@ import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
+import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { StreamQuota } from '../limits/stream-quota.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
@@ -86,6 +87,8 @@ export interface Call<Id extends OperationId> {
   readonly body: BodyOf<Id>;
   readonly ifMatch: IfMatch;
   readonly subjects: Subjects;
+  /** What the request may cost; for operations whose row says that their work grows with the organization. */
+  readonly work: CostOf<Id> extends 'organization' ? WorkBudget : undefined;
   /** For a held answer only: aborts when the connection or the caller's right has ended. */
   readonly gone?: AbortSignal;
 }
@@ -116,10 +119,6 @@ export type HandlerResult = ListResult | RecordResult;
 /** The services that every handler may use. */
 export interface Services {
   readonly store: Store;
-  readonly convergence: Convergence;
-  readonly preview: Preview;
-  /** Counts observed traffic by rule. */
-  readonly ruleCounter: RuleCounter;
   /** For answers that are held back. */
   readonly streamQuota: StreamQuota;
   readonly sampler: Pick<Sampler, 'see'>;
@@ -141,7 +140,28 @@ export interface Services {
   readonly issuers: readonly string[];
 }
 
-export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<HandlerResult>;
+/** For operations whose row says that they cost what is worked out once for all who ask. */
+export interface SharedServices extends Services {
+  readonly convergence: Convergence;
+}
+
+/** For operations whose row says that each request costs what the organization's size is: they have a `WorkBudget`. */
+export interface OrganizationServices extends SharedServices {
+  readonly preview: Preview;
+  /** Counts observed traffic by rule. */
+  readonly ruleCounter: RuleCounter;
+}
+
+interface ServicesByCost {
+  readonly fixed: Services;
+  readonly shared: SharedServices;
+  readonly organization: OrganizationServices;
+}
+
+export type Handler<Id extends OperationId> = (
+  call: Call<Id>,
+  services: ServicesByCost[CostOf<Id>],
+) => Promise<HandlerResult>;
 
 export const lengthsOf = (limits: Limits): TextLengths => ({
   name: limits.nameLength,

@@ -5,6 +5,7 @@ import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
 import type { Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
+import { WorkRefused } from '../scheduling/work-budget.ts';
 import { StoreError, type StoreProblem } from '../store/contract/errors.ts';
 import {
   applicationProblem,
@@ -346,6 +347,18 @@ const unexpected = (cause: unknown): HttpError =>
     cause,
   });
 
+const workRefused = ({ why, seconds }: WorkRefused): HttpError =>
+  why === 'too_costly'
+    ? new HttpError(
+        'too_costly',
+        'The answer takes more work than one request may cause. Ask about less: a smaller change, a shorter time, fewer devices.',
+      )
+    : new HttpError(
+        'rate_limited',
+        `Too many questions about whole organizations are being worked out. Try again in ${seconds} s.`,
+        later(seconds),
+      );
+
 /** Failures that the framework finds by itself, by its own codes. */
 const framework: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts.'],
@@ -360,6 +373,7 @@ const framework: Readonly<Record<string, readonly [ErrorCode, string]>> = {
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof StoreError) return fromStore(error.problem, error);
+  if (error instanceof WorkRefused) return workRefused(error);
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const known = framework[code];
   return known === undefined ? unexpected(error) : new HttpError(known[0], known[1]);

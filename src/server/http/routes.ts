@@ -4,8 +4,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { operations, type BodyOf, type Operation } from '../../api/operations.ts';
 import { operationIds, pathsOf, type OperationId } from '../../api/paths.ts';
 import { check, type TextLengths } from '../../api/validate.ts';
-import { lengthsOf, type AdmittedRequest, type Call, type HandlerResult, type Handler, type Services } from './call.ts';
+import {
+  lengthsOf,
+  type AdmittedRequest,
+  type Call,
+  type HandlerResult,
+  type Handler,
+  type PathVariables,
+  type OrganizationServices,
+} from './call.ts';
 import { HttpError, outcomeUnknown, refuse, toHttpError } from './errors.ts';
+import type { WorkBudget, WorkShares } from '../scheduling/work-budget.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { RequestGuard } from './guard/request-guard.ts';
 import { idempotencyOf } from './guard/idempotency.ts';
@@ -61,8 +70,9 @@ const handlers: { readonly [Id in AnsweredId]: Handler<Id> } = {
 };
 
 export interface RouteOptions extends StreamRouteOptions {
-  readonly services: Services;
+  readonly services: OrganizationServices;
   readonly guard: RequestGuard;
+  readonly workShares: WorkShares;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
 }
@@ -105,7 +115,20 @@ function readBody<Id extends OperationId>(id: Id, given: unknown, lengths: TextL
   return body as BodyOf<Id>;
 }
 
-function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeoutMs }: RouteOptions) {
+/** The share of this caller; it ends with the connection, so that nobody's questions outlive their reader. */
+function shareOf(
+  user: string,
+  { org_id }: Partial<PathVariables>,
+  { raw }: FastifyReply,
+  workShares: WorkShares,
+): WorkBudget {
+  if (org_id === undefined) throw new Error('only an operation in an organization may cost what its size is');
+  const work = workShares.budgetFor({ user, organization: org_id });
+  raw.once('close', () => work.end());
+  return work;
+}
+
+function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, answerTimeoutMs }: RouteOptions) {
   const operation = operations[id];
   const handler: Handler<Id> = handlers[id];
   const lengths = lengthsOf(services.limits);
@@ -121,6 +144,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
     const heldBack = heldBackMs(query);
     const admit = () => guard.readmit(id, request, request.params as Record<string, unknown>);
     const right = heldBack > 0 ? new HeldRight(admitted, { log: services.store.log, admit }) : undefined;
+    const work = operation.cost === 'organization' ? shareOf(user_id, variables, reply, workShares) : undefined;
     const once =
       operation.idempotent &&
       idempotencyOf(operation.idempotent, { id, principal, request, services, variables, query });
@@ -145,6 +169,8 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
           query,
           body: readBody(id, request.body, lengths),
           ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
+          // The row says so in the type of the call, too.
+          work: work as Call<Id>['work'],
           ...(right !== undefined && { gone: AbortSignal.any([goneSignal(reply), right.signal]) }),
         },
         services,
@@ -158,6 +184,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
       await right?.check();
       return send(operation, answer, reply);
     } finally {
+      work?.end();
       right?.end();
     }
   };
@@ -166,7 +193,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, answerTimeou
 /** Whether the failure would tell the caller that the change was not made. */
 function saysNotMade(failure: unknown): boolean {
   const { code } = toHttpError(failure);
-  return code === 'unavailable' || code === 'storage_full';
+  return ['unavailable', 'storage_full', 'rate_limited', 'too_costly'].includes(code);
 }
 
 /** Milliseconds that the caller asks the answer to be held back. */

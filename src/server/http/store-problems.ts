@@ -150,6 +150,6 @@ export const wholeRequest = ({
   readonly code: ErrorCode;
   readonly message: string;
 }): readonly RequestProblem[] | undefined =>
-  code === 'policy_test_failed' || code === 'idempotency_key_reused'
+  code === 'policy_test_failed' || code === 'idempotency_key_reused' || code === 'too_costly'
     ? [{ pointer: '', code, detail: message }]
     : undefined;

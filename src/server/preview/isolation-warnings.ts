@@ -7,7 +7,7 @@ import type { Family } from '../../policy/rule.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { History } from '../store/contract/history.ts';
 import { inWords, naming } from './warnings.ts';
 
@@ -24,7 +24,7 @@ const mostEarlier = 100;
 
 export async function isolationWarnings(
   { org, id, snapshot }: IsolatedNow,
-  { history, slices }: { readonly history: Pick<History, 'addressesOf'>; readonly slices: TimeSlices },
+  { history, slices }: { readonly history: Pick<History, 'addressesOf'>; readonly slices: SlicedWork },
 ): Promise<readonly IsolationWarning[]> {
   await slices.run(indexDevices(snapshot.devices.below));
   const own = snapshot.devices.get(id)?.identity.addresses ?? [];

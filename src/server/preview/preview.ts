@@ -5,6 +5,7 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Phase } from '../store/contract/phase.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
 import { affectedDevices, type AffectedDevice } from './simulation.ts';
@@ -24,18 +25,16 @@ export interface SimulatedChange {
 
 export class Preview {
   readonly snapshots: Snapshots;
-  readonly slices: PreviewOptions['slices'];
   readonly phase: Phase;
-  readonly #o: PreviewOptions;
 
   constructor(options: PreviewOptions) {
-    this.#o = options;
     this.phase = options.phase;
-    this.slices = options.slices;
     this.snapshots = new Snapshots(options);
   }
 
-  read(org: OrganizationId): Promise<PolicySnapshot> {
+  /** For one request: loading it, or what was written since, is shared with others who ask. */
+  async read(org: OrganizationId, work: WorkBudget): Promise<PolicySnapshot> {
+    await work.next();
     return this.snapshots.read(org);
   }
 
@@ -44,9 +43,10 @@ export class Preview {
     before: PolicySnapshot,
     change: PlannedChange,
     policyTests: readonly PolicyTest[],
+    work: WorkBudget,
   ): Promise<SimulatedChange> {
     const after = plannedSnapshot(before, change);
-    const affected = await affectedDevices(before, after, this.#o.slices);
+    const affected = await affectedDevices(before, after, work);
     const results = evaluateTests(after, policyTests);
     const tests = policyTests.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) }));
     return { revision: before.revision, affected, warnings: warningsOf({ before, after }, change), tests };

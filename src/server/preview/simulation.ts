@@ -12,7 +12,7 @@ import {
 } from '../../policy/difference/snapshot-difference.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** A device whose policy would mean another thing. */
 export interface AffectedDevice {
@@ -25,7 +25,7 @@ export interface AffectedDevice {
 export async function affectedDevices(
   before: PolicySnapshot,
   after: PolicySnapshot,
-  slices: TimeSlices,
+  slices: SlicedWork,
 ): Promise<readonly AffectedDevice[]> {
   const comparison = await slices.run(SnapshotComparison.prepare(before, after));
   const affected: AffectedDevice[] = [];

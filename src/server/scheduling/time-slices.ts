@@ -26,33 +26,15 @@ const restMs = 1.5;
 const handfulMs = 0.05;
 const mostPieces = 16;
 
-/**
- * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
- * and the one that has waited longest gets it. While others are served, a slice is shorter and a rest follows it.
- */
-export class TimeSlices {
-  readonly #o: TimeSlicesOptions;
-  readonly #waiting: (() => void)[] = [];
-  #endsAt = Number.NEGATIVE_INFINITY;
-  /** How long the event loop had worked when the last slice was over. */
-  #workedAtPause = 0;
-  #servesOthers = false;
-  #deferred = false;
-
-  constructor(options: TimeSlicesOptions) {
-    this.#o = options;
-  }
+/** Work that pauses between small pieces: of nobody in particular (`TimeSlices`), or for one request (`WorkBudget`). */
+export abstract class SlicedWork {
+  protected abstract readonly monotonic: () => number;
 
   /** Undefined while the slice lasts; otherwise to be awaited before the next piece. */
-  next(): Promise<void> | undefined {
-    const now = this.#o.monotonic();
-    if (now < this.#endsAt) return undefined;
-    this.#workedAtPause = this.#o.worked();
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      this.#schedule();
-    });
-  }
+  abstract next(): Promise<void> | undefined;
+
+  /** Told how long each piece took. */
+  protected spend(_ms: number): void {}
 
   /** Does something with each, a slice in each turn. What is added or taken away meanwhile does not count. */
   async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
@@ -64,13 +46,14 @@ export class TimeSlices {
       if (done === 0) {
         const next = this.next();
         if (next !== undefined) await next;
-        begun = this.#o.monotonic();
+        begun = this.monotonic();
       }
       work(item);
       done += 1;
       if (done < handful) continue;
       done = 0;
-      const tookMs = this.#o.monotonic() - begun;
+      const tookMs = this.monotonic() - begun;
+      this.spend(tookMs);
       handful = tookMs > handfulMs ? Math.max(1, handful >> 1) : Math.min(mostPieces, 2 * handful);
     }
   }
@@ -80,9 +63,43 @@ export class TimeSlices {
     for (;;) {
       const next = this.next();
       if (next !== undefined) await next;
+      const begun = this.monotonic();
       const { done, value } = steps.next();
+      this.spend(this.monotonic() - begun);
       if (done === true) return value;
     }
+  }
+}
+
+/**
+ * Walks over whole fleets ask between two small pieces of work. However many of them there are, a turn of the event loop holds one slice,
+ * and the one that has waited longest gets it. While others are served, a slice is shorter and a rest follows it.
+ */
+export class TimeSlices extends SlicedWork {
+  readonly #o: TimeSlicesOptions;
+  readonly #waiting: (() => void)[] = [];
+  #endsAt = Number.NEGATIVE_INFINITY;
+  /** How long the event loop had worked when the last slice was over. */
+  #workedAtPause = 0;
+  #servesOthers = false;
+  #deferred = false;
+
+  protected override readonly monotonic: () => number;
+
+  constructor(options: TimeSlicesOptions) {
+    super();
+    this.#o = options;
+    this.monotonic = options.monotonic;
+  }
+
+  override next(): Promise<void> | undefined {
+    const now = this.#o.monotonic();
+    if (now < this.#endsAt) return undefined;
+    this.#workedAtPause = this.#o.worked();
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#schedule();
+    });
   }
 
   #schedule(): void {

@@ -9,7 +9,7 @@ import type { OrganizationId } from '../../policy/ids.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { Direction, PolicyGroup, SecurityRule } from '../../policy/rule.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { DecidingRule, UsageJudge } from '../store/contract/flows/rule-usage.ts';
 import type { Store } from '../store/contract/store.ts';
 import { groupsIn, policiesWith } from './group-policies.ts';
@@ -40,7 +40,7 @@ class RuleIds {
   }
 }
 
-async function usageJudge(snapshot: PolicySnapshot, slices: TimeSlices): Promise<UsageJudge> {
+async function usageJudge(snapshot: PolicySnapshot, slices: SlicedWork): Promise<UsageJudge> {
   const policies = await policiesWith(snapshot, undefined, slices);
   const pairs: UsageJudge['pairs'][number][] = [];
   await slices.each(policies, ([device, policy]) => {
@@ -71,7 +71,7 @@ interface RuleCounterOptions {
   readonly snapshots: {
     read(org: OrganizationId, options: { readonly keeps: boolean }): Promise<PolicySnapshot>;
   };
-  readonly slices: TimeSlices;
+  readonly slices: SlicedWork;
   /** The time of day, in milliseconds since 1970. */
   readonly clock: () => number;
 }

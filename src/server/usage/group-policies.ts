@@ -5,7 +5,7 @@ import type { PolicyGroup } from '../../policy/rule.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** Groups and guardrails of a policy. */
 export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
@@ -18,7 +18,7 @@ export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly Poli
 export async function policiesWith(
   snapshot: PolicySnapshot,
   group: GroupId | undefined,
-  slices: TimeSlices,
+  slices: SlicedWork,
 ): Promise<ReadonlyMap<DeviceId, EffectivePolicy>> {
   await slices.run(indexDevices(snapshot.devices.below));
   const policies = policiesOf(snapshot);

@@ -1,14 +1,14 @@
 /** Owns the walk over the traffic that agents observed: sums of some devices in a window of time, newest first and bounded, and what of that time was observed. */
 import { defaultAgentSettings } from '../../api/organization.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import { readFlowCursor, type FlowCoverage, type FlowQuery, type StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
 import { ObservedShare, observedTime, type ObservedDevice, type ObservedTraffic } from './observed-time.ts';
 
 export interface ObservedFlowsOptions {
   readonly store: Pick<Store, 'flows' | 'devices' | 'organizations'>;
-  readonly slices: TimeSlices;
+  readonly slices: SlicedWork;
 }
 
 /** Times are in milliseconds since the epoch. */
@@ -126,7 +126,7 @@ export async function registeredAt(
 /** What each device observed on each day. It is read of some devices at a time: a large answer would hold the event loop. */
 export async function coverageByDevice(
   source: Pick<Store['flows'] | Store['ruleUsage'], 'coverage'>,
-  slices: TimeSlices,
+  slices: SlicedWork,
   { org, devices, since }: Omit<CoverageWindow, 'until'>,
 ): Promise<ReadonlyMap<DeviceId, FlowCoverage[]>> {
   const found = new Map<DeviceId, FlowCoverage[]>();

@@ -4,7 +4,7 @@
  */
 import { defaultAgentSettings, type AgentSettings } from '../../api/organization.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { FlowCoverage } from '../store/contract/flows/flows.ts';
 import type { RuleCount } from '../store/contract/flows/rule-usage.ts';
 import type { Store } from '../store/contract/store.ts';
@@ -13,7 +13,7 @@ import { ObservedShare, type ObservedDevice, type ObservedSpan } from './observe
 
 export interface ObservedRulesOptions {
   readonly store: Pick<Store, 'ruleUsage' | 'devices' | 'organizations'>;
-  readonly slices: TimeSlices;
+  readonly slices: SlicedWork;
 }
 
 export interface ObservedRulesWindow {
@@ -28,7 +28,7 @@ export interface ObservedRulesWindow {
 const keyOf = (group: GroupId, what: string): string => `${group} ${what}`;
 
 export class ObservedRules {
-  readonly #slices: TimeSlices;
+  readonly #slices: SlicedWork;
   readonly #settings: AgentSettings;
   readonly #coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>;
   readonly #registered: ReadonlyMap<DeviceId, ObservedDevice>;
@@ -37,7 +37,7 @@ export class ObservedRules {
   #otherwise = 0;
 
   private constructor(
-    slices: TimeSlices,
+    slices: SlicedWork,
     settings: AgentSettings,
     coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>,
     registered: ReadonlyMap<DeviceId, ObservedDevice>,

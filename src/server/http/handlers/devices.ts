@@ -14,6 +14,7 @@ import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
 import { isolationWarnings } from '../../preview/isolation-warnings.ts';
+import { WorkRefused } from '../../scheduling/work-budget.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
@@ -222,8 +223,16 @@ const isolate: Handler<'isolateDevice'> = async (call, { store, clock, preview }
   const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
   const device = await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected);
   // After the write: nothing holds up an isolation.
-  const isolatedNow = { org: org_id, id: device_id, snapshot: await preview.read(org_id) };
-  const warnings = await isolationWarnings(isolatedNow, { history: store.history, slices: preview.slices });
+  const warnings = await preview
+    .read(org_id, call.work)
+    .then((snapshot) =>
+      isolationWarnings({ org: org_id, id: device_id, snapshot }, { history: store.history, slices: call.work }),
+    )
+    .catch((error: unknown) => {
+      // It is made, and that is what counts.
+      if (error instanceof WorkRefused) return [];
+      throw error;
+    });
   if (warnings.length === 0) return stored(device);
   return { ...stored(device), json: `${device.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
 };

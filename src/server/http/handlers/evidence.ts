@@ -47,14 +47,20 @@ const create: Handler<'createEvidence'> = async (call, services) => {
   const username = principal.kind === 'user' ? principal.username : '';
   const document = await collectEvidence(
     { org, device, ...span, by: { user_id: principal.user_id, username } },
-    { store, convergence, slices: preview.slices, present: (one) => preview.read(one), clock, version: programVersion },
+    {
+      store,
+      convergence,
+      slices: call.work,
+      present: (one) => preview.read(one, call.work),
+      clock,
+      version: programVersion,
+    },
   );
   if (document === 'device_unknown') throw notFound('device');
   if (document === 'too_much')
     throw problem('/to', 'out_of_range', 'Too much changed in this span for one file. Ask for a shorter one.');
-  const { slices } = preview;
-  const body = await slices.run(evidencePage(document));
-  const sha256 = await slices.run(evidenceDigestSteps(body));
+  const body = await call.work.run(evidencePage(document));
+  const sha256 = await call.work.run(evidenceDigestSteps(body));
   const {
     at,
     to,

@@ -7,7 +7,7 @@ import { isUuid, parseDeviceId } from '../../../policy/ids.ts';
 import type { Transport } from '../../../policy/packet.ts';
 import { explain, type ExplainedEndpoint, type Unexplained } from '../../explain/explain.ts';
 import { newestFlows } from '../../explain/newest-flows.ts';
-import { record, type Call, type Handler, type Services } from '../call.ts';
+import { record, type Call, type Handler, type OrganizationServices } from '../call.ts';
 import { invalid } from '../errors.ts';
 import { readableTraffic } from './convergence.ts';
 import { shownFlows } from './flows.ts';
@@ -60,7 +60,7 @@ const mostRecent = 5;
 async function recentlyRefused(
   { from, to, sides }: Explanation,
   call: Call<'explainConnection'>,
-  services: Services,
+  services: OrganizationServices,
 ): Promise<readonly Flow[]> {
   const { org_id } = call.params;
   const mayRead = await readableTraffic(call, services);
@@ -83,7 +83,7 @@ async function recentlyRefused(
       }),
   );
   const flows = found.flat().toSorted((a, b) => (a.until < b.until ? 1 : a.until > b.until ? -1 : 0));
-  return flows.length === 0 ? [] : shownFlows(org_id, flows, services);
+  return flows.length === 0 ? [] : shownFlows(org_id, flows, services, call.work);
 }
 
 const explainConnection: Handler<'explainConnection'> = async (call, services) => {

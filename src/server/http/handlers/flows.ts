@@ -16,7 +16,8 @@ import {
   type FlowSum,
   type StoredFlow,
 } from '../../store/contract/flows/flows.ts';
-import { record, type Call, type Handler, type Services } from '../call.ts';
+import type { WorkBudget } from '../../scheduling/work-budget.ts';
+import { record, type Call, type Handler, type OrganizationServices, type Services } from '../call.ts';
 import { invalid } from '../errors.ts';
 
 const minute = 60_000;
@@ -129,7 +130,7 @@ const defaultLimit = 100;
 const asStored = { in: 'in', out: 'out', inbound: 'in', outbound: 'out' } as const;
 
 /** Of the query, each with its place where it is wrong. */
-async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise<FlowFilter> {
+async function filterOf(call: Call<'listFlows'>, { preview }: OrganizationServices): Promise<FlowFilter> {
   const { query, params } = call;
   const { direction, verdict, port } = query;
   const problems: RequestProblem[] = [];
@@ -145,7 +146,7 @@ async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise
   let far: readonly FamilyRange[] | undefined;
   const isDevice: boolean = isUuid(query.far);
   if (query.far !== undefined && isDevice) {
-    const device = (await preview.read(params.org_id)).devices.get(parseDeviceId(query.far));
+    const device = (await preview.read(params.org_id, call.work)).devices.get(parseDeviceId(query.far));
     far = (device?.identity.addresses ?? []).map(({ family, value }) => ({ family, first: value, last: value }));
   } else if (query.far !== undefined) {
     const range = parseRange(query.far);
@@ -160,7 +161,7 @@ async function filterOf(call: Call<'listFlows'>, { preview }: Services): Promise
 /** Whose traffic the caller may read: an owner all of it, a member that of its own devices. Undefined: of all devices. */
 async function devicesOf(
   call: Call<'listFlows'> | Call<'readFlowCoverage'>,
-  { store }: Services,
+  { store }: Pick<Services, 'store'>,
 ): Promise<readonly DeviceId[] | undefined> {
   const asked = call.query.device_id === undefined ? undefined : parseDeviceId(call.query.device_id);
   if (call.subjects.byOwner) return asked === undefined ? undefined : [asked];
@@ -172,10 +173,10 @@ async function devicesOf(
 async function devicesWith(
   group: string,
   devices: readonly DeviceId[] | undefined,
-  { call, preview }: { readonly call: Call<'listFlows'>; readonly preview: Services['preview'] },
+  { call, preview }: { readonly call: Call<'listFlows'>; readonly preview: OrganizationServices['preview'] },
 ): Promise<readonly DeviceId[]> {
-  const snapshot = await preview.read(call.params.org_id);
-  const having = await policiesWith(snapshot, parseGroupId(group), preview.slices);
+  const snapshot = await preview.read(call.params.org_id, call.work);
+  const having = await policiesWith(snapshot, parseGroupId(group), call.work);
   return devices === undefined ? [...having.keys()] : devices.filter((id) => having.has(id));
 }
 
@@ -183,13 +184,14 @@ async function devicesWith(
 export async function shownFlows(
   org: OrganizationId,
   flows: readonly StoredFlow[],
-  { preview, convergence }: Pick<Services, 'preview' | 'convergence'>,
+  { preview, convergence }: Pick<OrganizationServices, 'preview' | 'convergence'>,
+  work: WorkBudget,
 ): Promise<readonly Flow[]> {
   const observers = [...new Set(flows.map(({ device_id }) => device_id))];
   const survey = await convergence.survey(org);
   const statuses = await survey.enforcementStatuses(observers.filter((id) => survey.devices.has(id)));
-  const snapshot = await preview.read(org);
-  return preview.slices.run(explainFlows(flows, { snapshot, statuses }));
+  const snapshot = await preview.read(org, work);
+  return work.run(explainFlows(flows, { snapshot, statuses }));
 }
 
 const list: Handler<'listFlows'> = async (call, services) => {
@@ -208,7 +210,7 @@ const list: Handler<'listFlows'> = async (call, services) => {
     after,
     limit,
   });
-  const json = JSON.stringify(await shownFlows(org_id, flows, services));
+  const json = JSON.stringify(await shownFlows(org_id, flows, services, call.work));
   if (next === undefined) return { kind: 'list', json };
   const query = Object.entries({ ...call.query, limit, after: next }).map(([name, value]): [string, string] => [
     name,

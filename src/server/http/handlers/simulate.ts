@@ -10,7 +10,7 @@ import { writeSimulation, type AffectedDevice } from '../../preview/simulation.t
 import { listProblems } from '../../store/contract/change/list-problems.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
-import { lengthsOf, type Call, type Handler, type Services } from '../call.ts';
+import { lengthsOf, type Call, type Handler, type OrganizationServices } from '../call.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { decideRights, type Role } from '../guard/rights.ts';
 import { expectedRevision } from '../request/conditions.ts';
@@ -74,7 +74,7 @@ const within = (here: string, problems: readonly RequestProblem[]): RequestProbl
 function recordProblems(
   { groups, devices, deletes }: ChangeBody,
   before: PolicySnapshot,
-  { preview }: Services,
+  { preview }: OrganizationServices,
 ): RequestProblem[] {
   const { phase } = preview;
   const gone = new Set<string>(deletes.map(({ id }) => id));
@@ -135,7 +135,12 @@ const devicesNamed = ({ inbound_rules = [], outbound_rules = [] }: GroupRecord |
   );
 
 /** Reads and validates the body as it would be written. */
-function readPlan(call: Simulate, services: Services, known: KnownRecords, before: PolicySnapshot): ChangeBody {
+function readPlan(
+  call: Simulate,
+  services: OrganizationServices,
+  known: KnownRecords,
+  before: PolicySnapshot,
+): ChangeBody {
   const { deletes } = namedIn(call.body);
   const gone = new Set(deletes);
   // A device that a group named before may be gone since.
@@ -160,7 +165,7 @@ function readPlan(call: Simulate, services: Services, known: KnownRecords, befor
 }
 
 /** The enforcement of devices that there are now. */
-async function enforcementOf(call: Simulate, { convergence }: Services, page: readonly AffectedDevice[]) {
+async function enforcementOf(call: Simulate, { convergence }: OrganizationServices, page: readonly AffectedDevice[]) {
   const survey = await convergence.survey(call.params.org_id);
   const ids = page.map(({ id }) => id).filter((id) => survey.devices.has(id));
   const statuses = await survey.enforcementStatuses(ids);
@@ -172,13 +177,13 @@ const simulate: Handler<'simulateChanges'> = async (call, services) => {
   // An empty change is allowed here.
   refuse({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
   const { org_id } = call.params;
-  const before = await services.preview.read(org_id);
+  const before = await services.preview.read(org_id, call.work);
   const known = await knownRecords(call, services);
   const plan = readPlan(call, services, known, before);
   const stored = await services.store.policyTests.read(org_id);
   const { policyTests = stored.tests, policyTestsRevision } = plan;
   expectedRevision(policyTestsRevision === undefined ? undefined : [policyTestsRevision], stored.revision);
-  const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan, policyTests);
+  const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan, policyTests, call.work);
   const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;
   const first = after === undefined ? 0 : affected.findIndex(({ id }) => id > after);
   const page = first < 0 ? [] : affected.slice(first, first + limit);

@@ -8,7 +8,7 @@ import type { EnforcementStatus, Survey } from '../../convergence/contract.ts';
 import { failingOf } from '../../store/contract/change/policy-tests.ts';
 import type { TrialRecord } from '../../store/contract/change/trials.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
-import { record, type Handler, type Services } from '../call.ts';
+import { record, type Handler, type Services, type SharedServices } from '../call.ts';
 import { refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 import { readScope } from '../request/trial.ts';
@@ -78,7 +78,7 @@ async function failingTests(
 async function answerOf(
   org: OrganizationId,
   trial: TrialRecord,
-  { store, convergence }: Pick<Services, 'store' | 'convergence'>,
+  { store, convergence }: Pick<SharedServices, 'store' | 'convergence'>,
 ): Promise<Trial> {
   if (trial.state !== 'pending') return trial;
   const groups = await store.groups.find(org, trial.security_groups);

@@ -8,7 +8,7 @@ import { groupObservation, type ObservationOptions } from '../../usage/observati
 import { propose } from '../../usage/proposal.ts';
 import { unusedRules } from '../../usage/unused-rules.ts';
 import { groupUsage } from '../../usage/usage.ts';
-import { record, type Handler, type Services } from '../call.ts';
+import { record, type Handler, type OrganizationServices } from '../call.ts';
 import { invalid, notFound } from '../errors.ts';
 
 const dayMs = 86_400_000;
@@ -29,9 +29,9 @@ const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, r
   // What is older is no longer kept.
   const since = Math.max(windowStart(call.query.since, until, defaultDays), until - store.ruleUsage.keptMs);
   await ruleCounter.count(org);
-  const snapshot = await preview.read(org);
+  const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
-  const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: preview.slices });
+  const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: call.work });
   if (usage === undefined) throw notFound('group');
   return record(usage);
 };
@@ -41,14 +41,14 @@ const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, ru
   const until = clock();
   const since = Math.max(windowStart(call.query.since, until, unusedDays), until - store.ruleUsage.keptMs);
   await ruleCounter.count(org);
-  const snapshot = await preview.read(org);
+  const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
-  return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: preview.slices }));
+  return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: call.work }));
 };
 
 /** What devices of the organization reported about themselves. */
 const statusesIn =
-  (org: OrganizationId, convergence: Services['convergence']): ObservationOptions['statuses'] =>
+  (org: OrganizationId, convergence: OrganizationServices['convergence']): ObservationOptions['statuses'] =>
   async (devices) => {
     const survey = await convergence.survey(org);
     return survey.enforcementStatuses(devices.filter((id) => survey.devices.has(id)));
@@ -58,10 +58,10 @@ const observe: Handler<'readSecurityGroupObservation'> = async (call, { store, p
   const { org_id: org, sg_id: group } = call.params;
   const until = clock();
   const since = windowStart(call.query.since, until, defaultDays);
-  const snapshot = await preview.read(org);
+  const snapshot = await preview.read(org, call.work);
   const observation = await groupObservation(
     { org, group, snapshot, since, until, limit: call.query.limit ?? defaultLimit },
-    { store, slices: preview.slices, statuses: statusesIn(org, convergence) },
+    { store, slices: call.work, statuses: statusesIn(org, convergence) },
   );
   if (observation === undefined) throw notFound('group');
   return record(observation);
@@ -87,12 +87,12 @@ const proposeRules: Handler<'proposeRules'> = async (call, { store, preview, clo
     throw invalid([{ pointer: '', code: 'one_key_only', detail: 'Give either device_ids or labels.' }]);
   const until = clock();
   const since = windowStart(body.since, until, defaultDays);
-  const snapshot = await preview.read(org);
+  const snapshot = await preview.read(org, call.work);
   // An id may be written in two letter cases.
   const devices = [...new Set(devicesFor(body, snapshot))];
   const proposal = await propose(
     { org, snapshot, devices, labels: body.labels, since, until },
-    { store, slices: preview.slices, statuses: statusesIn(org, convergence) },
+    { store, slices: call.work, statuses: statusesIn(org, convergence) },
   );
   return record(proposal);
 };

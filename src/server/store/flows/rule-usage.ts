@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EffectivePolicy } from '../../../policy/effective.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
-import { processSlices, type TimeSlices } from '../../scheduling/time-slices.ts';
+import { processSlices, type SlicedWork } from '../../scheduling/time-slices.ts';
 import type { DecidingRule, FlowHorizon, RuleUsageCounts, UsageJudge } from '../contract/flows/rule-usage.ts';
 import { eachSum, sumNamed } from './sum-block.ts';
 import type { Value } from '../postgres/sql.ts';
@@ -103,7 +103,7 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
       judge,
       verdicts,
       slices,
-    }: { readonly judge: UsageJudge; readonly verdicts: Verdicts; readonly slices: TimeSlices },
+    }: { readonly judge: UsageJudge; readonly verdicts: Verdicts; readonly slices: SlicedWork },
   ): Promise<readonly DayCount[]> => {
     const counts = new DayCounts();
     // Where there are many rules, a sum takes long.

@@ -1,0 +1,188 @@
+/**
+ * Owns the price of a question: how much work one request may cause, and how many such requests of one user, of one organization and of this process run
+ * at a time.
+ *
+ * An operation whose work grows with an organization says so in its row (`cost: 'organization'`). Its handler then gets a `WorkBudget` with its call, and
+ * everything that works out an answer takes one:
+ *
+ *     const snapshot = await preview.read(org, call.work);
+ *     await call.work.each(snapshot.devices.values(), (device) => { … });
+ */
+import { SlicedWork, type TimeSlices } from './time-slices.ts';
+
+/** Whose work it is. */
+export interface WorkOwner {
+  readonly user: string;
+  readonly organization: string;
+}
+
+export interface WorkLimits {
+  /** Questions that run at a time; the others wait. */
+  readonly perUser: number;
+  readonly perOrganization: number;
+  readonly perProcess: number;
+  /** Questions of one user that may wait. */
+  readonly waitingPerUser: number;
+  /** Milliseconds of the event loop that one question may take. */
+  readonly workMs: number;
+  /** Milliseconds after which a question gives up, waiting included. */
+  readonly answerMs: number;
+}
+
+/** So that a user's second tab does not wait for the first, and that what runs fits into the memory of a process. */
+export const workLimits = (answerTimeoutMs: number): WorkLimits => ({
+  perUser: 2,
+  perOrganization: 4,
+  perProcess: 8,
+  waitingPerUser: 32,
+  workMs: answerTimeoutMs / 6,
+  // Before the answer of a slow database (503), which this is not.
+  answerMs: answerTimeoutMs * 0.8,
+});
+
+/** `too_costly`: the question takes more work than one may. `busy`: too many other questions run or wait, of the same user or at all. */
+export class WorkRefused extends Error {
+  readonly why: 'too_costly' | 'busy';
+  /** After which it makes sense to ask again. */
+  readonly seconds = 5;
+
+  constructor(why: WorkRefused['why']) {
+    super(why);
+    this.name = 'WorkRefused';
+    this.why = why;
+  }
+}
+
+type State = 'new' | 'waiting' | 'running' | 'ended';
+
+/** The work of one request. It takes its place with its first piece of work, and gives it back with `end`. */
+export class WorkBudget extends SlicedWork {
+  protected override readonly monotonic: () => number;
+  readonly #shares: WorkShares;
+  readonly #slices: TimeSlices;
+  readonly #limits: WorkLimits;
+  readonly owner: WorkOwner;
+  readonly #asked: number;
+  #state: State = 'new';
+  #admitted: Promise<void> | undefined;
+  #settle: ((refused?: WorkRefused) => void) | undefined;
+  #workedMs = 0;
+
+  constructor(
+    owner: WorkOwner,
+    { shares, slices, monotonic, limits }: WorkSharesOptions & { readonly shares: WorkShares },
+  ) {
+    super();
+    this.owner = owner;
+    this.monotonic = monotonic;
+    this.#shares = shares;
+    this.#slices = slices;
+    this.#limits = limits;
+    this.#asked = monotonic();
+  }
+
+  /** Throws or rejects with `WorkRefused` where the budget is spent. */
+  override next(): Promise<void> | undefined {
+    if (this.#state !== 'running') return this.#admit().then(() => this.next());
+    if (this.monotonic() - this.#asked > this.#limits.answerMs) throw this.#late();
+    return this.#slices.next();
+  }
+
+  protected override spend(ms: number): void {
+    this.#workedMs += ms;
+    if (this.#workedMs > this.#limits.workMs) throw new WorkRefused('too_costly');
+  }
+
+  /** The request is answered, or nobody waits for its answer any more: work that goes on ends at its next piece. */
+  end(): void {
+    if (this.#state === 'ended') return;
+    this.#state = 'ended';
+    this.#shares.leave(this);
+    this.#settle?.(new WorkRefused('busy'));
+  }
+
+  /** Called by the shares: its place is free. */
+  start(): void {
+    this.#state = 'running';
+    this.#settle?.();
+  }
+
+  #admit(): Promise<void> {
+    if (this.#state === 'ended') return Promise.reject(new WorkRefused('busy'));
+    this.#admitted ??= new Promise<void>((resolve, reject) => {
+      const giveUp = setTimeout(() => this.#settle?.(new WorkRefused('busy')), this.#limits.answerMs).unref();
+      this.#settle = (refused) => {
+        clearTimeout(giveUp);
+        if (refused === undefined) resolve();
+        else {
+          this.#shares.leave(this);
+          reject(refused);
+        }
+      };
+      this.#state = 'waiting';
+      if (!this.#shares.enter(this)) this.#settle(new WorkRefused('busy'));
+    });
+    return this.#admitted;
+  }
+
+  /** Whose fault it is that the time is over: its own where it took a good part of what it may. */
+  #late(): WorkRefused {
+    return new WorkRefused(this.#workedMs > this.#limits.workMs / 2 ? 'too_costly' : 'busy');
+  }
+}
+
+export interface WorkSharesOptions {
+  readonly slices: TimeSlices;
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+  readonly limits: WorkLimits;
+}
+
+/** Admits questions in the order in which they came, each as soon as its user and its organization have a place. */
+export class WorkShares {
+  readonly #o: WorkSharesOptions;
+  readonly #running = new Set<WorkBudget>();
+  readonly #waiting = new Set<WorkBudget>();
+
+  constructor(options: WorkSharesOptions) {
+    this.#o = options;
+  }
+
+  budgetFor(owner: WorkOwner): WorkBudget {
+    return new WorkBudget(owner, { ...this.#o, shares: this });
+  }
+
+  /** False where too many of the user wait already. */
+  enter(work: WorkBudget): boolean {
+    const { user } = work.owner;
+    if (this.#count(this.#waiting, ({ owner }) => owner.user === user) >= this.#o.limits.waitingPerUser) return false;
+    this.#waiting.add(work);
+    this.#startWaiting();
+    return true;
+  }
+
+  leave(work: WorkBudget): void {
+    const hadPlace = this.#running.delete(work);
+    this.#waiting.delete(work);
+    if (hadPlace) this.#startWaiting();
+  }
+
+  #count(all: ReadonlySet<WorkBudget>, is: (work: WorkBudget) => boolean): number {
+    let count = 0;
+    for (const work of all) if (is(work)) count += 1;
+    return count;
+  }
+
+  #startWaiting(): void {
+    const { perUser, perOrganization, perProcess } = this.#o.limits;
+    for (const work of this.#waiting) {
+      if (this.#running.size >= perProcess) return;
+      const { user, organization } = work.owner;
+      if (this.#count(this.#running, ({ owner }) => owner.user === user) >= perUser) continue;
+      if (this.#count(this.#running, ({ owner }) => owner.organization === organization) >= perOrganization) continue;
+      this.#waiting.delete(work);
+      this.#running.add(work);
+      work.start();
+    }
+  }
+}
