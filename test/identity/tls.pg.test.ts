@@ -6,7 +6,7 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { connect, createSecureContext, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { first, rsa, second, type Pair } from '../lib/certificates.ts';
@@ -287,6 +287,58 @@ describe('over TLS', () => {
       await write(first);
       await expect.poll(() => subjectAt(server.url).catch(() => '')).toBe('first');
       await expectModern('ECDSA');
+    } finally {
+      await server.close();
+    }
+  });
+
+  it('keys are exchanged in cheap groups only: a client that offers nothing but another group is refused', async () => {
+    await write(rsa);
+    const server = await startTestServer(postgres, { ...files, tls: { renewalMs: 10 } });
+    const { hostname, port } = new URL(server.url);
+    const isKnown = (ecdhCurve: string): boolean => {
+      try {
+        return createSecureContext({ ecdhCurve }) !== undefined;
+      } catch {
+        return false;
+      }
+    };
+    const isSpoken = (offer: ConnectionOptions): Promise<boolean> =>
+      new Promise((resolve) => {
+        const options = { host: hostname, port: Number(port), ca: [rsa.cert, first.cert], ...offer };
+        const socket = connect(options, () => {
+          resolve(true);
+          socket.end();
+        });
+        socket.on('error', () => resolve(false));
+      });
+    const curves = ['X25519', 'P-256', 'P-384', 'P-521', 'X448', 'secp224r1', 'secp256k1', 'brainpoolP256r1'];
+    const others = ['brainpoolP512r1', 'sect571r1', 'brainpoolP256r1tls13', 'brainpoolP512r1tls13'];
+    const finite = [2048, 3072, 4096, 6144, 8192].map((bits) => `ffdhe${bits}`);
+    const hybrid = ['X25519MLKEM768', 'SecP256r1MLKEM768', 'SecP384r1MLKEM1024', 'MLKEM512', 'MLKEM768', 'MLKEM1024'];
+    const groups = [...curves, ...others, ...finite, ...hybrid].filter(isKnown);
+    const cheap = ['X25519', 'P-256', 'P-384'];
+    const spokenIn = async (version: 'TLSv1.2' | 'TLSv1.3'): Promise<readonly string[]> => {
+      const spoken: string[] = [];
+      for (const ecdhCurve of groups)
+        if (await isSpoken({ ecdhCurve, minVersion: version, maxVersion: version })) spoken.push(ecdhCurve);
+      return spoken;
+    };
+    const expectCheap = async (inOld: readonly string[]): Promise<void> => {
+      expect(await spokenIn('TLSv1.2')).toEqual(inOld);
+      expect(await spokenIn('TLSv1.3')).toEqual([...cheap, ...['X25519MLKEM768'].filter(isKnown)]);
+      // TLS 1.2 names the finite fields' suites apart. The client's own first choice costs nothing if the server knows the second.
+      const dhe = { ciphers: 'DHE-RSA-AES128-GCM-SHA256:DHE-RSA-CHACHA20-POLY1305', maxVersion: 'TLSv1.2' } as const;
+      expect(await isSpoken({ ...dhe, ecdhCurve: 'ffdhe8192:X25519' })).toBe(false);
+      expect(await isSpoken({ ecdhCurve: 'ffdhe8192:X25519' })).toBe(true);
+    };
+    try {
+      expect(groups).toEqual(expect.arrayContaining([...cheap, ...finite, 'P-521', 'X448']));
+      await expectCheap(cheap);
+      await write(first);
+      await expect.poll(() => subjectAt(server.url).catch(() => '')).toBe('first');
+      // A client of TLS 1.2 takes a certificate only if it speaks the certificate's own curve.
+      await expectCheap(['P-256']);
     } finally {
       await server.close();
     }
