@@ -341,10 +341,9 @@ describe('the house', () => {
     expect(unused).toEqual([]);
   });
 
-  it('uses no private part of Node or of a package, but for the direct write to a socket', () => {
+  it('uses no private part of Node or of a package', () => {
     const product = [...src, ...sourcesIn('scripts'), ...sourcesIn('bin')].filter(({ path }) => !isTest(path));
-    const files = new Set(privateUses(product).map((use) => use.split(': ')[0]));
-    expect([...files]).toEqual(['src/server/watch/connection/direct.ts']);
+    expect(privateUses(product)).toEqual([]);
   });
 });
 

@@ -26,6 +26,7 @@ const seconds: Readonly<Record<string, number>> = {
   'nft.netns.test.ts': 40,
   'wait.pg.test.ts': 39,
   'start.netns.test.ts': 36,
+  'nodes.pg.test.ts': 35,
   'server-access.netns.test.ts': 35,
   'budget.pg.test.ts': 35,
   'placeholders.browser.test.ts': 35,

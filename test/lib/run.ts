@@ -21,9 +21,9 @@ export class Run {
   #stdout = '';
   #stderr = '';
 
-  constructor(file: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+  constructor(file: string, args: readonly string[], env: Readonly<Record<string, string>>, node = process.execPath) {
     const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('RINGFENCE_'));
-    this.child = spawn(...mortal(process.execPath, [file, ...args]), {
+    this.child = spawn(...mortal(node, [file, ...args]), {
       env: { ...Object.fromEntries(kept), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -103,8 +103,9 @@ export class Program {
     return join(this.#folder, 'ringfence.mjs');
   }
 
-  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Run {
-    const run = new Run(this.file, args, env);
+  /** `node`: the path of another Node than the tests' own. */
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}, node = process.execPath): Run {
+    const run = new Run(this.file, args, env, node);
     this.#runs.push(run);
     return run;
   }

@@ -1,5 +1,6 @@
 /** Owns the reading of event streams in tests: exact bytes from a raw socket, documents as they come. */
 import { connect, type Socket } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Json } from './http.ts';
 
@@ -8,6 +9,8 @@ export interface StreamOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The path up to `/organizations`. */
   readonly prefix?: string;
+  /** The certificate of the server, where the address is `https:`. */
+  readonly ca?: string;
 }
 
 /** One request for a stream, from its first byte to its last. */
@@ -21,7 +24,7 @@ export class EventStream {
   readonly #waiting = new Set<() => void>();
 
   constructor(url: string, token: string | undefined, org: string, body: unknown, options: StreamOptions = {}) {
-    const { hostname, port } = new URL(url);
+    const { protocol, hostname, port } = new URL(url);
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const headers = {
       Host: `${hostname}:${port}`,
@@ -32,7 +35,8 @@ export class EventStream {
     };
     const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     const path = `${options.prefix ?? '/api'}/organizations/${org}/events`;
-    this.#socket = connect({ host: hostname, port: Number(port) });
+    const to = { host: hostname, port: Number(port) };
+    this.#socket = protocol === 'https:' ? connectSecurely({ ...to, ca: options.ca }) : connect(to);
     this.#socket.write(`POST ${path} HTTP/${options.version ?? '1.1'}\r\n${head.join('')}\r\n${text}`);
     this.#socket.on('data', (chunk: Buffer) => {
       this.#parts.push(chunk);

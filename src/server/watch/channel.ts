@@ -2,7 +2,6 @@
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Projection, Resumption } from '../store/contract/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
-import { writeDirect } from './connection/direct.ts';
 import { next, SharedCursor, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';
 import { LogReader, type SyncedHead } from './log/log-reader.ts';
@@ -352,11 +351,7 @@ export class Channel implements View, StreamOwner, Task {
     if (bytes === undefined) return;
     this.#count(bytes.length, events);
     live.wrote(slot, now);
-    const handle = live.handle(slot);
-    const outcome = handle === undefined ? undefined : writeDirect(handle, bytes, stream);
-    const isTaken = outcome === undefined ? stream.write([bytes], now) : outcome === 'taken';
-    if (outcome !== undefined && outcome !== 'taken') stream.block(outcome, now);
-    if (!isTaken) this.#move(stream, 'full');
+    if (!stream.write([bytes], now)) this.#move(stream, 'full');
     // The next run sends the rest. A reader that asked for it then gets the line that says that the change is complete.
     if (batch.through < this.ring.head && stream.reader.format.complete) this.#oweComplete(stream);
   }

@@ -60,7 +60,6 @@ export class TestHub {
       kind?: 'user' | 'device';
       expiresAt?: number;
       chunked?: boolean;
-      bare?: boolean;
       takesReceiptRequests?: boolean;
       tokens?: boolean;
       complete?: boolean;
@@ -69,7 +68,7 @@ export class TestHub {
       leavesWhenNotReady?: boolean;
     } = {},
   ): Promise<FakeSink | Refusal> {
-    const sink = new FakeSink({ bare: options.bare ?? false });
+    const sink = new FakeSink();
     const user = options.user ?? userOf(1);
     const refusal = await this.hub.open({
       org: modelOrg,

@@ -51,9 +51,7 @@ class RandomClient {
   async connect(): Promise<void> {
     this.#items = this.#resumed();
     this.#headBefore = this.t.db.head;
-    const sink = await this.t
-      .open(this.#items, { user: this.reader, bare: this.random() < 0.5 })
-      .catch(() => 'down' as const);
+    const sink = await this.t.open(this.#items, { user: this.reader }).catch(() => 'down' as const);
     if (sink === 'revision_gone') this.connections.length = 0;
     if (typeof sink === 'string') return;
     this.sink = sink;

@@ -1,10 +1,9 @@
 /**
  * Owns the live streams of an organization in columns: what a delivery needs of each is adjacent in memory. A round
- * over thousands of up-to-date streams does not touch the stream objects or their connections, which are in no cache by
- * then, but only these columns and the sockets.
+ * over thousands of streams that want nothing of a change touches only these columns, and not the stream objects, which
+ * are in no cache by then.
  */
 import type { Selection } from './batch.ts';
-import type { Handle } from './connection/direct.ts';
 import type { Stream } from './stream.ts';
 
 /** Room for so many at first; twice as many whenever it is short. */
@@ -14,8 +13,6 @@ const leastRoom = 8;
 export class LiveStreams {
   readonly #streams: Stream[] = [];
   readonly #selections: Selection[] = [];
-  /** Undefined: to be written to through its sink only. */
-  readonly #handles: (Handle | undefined)[] = [];
   /** Everything up to here was sent. */
   #revisions = new Float64Array(leastRoom);
   #wroteAt = new Float64Array(leastRoom);
@@ -32,7 +29,6 @@ export class LiveStreams {
     stream.slot = slot;
     this.#streams.push(stream);
     this.#selections.push(stream.selection);
-    this.#handles.push(stream.sink.handle);
     this.#revisions[slot] = revision;
     this.#wroteAt[slot] = stream.wroteAt;
     this.#endsAt[slot] = stream.lastMoment;
@@ -46,11 +42,9 @@ export class LiveStreams {
     stream.wroteAt = this.wroteAt(stream);
     const last = this.#streams.pop();
     const selection = this.#selections.pop();
-    const handle = this.#handles.pop();
     if (last !== undefined && selection !== undefined && last !== stream) {
       this.#streams[slot] = last;
       this.#selections[slot] = selection;
-      this.#handles[slot] = handle;
       this.#revisions[slot] = this.revision(last.slot);
       this.#wroteAt[slot] = this.#wroteAt[last.slot] ?? 0;
       this.#endsAt[slot] = this.#endsAt[last.slot] ?? 0;
@@ -67,10 +61,6 @@ export class LiveStreams {
 
   selection(slot: number): Selection | undefined {
     return this.#selections[slot];
-  }
-
-  handle(slot: number): Handle | undefined {
-    return this.#handles[slot];
   }
 
   revision(slot: number): number {

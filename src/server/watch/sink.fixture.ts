@@ -1,72 +1,29 @@
 /** Owns a connection in memory for tests of the hub: it can stop taking bytes, and it parses what it was sent. */
-import { Socket } from 'node:net';
 import { watchKinds, type WatchKind } from '../../api/kinds.ts';
 import { printOf, type Received } from './checker.fixture.ts';
-import { directHandle, learn, type Handle } from './connection/direct.ts';
 import type { ConnectedSink } from './opening.ts';
 import type { Stream } from './stream.ts';
-
-/** Looks like what Node has under a socket, as far as one write needs it. */
-class MuteHandle {
-  writeBuffer(): number {
-    return 0;
-  }
-  readStart(): number {
-    return 0;
-  }
-  readStop(): number {
-    return 0;
-  }
-  close(closed?: () => void): void {
-    if (closed !== undefined) setImmediate(closed);
-  }
-}
-
-/** Direct writes are learned from one ordinary write; this one goes nowhere. */
-function requireDirectWrites(): void {
-  const socket = new Socket({ handle: new MuteHandle() } as object).on('error', () => {});
-  learn(socket);
-  socket.write(Buffer.from('x'));
-  const isLearned = directHandle(socket) !== undefined;
-  socket.destroy();
-  if (!isLearned) throw new Error('this Node has no direct write');
-}
 
 export class FakeSink implements ConnectedSink {
   stream: Stream | undefined;
   /** While true the kernel takes nothing. */
   full = false;
+  /** The connection is broken, and no event has reported it yet: bytes are lost, as in a socket that was destroyed. */
+  broken = false;
   ended = false;
   destroyed = false;
   writes = 0;
   readonly sent: Buffer[] = [];
-  readonly handle: Handle | undefined;
   #waiting: Buffer[] = [];
-  #request: Parameters<Handle['writeBuffer']>[0] | undefined;
-
-  /** `bare`: what streams are sent while they follow goes past the sink. */
-  constructor({ bare = false } = {}) {
-    const handle: Handle = { writeBuffer: (request, bytes) => this.#writePast(request, bytes) };
-    if (bare) requireDirectWrites();
-    this.handle = bare ? handle : undefined;
-  }
 
   connect(stream: Stream): void {
     this.stream = stream;
   }
 
-  /** As Node's own handle: one that is closed says so, and a request that is under way has an id. */
-  #writePast(request: Parameters<Handle['writeBuffer']>[0], bytes: Buffer): number {
-    if (this.destroyed) return -9;
-    if (this.write([bytes])) return 0;
-    request.getAsyncId = () => 1;
-    this.#request = request;
-    return 0;
-  }
-
   write(bytes: readonly Buffer[]): boolean {
     if (this.#waiting.length > 0) throw new Error('written to while blocked');
     if (this.ended || this.destroyed) throw new Error('written to after its end');
+    if (this.broken) return false;
     this.writes += 1;
     if (!this.full) {
       this.sent.push(...bytes);
@@ -82,11 +39,7 @@ export class FakeSink implements ConnectedSink {
     if (this.#waiting.length === 0) return;
     this.sent.push(...this.#waiting);
     this.#waiting = [];
-    const request = this.#request;
-    this.#request = undefined;
-    if (this.destroyed) return;
-    if (request?.oncomplete === undefined) this.stream?.flushed();
-    else request.oncomplete(0);
+    if (!this.destroyed) this.stream?.flushed();
   }
 
   end(bytes: Buffer): void {

@@ -2,7 +2,6 @@
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamReservation } from '../limits/stream-quota.ts';
 import { sharedSelection, type Selection } from './batch.ts';
-import type { Handle } from './connection/direct.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
 import { SignBudget, type SignSource } from './signs.ts';
@@ -44,8 +43,6 @@ export interface Sink {
   end(bytes: Buffer): void;
   /** Ends it at once. */
   destroy(): void;
-  /** Where bytes may go past the sink while nothing waits in it, if they may. One that is closed says so. */
-  readonly handle: Handle | undefined;
 }
 
 /** Who reads, by which right. */
@@ -173,12 +170,6 @@ export class Stream {
     if (this.sink.write(bytes)) return true;
     this.blockedAt = now;
     return false;
-  }
-
-  /** The connection did not take all bytes that bypassed its sink, or is broken. It closes, or reports `flushed` later. */
-  block(outcome: 'waiting' | 'failed', now: number): void {
-    this.blockedAt = now;
-    if (outcome === 'failed') this.sink.destroy();
   }
 
   /**

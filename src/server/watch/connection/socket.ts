@@ -6,7 +6,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { keptOnTakeOver } from '../../http/listener/connections.ts';
-import { learn, directHandle, writeDirect, type Handle } from './direct.ts';
 import type { ConnectedSink } from '../opening.ts';
 import type { Stream } from '../stream.ts';
 
@@ -82,12 +81,9 @@ function detach(socket: Socket, response: ServerResponse): void {
 
 class SocketSink implements ConnectedSink {
   readonly #socket: StreamSocket;
-  /** Once all that went the ordinary way is with the kernel. */
-  #direct: Handle | undefined;
 
   constructor(socket: StreamSocket) {
     this.#socket = socket;
-    if (socket.writableLength === 0) this.#direct = directHandle(socket);
   }
 
   connect(stream: Stream): void {
@@ -99,29 +95,12 @@ class SocketSink implements ConnectedSink {
   write(bytes: readonly Buffer[]): boolean {
     const socket = this.#socket;
     const one = bytes.length === 1 ? bytes[0] : joined(bytes);
-    if (one !== undefined && this.#direct !== undefined) {
-      const outcome = writeDirect(this.#direct, one, this);
-      if (outcome === 'failed') socket.destroy();
-      return outcome === 'taken';
-    }
-    learn(socket);
+    if (one !== undefined) return socket.write(one);
     let hasRoom = true;
-    if (one !== undefined) hasRoom = socket.write(one);
-    else {
-      socket.cork();
-      for (const part of bytes) hasRoom = socket.write(part);
-      socket.uncork();
-    }
-    if (hasRoom && socket.writableLength === 0) this.#direct ??= directHandle(socket);
+    socket.cork();
+    for (const part of bytes) hasRoom = socket.write(part);
+    socket.uncork();
     return hasRoom;
-  }
-
-  get handle(): Handle | undefined {
-    return this.#direct;
-  }
-
-  flushed(): void {
-    this.#socket[streamOf]?.flushed();
   }
 
   end(bytes: Buffer): void {

@@ -1,0 +1,67 @@
+/** Proves the built server on the oldest and the newest Node that `engines` admits: streams of each kind, writes, reads and a clean end. */
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Client } from '../../src/client/http.ts';
+import { createNodeFetch } from '../../src/node/fetch.ts';
+import { first as certificate } from '../lib/certificates.ts';
+import { installedNodes } from '../lib/nodes.ts';
+import { temporaryDirectory } from '../lib/postgres.ts';
+import { Program } from '../lib/run.ts';
+import { EventStream } from '../lib/stream.ts';
+
+let program: Program;
+let data: string;
+let nodes: Awaited<ReturnType<typeof installedNodes>>;
+beforeAll(async () => {
+  [program, data, nodes] = await Promise.all([Program.build(), temporaryDirectory(), installedNodes()]);
+  await writeFile(join(data, 'tls.crt'), certificate.cert);
+  await writeFile(join(data, 'tls.key'), certificate.key);
+}, 600_000);
+afterAll(async () => {
+  await program?.close();
+  await rm(data, { recursive: true, force: true });
+});
+
+const token = 'operator-token-0123456789-0123456789';
+const twoWay = { Connection: 'Upgrade', Upgrade: 'ringfence-watch', Prefer: 'signs-of-life' };
+
+it('the oldest Node is the one that package.json asks for', async () => {
+  const { engines } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    readonly engines: { readonly node: string };
+  };
+  expect(`${engines.node}.0`).toBe(`>=${nodes.oldest.version}`);
+  expect(Number.parseInt(nodes.newest.version, 10)).toBeGreaterThan(Number.parseInt(nodes.oldest.version, 10));
+});
+
+it.each([
+  ['oldest', 'plain HTTP'],
+  ['oldest', 'TLS'],
+  ['newest', 'plain HTTP'],
+  ['newest', 'TLS'],
+] as const)('the %s Node serves streams over %s, writes and reads, and ends cleanly', async (age, way) => {
+  const secured = way === 'TLS' ? ['--tls-cert', join(data, 'tls.crt'), '--tls-key', join(data, 'tls.key')] : [];
+  const args = ['server', '--listen', '127.0.0.1:0', '--data', join(data, age), '--workers', '2', ...secured];
+  const server = program.run(args, { RINGFENCE_ADMIN_TOKEN: token }, nodes[age].node);
+  const url = await server.url();
+  const client = new Client({ url, token, fetch: createNodeFetch({ authorities: async () => certificate.cert }) });
+  const [organization] = await client.organizations.list();
+  const org = organization?.id ?? expect.fail('there is no organization');
+  const open = (headers = {}): EventStream =>
+    new EventStream(url, token, org, [{ kind: 'device' }], { headers, ca: certificate.cert });
+  // On either worker.
+  const streams = Array.from({ length: 6 }, (_, index) => open(index % 2 === 0 ? {} : twoWay));
+  for (const stream of streams) await stream.until('the tail', ({ raw }) => raw.includes('"tail"'));
+  for (const key of ['one', 'two', 'three']) {
+    await client.devices.create(org, { public_key: `${way} ${key}` });
+    for (const stream of streams) await stream.until(key, ({ raw }) => raw.includes(`"${way} ${key}"`));
+  }
+  expect((await client.devices.list(org)).map(({ public_key }) => public_key)).toContain(`${way} three`);
+  const { code, stderr } = await server.stop();
+  for (const [index, stream] of streams.entries()) {
+    await stream.until('its end', ({ closed }) => closed);
+    if (index % 2 === 0) expect(stream.body.ended).toBe(true);
+    else expect(stream.raw.endsWith('{"type":"end"}\n')).toBe(true);
+  }
+  expect([code, /"level":"(error|fatal)"|Warning/.exec(stderr)?.input]).toEqual([0, undefined]);
+});
