@@ -116,7 +116,10 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     { org_id: org, trial_id: id, body: { scope: 'label:edge' } },
   ],
   confirmTrial: [(c) => c.trials.confirm(org, id), { org_id: org, trial_id: id }],
-  revertTrial: [(c) => c.trials.revert(org, id), { org_id: org, trial_id: id }],
+  revertTrial: [
+    (c) => c.trials.revert(org, id, { records: [sg] }),
+    { org_id: org, trial_id: id, body: { records: [sg] } },
+  ],
   createWebhook: [
     (c) => c.webhooks.create(org, { url: 'https://x', events: ['device.failed'] }),
     { org_id: org, body: { url: 'https://x', events: ['device.failed'] } },

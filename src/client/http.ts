@@ -294,7 +294,8 @@ export class Client {
     /** More devices try the change. */
     widen: this.#send('widenTrial'),
     confirm: this.#call('confirmTrial'),
-    revert: this.#call('revertTrial'),
+    /** All of it, or the given records. */
+    revert: this.#send('revertTrial'),
   };
 
   /** Where alerts go: for owners. */

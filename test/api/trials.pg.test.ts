@@ -193,3 +193,69 @@ test('what a trial does outside its scope is judged when it is widened or kept: 
   const [entry] = await api.expect(200, 'GET', `${base}/audit?limit=1`);
   expect(entry).toMatchObject({ operation: 'confirmTrial', fields: ['skip_tests'] });
 });
+
+test('a trial of a member does not lock the owners out: they take the list out of it or revert it, and cannot keep it', async () => {
+  const { owner, member, base } = await newPlace(stage.server);
+  const rules = { inbound_rules: [tcp(22)] };
+  const closed = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'closed', ...rules });
+  const box = await device(member.api, base, { security_groups: [closed.id] });
+  const own = `${base.replace('/organizations/', '/user/')}/security_groups`;
+  const wide = await member.api.expect(201, 'POST', own, { group_name: 'wide' });
+  const list = (api: Api, groups: readonly string[]) =>
+    api.status('PATCH', `${base}/devices/${box.id}`, { body: { security_groups: groups } });
+  const lock = async (): Promise<Json> => {
+    const body = {
+      security_groups: [{ id: wide.id, inbound_rules: [tcp(1)] }],
+      devices: [{ id: box.id, security_groups: [wide.id] }],
+    };
+    const { devices } = await member.api.expect(200, 'POST', `${base}/changes?confirm_within=86400`, body);
+    return devices[0].trial;
+  };
+
+  const first = `${base}/trials/${(await lock()).id}`;
+  expect(await list(owner.api, [closed.id])).toBe(409);
+  expect(await owner.api.status('POST', `${first}/confirm`)).toBe(403);
+  const unknown = await owner.api.expect(422, 'POST', `${first}/revert`, { records: [box.id, closed.id] });
+  expect(unknown.errors).toMatchObject([{ pointer: '/records/1', code: 'unknown_record' }]);
+  for (const body of [{ records: [] }, { records: ['x'] }, { records: [box.id, box.id] }, { record: box.id }])
+    await owner.api.expect(422, 'POST', `${first}/revert`, body);
+  expect(await owner.api.expect(200, 'POST', `${first}/revert`, { records: [box.id.toUpperCase()] })).toMatchObject({
+    state: 'pending',
+    devices: [],
+    security_groups: [wide.id],
+  });
+  const [entry] = await owner.api.expect(200, 'GET', `${base}/audit`);
+  expect(entry).toMatchObject({ operation: 'revertTrial', fields: ['records'], user_id: owner.id });
+  expect(await groupsOn(owner.api, base, box)).toEqual([`list ${closed.id}`]);
+  expect(await list(owner.api, [closed.id])).toBe(200);
+  // The group is still the member's trial; the whole of another one an owner reverts at once.
+  expect(await member.api.expect(200, 'POST', `${first}/confirm`)).toMatchObject({ state: 'confirmed' });
+  const second = `${base}/trials/${(await lock()).id}`;
+  expect(await owner.api.expect(200, 'POST', `${second}/revert`)).toMatchObject({ state: 'reverted' });
+  expect(await groupsOn(owner.api, base, box)).toEqual([`list ${closed.id}`]);
+});
+
+test('a member who leaves takes nothing of an owner out of a trial: what the owner has closed stays closed', async () => {
+  const { owner, member, base } = await newPlace(stage.server);
+  const open = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'db',
+    inbound_rules: [tcp(5432)],
+  });
+  const box = await device(member.api, base, { security_groups: [open.id] });
+  const kept = await device(owner.api, base, { security_groups: [open.id] });
+  const body = {
+    security_groups: [{ id: open.id, inbound_rules: [] }],
+    devices: [box, kept].map(({ id }) => ({ id, security_groups: [] })),
+  };
+  const written = await owner.api.expect(200, 'POST', `${base}/changes?confirm_within=600`, body);
+  const { id } = written.security_groups[0].trial;
+  await member.api.expect(200, 'DELETE', `${base}/members/${member.id}`);
+  expect(await owner.api.expect(200, 'GET', `${base}/trials/${id}`)).toMatchObject({
+    state: 'pending',
+    security_groups: [open.id],
+    devices: [kept.id],
+  });
+  const group = await owner.api.expect(200, 'GET', `${base}/security_groups/${open.id}`);
+  expect([group.inbound_rules, group.trial.id]).toEqual([undefined, id]);
+  expect(await owner.api.expect(200, 'POST', `${base}/trials/${id}/confirm`)).toMatchObject({ state: 'confirmed' });
+});

@@ -139,3 +139,21 @@ it('what cannot be tried, and a time that is none, is refused before anything is
   }
   expect(await ports()).toEqual([22]);
 });
+
+it('takes one record out of a trial by its name, refuses a name that the trial does not have, and ends with the last one', async () => {
+  const { group, device, ports } = await setUp();
+  const { owner, place } = people;
+  const body = {
+    security_groups: [{ id: group.id, inbound_rules: [] }],
+    devices: [{ id: device.id, security_groups: [] }],
+  };
+  const written = await place.owner.api.expect(200, 'POST', `${place.base}/changes?confirm_within=600`, body);
+  const id = String(written.security_groups[0].trial.id);
+  const wrong = await owner.run(['trial', 'revert', id, '--only', 'elsewhere']);
+  expect([wrong.code, wrong.stderr]).toEqual([3, expect.stringContaining('no record of the trial')]);
+  const out = await done(owner.run(['trial', 'revert', id, '--only', String(group.group_name)]));
+  expect(out).toContain('Took 1 of 2 records out of the trial');
+  expect(await ports()).toEqual([22]);
+  const last = await done(owner.run(['trial', 'revert', id, '--only', String(device.id)]));
+  expect(last).toContain('The change was taken back.');
+});

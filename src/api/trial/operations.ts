@@ -1,7 +1,7 @@
 /** Owns the operations on trials, as rows of the table of operations (reference 4.15). */
 import { KeepTrialQuery, PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
-import { Trial, UpdateTrial } from './trials.ts';
+import { RevertTrial, Trial, UpdateTrial } from './trials.ts';
 
 export const trialRows = {
   listTrials: {
@@ -43,7 +43,9 @@ export const trialRows = {
     effect: 'write',
     cost: 'shared',
     tag: 'security groups',
-    summary: 'Take a change back that is being tried',
+    summary: 'Take a change back that is being tried, or records of it',
+    body: RevertTrial,
+    bodyOptional: true,
     answer: Trial,
     fails: ['trial_over', 'newer_record'],
   },

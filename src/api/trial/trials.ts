@@ -5,7 +5,7 @@ import { InForceWord } from '../enforcement/convergence.ts';
 import { limits } from '../limits.ts';
 import { Selector } from '../group.ts';
 import { PolicyTestResult } from '../policy-tests/policy-test.ts';
-import { id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
+import { givenId, id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 import { trialFields } from './record-trial.ts';
 
 const count = Type.Integer({ minimum: 0 });
@@ -76,4 +76,18 @@ export const UpdateTrial = Type.Object(
     ),
   },
   { ...strict, $id: 'UpdateTrial', title: 'UpdateTrial', examples: [{ scope: 'label:canary,label:edge' }] },
+);
+
+export const RevertTrial = Type.Object(
+  {
+    records: Type.Optional(
+      Type.Array(givenId('A group or a device of the trial.'), {
+        minItems: 1,
+        maxItems: limits.changeSetRecords,
+        uniqueItems: true,
+        description: 'Take only these out of the trial: they are what they were before, and the rest stays on trial.',
+      }),
+    ),
+  },
+  { ...strict, $id: 'RevertTrial', title: 'RevertTrial' },
 );

@@ -1,7 +1,7 @@
 /** Owns the commands about trials: changes that are taken back unless somebody confirms them. */
 import type { Command } from 'commander';
-import { addNoun, commandsOf, detachOption, onOption } from '../command-line/client-command.ts';
-import type { WidenOptions } from './run.ts';
+import { addNoun, commandsOf, detachOption, onOption, repeated } from '../command-line/client-command.ts';
+import type { RevertOptions, WidenOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 
@@ -43,16 +43,22 @@ export function addTrialCommands(program: Command): void {
     },
     (run, session, { args: [text = ''] }) => run.confirm(session, text),
   );
-  addCommand(
+  addCommand<RevertOptions>(
     trial,
     {
       usage: 'revert <trial>',
       dryRun: true,
       summary: 'take the change back now',
+      about:
+        'An owner may revert every trial of the organization. With --only, groups and devices leave the trial and are what they were before; the rest stays on trial. Whoever may change a group, or the list of a device, may take it out. A group that the trial created is deleted, and the lists of the trial that name it go back with it.',
       policy: 'untested',
-      examples: ['ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --wait'],
+      options: [repeated('--only <name>', 'take only this group or device out of the trial')],
+      examples: [
+        'ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --wait',
+        'ringfence trial revert 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --only web-1 --only web-2',
+      ],
     },
-    (run, session, { args: [text = ''] }) => run.revert(session, text),
+    (run, session, { args: [text = ''], options }) => run.revert(session, text, options),
   );
   addCommand<WidenOptions>(
     trial,

@@ -14,6 +14,10 @@ import { CliError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime, spanWords } from '../terminal/time.ts';
 
+export interface RevertOptions {
+  readonly only?: readonly string[];
+}
+
 export interface WidenOptions {
   readonly on: readonly string[];
 }
@@ -101,11 +105,29 @@ export async function confirm(session: Session, text: string): Promise<void> {
   return printEnd(session, kept);
 }
 
-export async function revert(session: Session, text: string): Promise<void> {
+export async function revert(session: Session, text: string, { only = [] }: RevertOptions): Promise<void> {
   const client = await session.client();
   const trial = await find(session, text);
   requirePending(trial);
-  return printEnd(session, await client.trials.revert(await session.organization(), trial.id));
+  const organization = await session.organization();
+  const records = await recordsNamed(session, trial, only);
+  const reverted = await client.trials.revert(organization, trial.id, only.length === 0 ? {} : { records });
+  if (reverted.state !== 'pending') return printEnd(session, reverted);
+  session.noteWritten(reverted.revision);
+  const left = reverted.security_groups.length + reverted.devices.length;
+  const taken = trial.security_groups.length + trial.devices.length - left;
+  return session.printRecord(reverted, `Took ${taken} of ${taken + left} records out of the trial (${trial.id}).`);
+}
+
+/** The records of the trial that these words name. */
+async function recordsNamed(session: Session, trial: Trial, only: readonly string[]): Promise<string[]> {
+  if (only.length === 0) return [];
+  const { groupOf, deviceOf } = await sentenceNames(session, { isWholeServer: false });
+  const records = [
+    ...trial.security_groups.map((id) => ({ id: String(id), names: [groupOf(id) ?? ''], note: 'group' })),
+    ...trial.devices.map((id) => ({ id: String(id), names: [deviceOf(id) ?? ''], note: 'device' })),
+  ];
+  return [...new Set(only.map((word) => findOne('record of the trial', word, records, (record) => record).id))];
 }
 
 function printEnd(session: Session, trial: Trial): Promise<void> {

@@ -259,6 +259,14 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return new HttpError('trial_pending', trialPending, { trial: problem.trial });
     case 'trial_over':
       return new HttpError('trial_over', `The trial is over: ${trialEnds[problem.state]}.`);
+    case 'not_on_trial':
+      return invalid(
+        problem.indexes.map((index) => ({
+          pointer: `/records/${index}`,
+          code: 'unknown_record' as const,
+          detail: 'The trial has no such record, or it is no longer on trial.',
+        })),
+      );
     case 'not_wider':
       return invalid([notWider]);
     case 'enrollment_key_spent':

@@ -5,6 +5,7 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
 import type { Trial } from '../../api/trial/trials.ts';
 import { groupChanges } from '../../client/words/changes.ts';
+import { mayKeep, mayRevert, mayTakeOut } from '../../policy/trial/right.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
 import { Lines } from '../components/lines.tsx';
@@ -14,7 +15,7 @@ import { notify } from '../components/toast.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { InForceCount } from '../device/in-force-count.tsx';
 import { plural } from '../model/rule-text.ts';
-import { endWords, scopeWords, timeLeft, trialName } from './trial-words.ts';
+import { endWords, recordName, scopeWords, timeLeft, trialName, trialRecords, withoutTakenOut } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
@@ -107,18 +108,52 @@ const pickFields = ({
   applies_to,
 });
 
-function useMayDecide(trial: Trial): boolean {
-  const { groupById, deviceById } = useSnapshot();
-  const { editGroup, editDevice } = useRights();
+/** What the person may do with the trial. `takeOut`: records that it may take back alone. */
+function useTrialRights(trial: Trial) {
+  const snapshot = useSnapshot();
+  const { me, isOwner, mayWrite } = useRights();
+  const records = trialRecords(trial, snapshot);
+  const caller = { user_id: me.id, isOwner };
+  const all = records.groups.length + records.devices.length;
+  return {
+    mayKeep: mayWrite && mayKeep({ ...records, by: trial.by }, caller),
+    mayRevert: mayWrite && mayRevert({ ...records, by: trial.by }, caller),
+    takeOut: mayWrite && all > 1 ? mayTakeOut(records, caller) : [],
+  };
+}
+
+/** Records that go back alone, each with its button. */
+function TakeOut({
+  ids,
+  busy,
+  takeOut,
+}: {
+  readonly ids: readonly string[];
+  readonly busy: boolean;
+  readonly takeOut: (id: string) => void;
+}): ReactNode {
+  const snapshot = useSnapshot();
+  if (ids.length === 0) return null;
   return (
-    trial.security_groups.every((id) => {
-      const group = groupById.get(id);
-      return group !== undefined && editGroup(group);
-    }) &&
-    trial.devices.every((id) => {
-      const device = deviceById.get(id);
-      return device !== undefined && editDevice(device);
-    })
+    <ul className="pick-list" aria-label="What you may take back alone">
+      {ids.map((id) => {
+        const name = recordName(id, snapshot);
+        return (
+          <li key={id}>
+            <span className="grow clip">{name}</span>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={busy}
+              onClick={() => takeOut(id)}
+              aria-label={`Take back only ${name}`}
+            >
+              Take back only this
+            </Button>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 
@@ -127,7 +162,7 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
   const { id: org } = useLive();
   const snapshot = useSnapshot();
   const userName = useNames();
-  const mayDecide = useMayDecide(trial);
+  const rights = useTrialRights(trial);
   const queries = useQueryClient();
   const details = useId();
   const [isOpen, setOpen] = useState(false);
@@ -143,6 +178,10 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
     await queries.invalidateQueries({ queryKey: ['trials', org] });
   };
   const { start, busy } = useWrite(end, 'The trial goes on');
+  const { start: takeOut, busy: isTakingOut } = useWrite(async (record: string) => {
+    await client.trials.revert(org, trial.id, { records: [record] });
+    await queries.invalidateQueries({ queryKey: ['trials', org] });
+  }, 'The trial goes on');
   /** Where something is wrong, a person sees it before the change is kept. */
   const keep = (): void => {
     if (trouble === 0 && failing.length === 0) return start('confirm');
@@ -193,21 +232,21 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
           >
             Details {isOpen ? <UpIcon size={16} /> : <DownIcon size={16} />}
           </button>
-          {mayDecide ? (
-            <>
-              <Button
-                size="compact-md"
-                variant="default"
-                disabled={busy}
-                onClick={() => start('revert')}
-                aria-label={`Revert the change of ${name}`}
-              >
-                Revert
-              </Button>
-              <Button size="compact-md" loading={busy} onClick={keep} aria-label={`Keep the change of ${name}`}>
-                Keep
-              </Button>
-            </>
+          {rights.mayRevert ? (
+            <Button
+              size="compact-md"
+              variant="default"
+              disabled={busy}
+              onClick={() => start('revert')}
+              aria-label={`Revert the change of ${name}`}
+            >
+              Revert
+            </Button>
+          ) : null}
+          {rights.mayKeep ? (
+            <Button size="compact-md" loading={busy} onClick={keep} aria-label={`Keep the change of ${name}`}>
+              Keep
+            </Button>
           ) : null}
         </span>
       </div>
@@ -216,12 +255,13 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
           Started <Ago at={trial.started_at} /> by {userName(trial.by)}, on {scopeWords(trial.scope)}. At{' '}
           {clockTime(Date.parse(trial.ends_at), Date.now())} the server takes the change back, unless someone keeps it.
           A device that cannot reach the server goes back by itself.
-          {mayDecide ? '' : ' Only those who may change all of it can keep or revert it.'}
+          {rights.mayKeep ? '' : ' Only those who may change all of it can keep it; an owner can revert it.'}
         </p>
         {isOpen ? <Tried trial={trial} /> : null}
         <Trouble trial={trial} />
         <Failing trial={trial} />
-        {mayDecide && trial.scope !== undefined ? (
+        {isOpen ? <TakeOut ids={rights.takeOut} busy={isTakingOut} takeOut={takeOut} /> : null}
+        {rights.mayKeep && trial.scope !== undefined ? (
           <div>
             <Button size="compact-sm" variant="default" onClick={() => setWidening(true)}>
               Try it on more devices…
@@ -263,12 +303,13 @@ function useEndMessages(trials: readonly Trial[]): void {
 
 export function TrialBanner({ open: { trials, skew } }: { readonly open: OpenTrials }): ReactNode {
   useEndMessages(trials);
+  const snapshot = useSnapshot();
   if (trials.length === 0) return null;
   return (
     <section className="trials" aria-label="Trials">
       <ul>
         {trials.map((trial) => (
-          <TrialRow key={trial.id} trial={trial} skew={skew} />
+          <TrialRow key={trial.id} trial={withoutTakenOut(trial, snapshot)} skew={skew} />
         ))}
       </ul>
     </section>

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Trial } from '../../api/trial/trials.ts';
-import { hasEnded, timeLeft, trialName, trialSignature } from './trial-words.ts';
+import { hasEnded, timeLeft, trialName, trialRecords, trialSignature, withoutTakenOut } from './trial-words.ts';
 
 test.each([
   [0, '0:00'],
@@ -36,4 +36,12 @@ test('its signature changes with its scope, and its name is that of its records'
   const wide = trialSignature([groupOf('a', { id: 't' }), groupOf('b', { id: 't' })]);
   expect([narrow, wide]).toEqual(['t label:canary', 't ']);
   expect(trialName(trial, known(groupOf('a')))).toBe('group a, a group');
+});
+
+test('a record that was taken out since is no longer named, and one that the page does not see stays', () => {
+  const now = known(groupOf('a'), groupOf('b', { id: trial.id }));
+  const three = { ...trial, security_groups: ['a', 'b', 'hidden'], devices: [] } as unknown as Trial;
+  const left = withoutTakenOut(three, now);
+  expect(left.security_groups).toEqual(['b', 'hidden']);
+  expect(trialRecords(left, now).groups.map(({ user_id }) => user_id)).toEqual([null, '']);
 });

@@ -2,6 +2,7 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Trial } from '../../api/trial/trials.ts';
+import type { TrialRecords } from '../../policy/trial/right.ts';
 import { selectorChip } from '../model/far-end.ts';
 
 interface Known {
@@ -18,6 +19,32 @@ export function trialSignature(records: Iterable<Pick<SecurityGroup | Device, 't
     if (trial !== undefined) known.add(`${trial.id} ${(trial.scope ?? []).map(selectorChip).join(',')}`);
   }
   return [...known].toSorted().join('\n');
+}
+
+/** The trial without the records that the page sees and that were taken out of it since it was read. */
+export function withoutTakenOut<T extends Tried>(trial: T, { groupById, deviceById }: Known): T {
+  const isTried = (record: SecurityGroup | Device | undefined): boolean =>
+    record === undefined || record.trial?.id === trial.id;
+  return {
+    ...trial,
+    security_groups: trial.security_groups.filter((id) => isTried(groupById.get(id))),
+    devices: trial.devices.filter((id) => isTried(deviceById.get(id))),
+  };
+}
+
+/** The records of a trial as the rights to it need them. A record that the page does not see belongs to somebody else. */
+export const trialRecords = ({ security_groups, devices }: Tried, { groupById, deviceById }: Known): TrialRecords => ({
+  groups: security_groups.map((id) => {
+    const group = groupById.get(id);
+    return { id, user_id: group === undefined ? '' : (group.user_id ?? null), isNew: group?.trial?.before === null };
+  }),
+  devices: devices.map((id) => ({ id, user_id: deviceById.get(id)?.user_id ?? '' })),
+});
+
+/** `web servers`, or `the groups of web-1`. */
+export function recordName(id: string, { groupById, deviceById }: Known): string {
+  const group = groupById.get(id);
+  return group === undefined ? `the groups of ${deviceById.get(id)?.hostname || 'a device'}` : group.group_name;
 }
 
 /** Whether the stream says that the trial has ended: records that the page sees are on trial no more. */

@@ -126,8 +126,11 @@ const widen: Handler<'widenTrial'> = async (call, services) => {
 const confirm: Handler<'confirmTrial'> = async (call, { store }) =>
   record(await store.trials.confirm(call.params.org_id, call.by, call.params.trial_id, call.query));
 
-const revert: Handler<'revertTrial'> = async (call, { store }) =>
-  record(await store.trials.revert(call.params.org_id, call.by, call.params.trial_id));
+const revert: Handler<'revertTrial'> = async (call, { store }) => {
+  const { org_id, trial_id } = call.params;
+  const records = call.body.records?.map((id) => id.toLowerCase());
+  return record(await store.trials.revert(org_id, call.by, trial_id, { records }));
+};
 
 export const trialHandlers = {
   listTrials: list,

@@ -15,7 +15,7 @@ import { refuseIsolated } from '../devices/isolated.ts';
 import { handOverDevices } from '../devices/hand-over.ts';
 import { deleteMemberGroups } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
-import { revertOfMember } from '../trials/trials.ts';
+import { takeOutOfMember } from '../trials/trials.ts';
 import { auditRow, insertAudit, type AuditChange } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
@@ -53,7 +53,7 @@ const lastOf = (rows: readonly Row[]): number | undefined =>
 export async function removeMember(context: Context, locked: Locked, removal: Removal): Promise<Removed> {
   const { tx, org } = locked;
   const { by, user } = removal;
-  await revertOfMember(context, locked, by, user);
+  await takeOutOfMember(context, locked, by, user);
   const { keepDevices, detach } = removal;
   const kept =
     keepDevices === true

@@ -83,6 +83,8 @@ export type StoreProblem =
   | { readonly code: 'trial_pending'; readonly trial?: string | undefined }
   /** The trial is confirmed, reverted or expired, or its time is over. */
   | { readonly code: 'trial_over'; readonly state: 'confirmed' | 'reverted' | 'expired' }
+  /** These of the records that were asked for are not on this trial, by their place. */
+  | { readonly code: 'not_on_trial'; readonly indexes: readonly number[] }
   /** Devices that try the change would no longer. */
   | { readonly code: 'not_wider' }
   /** It was asked for too often: try again after so many seconds. */

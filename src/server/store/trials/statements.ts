@@ -72,6 +72,13 @@ export const widenTrial = statement<TrialRow>(
   `UPDATE trials SET scope = $3, revision = greatest(revision, $4::bigint) WHERE id = $2 AND ${inOrg('trials')} RETURNING ${columns}`,
 );
 
+/** Values: organization, id, the groups and the devices that stay, revision. */
+export const shrinkTrial = statement<TrialRow>(
+  'shrink_trial',
+  `UPDATE trials SET groups = $3::uuid[], devices = $4::uuid[], revision = greatest(revision, $5::bigint)
+   WHERE id = $2 AND ${inOrg('trials')} RETURNING ${columns}`,
+);
+
 /** Values: the border. */
 export const forgetTrials = statement<never>(
   'forget_trials',

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseTrialId, type GroupId, type TrialId } from '../../../policy/ids.ts';
 import { rightRoles, type Actor } from '../contract/actor.ts';
+import type { ChangeSetActor } from '../contract/change/change-sets.ts';
 import type { Stored, GroupRecord } from '../contract/records.ts';
 import { device, group, logOf, makeWorld, openTestStore, problemOf, ssh, type World } from '../store.fixture.ts';
 
@@ -172,18 +173,90 @@ test('a trial can be widened twice and never narrowed', async () => {
   expect(after[0]?.record.trial).not.toHaveProperty('scope');
 });
 
-test('a member who leaves takes no trial along: it is reverted first', async () => {
+test('a member who leaves takes out of a trial only what is its own: what an owner tries stays pending', async () => {
   const { store, org, owner, member } = await timedWorld();
   const own = await store.groups.create(org, member, member.user_id, group());
   const made = await store.devices.create(org, member, device(member.user_id, { security_groups: [idOf(own)] }));
-  const common = await store.groups.create(org, owner, 'organization', group());
+  const open = await store.groups.create(org, owner, 'organization', group({ inbound_rules: [ssh] }));
   const id = parseDeviceId(made.id);
-  const tried = await store.devices.update(org, owner, id, { security_groups: [idOf(common)] }, { trial: minute });
+  const actor: ChangeSetActor = { ...owner, rolesFor: () => owner.right.roles };
+  const set = {
+    groups: [{ type: 'update' as const, id: idOf(open), patch: { inbound_rules: [] }, fields: ['inbound_rules'] }],
+    devices: [{ id, patch: { security_groups: [idOf(open)] }, fields: ['security_groups'] }],
+    deletes: [],
+  };
+  const tried = await store.changeSets.apply(org, actor, set, { trial: minute });
+  const trial = parseTrialId(tried.groups[0]?.record.trial?.id);
   await store.members.remove(org, owner, member.user_id, { keepDevices: true, detach: true });
-  expect(await store.trials.get(org, trialIdOf(tried))).toMatchObject({ state: 'reverted' });
+  expect(await store.trials.get(org, trial)).toMatchObject({
+    state: 'pending',
+    security_groups: [open.id],
+    devices: [],
+  });
+  const closed = (await store.groups.find(org, [idOf(open)]))[0]?.record;
+  expect([closed?.inbound_rules, closed?.trial?.id]).toEqual([undefined, trial]);
   const { record } = await store.devices.get(org, id);
   expect(record).toMatchObject({ user_id: owner.user_id });
   expect([record.trial, record.security_groups]).toEqual([undefined, undefined]);
+  expect(await store.trials.confirm(org, person(owner), trial)).toMatchObject({ state: 'confirmed' });
+});
+
+test('whoever may write a record takes it out of a trial, an owner reverts every trial, and the last record ends it', async () => {
+  const { store, org, owner, member } = await timedWorld();
+  const old = await store.groups.create(org, owner, 'organization', group());
+  const made = await store.devices.create(org, member, device(member.user_id, { security_groups: [idOf(old)] }));
+  const id = parseDeviceId(made.id);
+  const mine: ChangeSetActor = { ...member, rolesFor: () => rightRoles.member };
+  const fresh = parseGroupId('0199aaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa');
+  const lock = async (list: readonly GroupId[]): Promise<TrialId> => {
+    const create = {
+      type: 'create' as const,
+      id: undefined,
+      owner: member.user_id,
+      group: group(),
+      fields: ['group_name'],
+    };
+    const set = {
+      groups: list.includes(fresh) ? [{ ...create, id: fresh }] : [create],
+      devices: [{ id, patch: { security_groups: list }, fields: ['security_groups'] }],
+      deletes: [],
+    };
+    const written = await store.changeSets.apply(org, mine, set, { trial: minute });
+    return parseTrialId(written.devices[0]?.record.trial?.id);
+  };
+
+  const first = await lock([]);
+  expect(await problemOf(store.trials.confirm(org, person(owner), first))).toEqual({ code: 'forbidden' });
+  const left = await store.trials.revert(org, person(owner), first, { records: [id] });
+  expect(left).toMatchObject({ state: 'pending', devices: [], security_groups: [expect.any(String)] });
+  expect((await store.devices.get(org, id)).record.security_groups).toEqual([old.id]);
+  // The list is free again: the owner's write goes through while the member's group is still tried.
+  await store.devices.update(org, person(owner), id, { security_groups: [] });
+  await store.devices.update(org, person(owner), id, { security_groups: [idOf(old)] });
+  const again = store.trials.revert(org, person(owner), first, { records: [id] });
+  expect(await problemOf(again)).toEqual({ code: 'not_on_trial', indexes: [0] });
+  expect(await store.trials.revert(org, person(owner), first)).toMatchObject({ state: 'reverted' });
+
+  // A group that the trial created goes with its end: the list that names it goes back with it, and no device opens.
+  const second = await lock([fresh]);
+  const ended = await store.trials.revert(org, person(member), second, { records: [fresh] });
+  expect(ended).toMatchObject({ state: 'reverted', ended_by: member.user_id });
+  expect((await store.devices.get(org, id)).record.security_groups).toEqual([old.id]);
+  expect(await store.groups.find(org, [fresh])).toEqual([]);
+
+  // A member takes its own device out of an owner's trial, and nothing else.
+  const rules = { type: 'update' as const, id: idOf(old), patch: { inbound_rules: [web] }, fields: ['inbound_rules'] };
+  const list = { id, patch: { security_groups: [] }, fields: ['security_groups'] };
+  const set = { groups: [rules], devices: [list], deletes: [] };
+  const actor: ChangeSetActor = { ...owner, rolesFor: () => owner.right.roles };
+  const tried = await store.changeSets.apply(org, actor, set, { trial: minute });
+  const third = parseTrialId(tried.devices[0]?.record.trial?.id);
+  for (const records of [undefined, [old.id], [id, old.id]])
+    expect(await problemOf(store.trials.revert(org, person(member), third, { records }))).toEqual({
+      code: 'forbidden',
+    });
+  expect(await store.trials.revert(org, person(member), third, { records: [id] })).toMatchObject({ state: 'pending' });
+  expect((await store.groups.find(org, [idOf(old)]))[0]?.record).toMatchObject({ inbound_rules: [web] });
 });
 
 test('a group that is only tried keeps no device closed: a write that would open it at the end of the trial is refused', async () => {

@@ -9,6 +9,14 @@ import {
   type TrialId,
 } from '../../../policy/ids.ts';
 import type { Selector } from '../../../policy/rule.ts';
+import {
+  mayKeep,
+  mayRevert,
+  mayTakeOut,
+  takenOutWith,
+  type TrialCaller,
+  type TrialRecords,
+} from '../../../policy/trial/right.ts';
 import { isWithin } from '../../../policy/trial/trial.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
@@ -44,6 +52,12 @@ function recordOf(row: sql.TrialRow): TrialRecord {
   };
 }
 
+/** A pending trial with the records that are still on it. */
+interface PendingTrial {
+  readonly trial: sql.TrialRow;
+  readonly tried: TriedRecords;
+}
+
 async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialRow> {
   const [trial] = await tx.run(sql.getTrial, [org, id]);
   if (trial === undefined) return refuse({ code: 'not_found', what: 'trial' });
@@ -51,16 +65,29 @@ async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialR
   return trial;
 }
 
-/** Allows a user who may write every remaining record. When none remains: an owner, or the user who started the trial. */
-async function checkRight({ tx, org }: Locked, by: Actor, trial: sql.TrialRow, tried: TriedRecords): Promise<void> {
-  if (by.right.roles === rightRoles.server) return;
-  const isOwner = (await tx.run(sql.getRole, [org, by.user_id]))[0]?.role === 'owner';
-  const mayWrite =
-    tried.groups.length + tried.devices.length === 0
-      ? isOwner || trial.user_id === by.user_id
-      : tried.groups.every(({ user_id }) => (user_id === null ? isOwner : user_id === by.user_id)) &&
-        tried.devices.every(({ user_id }) => isOwner || user_id === by.user_id);
-  if (!mayWrite) refuse({ code: 'forbidden' });
+/** What the pure rules need to know of the records. */
+const recordsOf = ({ groups, devices }: TriedRecords): TrialRecords => ({
+  groups: groups.map(({ id, user_id, trial: { before } }) => ({ id, user_id, isNew: before === null })),
+  devices,
+});
+
+/** Who acts, as it is in this transaction. The server may do everything. */
+async function callerOf({ tx, org }: Locked, { user_id, right }: Actor): Promise<TrialCaller & { isServer: boolean }> {
+  if (right.roles === rightRoles.server) return { user_id, isOwner: true, isServer: true };
+  const isOwner = (await tx.run(sql.getRole, [org, user_id]))[0]?.role === 'owner';
+  return { user_id, isOwner, isServer: false };
+}
+
+/** `how`: what is to become of the whole trial. */
+async function checkRight(
+  locked: Locked,
+  by: Actor,
+  { trial, tried }: PendingTrial,
+  how: 'keep' | 'revert',
+): Promise<void> {
+  const caller = await callerOf(locked, by);
+  const may = how === 'keep' ? mayKeep : mayRevert;
+  if (!caller.isServer && !may({ ...recordsOf(tried), by: trial.user_id }, caller)) refuse({ code: 'forbidden' });
 }
 
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
@@ -77,8 +104,7 @@ async function end(
   context: Context,
   locked: Locked,
   by: Actor,
-  trial: sql.TrialRow,
-  tried: TriedRecords,
+  { trial, tried }: PendingTrial,
   state: Ending,
 ): Promise<TrialRecord> {
   const revision = await (state === 'confirmed' ? keepChange : takeBack)(context, locked, by, tried);
@@ -87,12 +113,37 @@ async function end(
   return ended === undefined ? refuse({ code: 'unexpected' }) : recordOf(ended);
 }
 
-/** Reverts what is being tried of a member's devices and groups, before these go: the removal neither confirms it nor waits for it. */
-export async function revertOfMember(context: Context, locked: Locked, by: Actor, user: string): Promise<void> {
+/** Makes these records what they were, with the lists that name a group which goes by that. The rest stays on trial; where nothing is left, the trial is reverted. */
+async function takeOut(
+  context: Context,
+  locked: Locked,
+  by: Actor,
+  { trial, tried }: PendingTrial,
+  asked: readonly string[],
+): Promise<TrialRecord> {
+  const ids = takenOutWith(recordsOf(tried), new Set(asked));
+  const part = (isOut: boolean): TriedRecords => ({
+    groups: tried.groups.filter(({ id }) => ids.has(id) === isOut),
+    devices: tried.devices.filter(({ id }) => ids.has(id) === isOut),
+  });
+  const left = part(false);
+  if (left.groups.length + left.devices.length === 0) return end(context, locked, by, { trial, tried }, 'reverted');
+  const revision = await takeBack(context, locked, by, part(true));
+  const stays = (list: readonly string[]): readonly string[] => list.filter((id) => !ids.has(id));
+  const values = [locked.org, trial.id, stays(trial.groups), stays(trial.devices), revision];
+  const [row] = await locked.tx.run(sql.shrinkTrial, values);
+  return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);
+}
+
+/** Before a member's devices and groups go, those that are being tried go back. The rest of such a trial stays pending. */
+export async function takeOutOfMember(context: Context, locked: Locked, by: Actor, user: string): Promise<void> {
   const { tx, org } = locked;
   for (const trial of await tx.run(sql.findOfMember, [org, user])) {
-    const { revision } = await end(context, locked, by, trial, await triedRecords(locked, trial), 'reverted');
-    const audit = by.audit && { ...by.audit, operation: 'revertTrial', fields: undefined };
+    const tried = await triedRecords(locked, trial);
+    const own = [...tried.groups, ...tried.devices].flatMap(({ id, user_id }) => (user_id === user ? [id] : []));
+    if (own.length === 0) continue;
+    const { revision } = await takeOut(context, locked, by, { trial, tried }, own);
+    const audit = by.audit && { ...by.audit, operation: 'revertTrial', fields: ['records'] };
     if (audit !== undefined)
       await tx.run(insertAudit, [auditValue(context, audit, { org_id: org, subject_id: trial.id, revision })]);
   }
@@ -113,7 +164,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
     org: OrganizationId,
     by: Actor,
     id: TrialId,
-    work: (locked: Locked, trial: sql.TrialRow, tried: TriedRecords) => Promise<TrialRecord>,
+    work: (locked: Locked, pending: PendingTrial) => Promise<TrialRecord>,
   ): Promise<TrialRecord> =>
     inOrganization(
       context,
@@ -121,9 +172,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       by,
       async (locked) => {
         const trial = await pendingTrial(locked, id);
-        const tried = await triedRecords(locked, trial);
-        await checkRight(locked, by, trial, tried);
-        return work(locked, trial, tried);
+        return work(locked, { trial, tried: await triedRecords(locked, trial) });
       },
       ({ revision }) => ({ subject_id: id, revision }),
     );
@@ -143,20 +192,34 @@ export function trialsIn(context: Context, keepMs: number): Trials {
     },
 
     confirm: (org, by, id, options) =>
-      inTrial(org, by, id, (locked, trial, tried) =>
-        isOver(trial)
-          ? refuse({ code: 'trial_over', state: 'expired' })
-          : judged(locked, trial, options, () => end(context, locked, by, trial, tried, 'confirmed')),
-      ),
+      inTrial(org, by, id, async (locked, pending) => {
+        const { trial } = pending;
+        await checkRight(locked, by, pending, 'keep');
+        if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
+        return judged(locked, trial, options, () => end(context, locked, by, pending, 'confirmed'));
+      }),
 
     // Policy tests show what a revert breaks, and never refuse it.
-    revert: (org, by, id) =>
-      inTrial(org, { ...by, tests: 'report' }, id, (locked, trial, tried) =>
-        end(context, locked, by, trial, tried, 'reverted'),
-      ),
+    revert: (org, by, id, { records } = {}) =>
+      inTrial(org, { ...by, tests: 'report' }, id, async (locked, pending) => {
+        if (records === undefined) {
+          await checkRight(locked, by, pending, 'revert');
+          return end(context, locked, by, pending, 'reverted');
+        }
+        const { groups, devices } = pending.tried;
+        const known = new Set([...groups, ...devices].map((one) => one.id));
+        const unknown = records.flatMap((record, index) => (known.has(record) ? [] : [index]));
+        if (unknown.length > 0) return refuse({ code: 'not_on_trial', indexes: unknown });
+        const caller = await callerOf(locked, by);
+        const own = new Set(mayTakeOut(recordsOf(pending.tried), caller));
+        if (!records.every((record) => own.has(record))) return refuse({ code: 'forbidden' });
+        return takeOut(context, locked, by, pending, records);
+      }),
 
     widen: (org, by, id, scope, options) =>
-      inTrial(org, by, id, async (locked, trial, tried) => {
+      inTrial(org, by, id, async (locked, pending) => {
+        const { trial, tried } = pending;
+        await checkRight(locked, by, pending, 'keep');
         if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
         const wider = isWithin(undefined, scope) ? undefined : scope;
         if (!isWithin(scopeOf(trial.scope), wider)) return refuse({ code: 'not_wider' });
@@ -182,7 +245,8 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       const run = async (locked: Locked): Promise<boolean> => {
         const [trial] = await locked.tx.run(sql.getTrial, [org, id]);
         if (trial === undefined || trial.state !== 'pending' || !isOver(trial)) return false;
-        const { revision } = await end(context, locked, by, trial, await triedRecords(locked, trial), 'expired');
+        const pending = { trial, tried: await triedRecords(locked, trial) };
+        const { revision } = await end(context, locked, by, pending, 'expired');
         const entry = { org_id: org, subject_id: id, revision };
         await locked.tx.run(insertAudit, [auditValue(context, expiryNote(by.user_id), entry)]);
         return true;

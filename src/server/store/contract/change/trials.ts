@@ -48,9 +48,15 @@ export interface KeepTrialOptions {
   readonly detach?: boolean | undefined;
 }
 
+/** What of a trial is taken back. */
+export interface RevertTrialOptions {
+  /** Only these groups and devices of it (`not_on_trial` where one is none): the rest stays on trial. Absent: everything. */
+  readonly records?: readonly string[] | undefined;
+}
+
 /**
- * A user who may write all records of a trial may confirm, revert and widen it. The writing transaction checks this
- * (`forbidden`). When several callers end a trial at the same time, one succeeds and the others fail with `trial_over`.
+ * A user who may write all records of a trial may confirm and widen it. A user who may write one may take it out, and an
+ * owner may revert any trial (`policy/trial/right.ts`). The writing transaction checks this (`forbidden`). When several callers end a trial at the same time, one succeeds and the others fail with `trial_over`.
  * A revert never fails because of the state that it restores.
  */
 export interface Trials {
@@ -62,8 +68,8 @@ export interface Trials {
   get(org: OrganizationId, id: TrialId): Promise<TrialRecord>;
   /** The change stays. `trial_over` from `ends_at` on, also where the server has not reverted it yet: agents have. */
   confirm(org: OrganizationId, by: Actor, id: TrialId, options?: KeepTrialOptions): Promise<TrialRecord>;
-  /** Everything is as it was, with new revisions. */
-  revert(org: OrganizationId, by: Actor, id: TrialId): Promise<TrialRecord>;
+  /** Everything, or the given part of it, is as it was, with new revisions. */
+  revert(org: OrganizationId, by: Actor, id: TrialId, options?: RevertTrialOptions): Promise<TrialRecord>;
   /** More devices try the change; absent: all. `not_wider` where one that tries it would no longer. */
   widen(
     org: OrganizationId,
