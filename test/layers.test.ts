@@ -62,8 +62,15 @@ const rooms: Rooms = {
     node: true,
     why: 'what programs on Node share: their way to the server, their command line, files that are never half written',
   },
+  'node/lock.ts': {
+    may: ['node'],
+    npm: [],
+    node: true,
+    processes: true,
+    why: 'Node cannot lock files: a helper program holds the lock of agent and server',
+  },
   'server/database': {
-    may: ['server/options'],
+    may: ['server/options', 'node/lock.ts'],
     npm: [],
     node: true,
     processes: true,

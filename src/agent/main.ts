@@ -5,7 +5,7 @@ import { printable } from '../node/printable.ts';
 import { agentConfig, keyOf, organizationOf, WrongOptions, type AgentConfig } from './config.ts';
 import { runAgent } from './run-agent.ts';
 import { knownDestination } from './destination.ts';
-import { Locked } from './host/lock.ts';
+import { Locked } from '../node/lock.ts';
 import { SharedFolder } from './host/private-folder.ts';
 import { Enforcer } from './kernel/enforcer.ts';
 import { NftError } from './kernel/nft.ts';

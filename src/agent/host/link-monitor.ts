@@ -2,7 +2,8 @@
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import type { Link } from './driver-interface.ts';
-import { SupervisedProcess, helperEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from '../../node/helper-environment.ts';
+import { SupervisedProcess } from './supervised-process.ts';
 
 export interface LinkMonitorOptions {
   readonly clock: Clock;

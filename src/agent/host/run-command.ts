@@ -1,6 +1,6 @@
 /** Owns short-lived helper programs: run to their end, with a bound on time and output. */
 import { execFile } from 'node:child_process';
-import { helperEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from '../../node/helper-environment.ts';
 
 export interface CommandResult {
   readonly code: number;

@@ -1,17 +1,7 @@
 /** Owns one long-running helper program: its output lines, its exit, and its restart after a growing wait. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
-
-/** Debian keeps nft, ip and conntrack in sbin, which is not on everybody's path. */
-const searchPath = [process.env['PATH'] ?? '', '/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin']
-  .filter((part) => part !== '')
-  .join(':');
-
-/**
- * What a program sees of our environment: where programs are, and English messages, which we read. nft writes the
- * history of an interactive session into the home directory; there must be none.
- */
-export const helperEnvironment = { PATH: searchPath, LC_ALL: 'C', HOME: '/nonexistent' };
+import { helperEnvironment } from '../../node/helper-environment.ts';
 
 export interface SupervisedProcessOptions {
   readonly clock: Clock;

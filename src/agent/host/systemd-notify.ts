@@ -1,6 +1,6 @@
 /** Owns the message to systemd that the agent is ready, where systemd waits for one. */
 import { execFile } from 'node:child_process';
-import { helperEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from '../../node/helper-environment.ts';
 
 /** Notifies systemd once, and never fails. Without systemd it does nothing. */
 export function notifyReady(env: NodeJS.ProcessEnv): Promise<void> {

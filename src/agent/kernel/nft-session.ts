@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import { isMark, listingStart, markLine } from '../../nft/session.ts';
 import { NftError } from './nft.ts';
-import { helperEnvironment } from '../host/supervised-process.ts';
+import { helperEnvironment } from '../../node/helper-environment.ts';
 
 export interface NftSessionOptions {
   readonly clock: Clock;

@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { endianness } from 'node:os';
 import type { Clock } from '../../client/clock.ts';
-import { helperEnvironment } from '../host/supervised-process.ts';
+import { helperEnvironment } from '../../node/helper-environment.ts';
 import { noteAnswers, partOfListing } from './answers.ts';
 import type { Batch } from './batch.ts';
 import { FrameReader, headSize, sealFrame } from './frames.ts';

@@ -4,8 +4,9 @@
  */
 import { asServer } from '../store/contract/actor.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,7 +57,7 @@ const failure = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
-const pidOf = (database: Database): number => database.pid ?? Number.NaN;
+const pidOf = ({ pid }: { readonly pid?: number | undefined }): number => pid ?? Number.NaN;
 const asRoot = process.geteuid?.() === 0;
 
 test('a fresh directory becomes a database, and what was written is there at the next start', async () => {
@@ -145,6 +146,49 @@ describe('under root', () => {
     expect([mode & 0o777, uid]).toEqual([0o600, runsAs(database)]);
   });
 
+  test('no other user of the machine keeps the server from starting, however many names and locks it takes', async () => {
+    copyMade();
+    // As an operator might have made it: everybody may look inside.
+    await chmod(dir, 0o755);
+    const { dev, ino } = await stat(dir);
+    const squatter = `
+      const net = require('node:net'), { spawn } = require('node:child_process');
+      // The abstract socket that was the lock of earlier versions; whoever asks gets an answer without an end.
+      net.createServer((socket) => {
+        socket.on('error', () => {});
+        const more = () => { while (socket.write('1'.repeat(65536))); };
+        socket.on('drain', more);
+        more();
+      }).listen('\\0ringfence-data-${dev}-${ino}', () => console.log('taken'));
+      for (const path of ['${dir}', '${join(dir, 'lock')}', '${join(dir, 'postgres')}', '${join(dir, 'run')}'])
+        spawn('flock', ['--nonblock', path, 'sleep', '600'], { stdio: 'ignore' });`;
+    const drop = ['--reuid=65534', '--regid=65534', '--clear-groups', '--pdeathsig', 'KILL', '--'];
+    const child = spawn('setpriv', [...drop, process.execPath, '-e', squatter], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      detached: true,
+    });
+    onTestFinished(() => void process.kill(-pidOf(child), 'SIGKILL'));
+    await once(child.stdout, 'data');
+    // The lock of the directory itself: nobody may have it, and that harms nobody.
+    await vi.waitFor(() => expect(spawnSync('flock', ['--nonblock', dir, 'true']).status).toBe(1), { timeout: 60_000 });
+    const database = await open();
+    expect((await stat(join(dir, 'lock'))).mode & 0o777).toBe(0o600);
+    await (await storeOn(database)).ping();
+  });
+
+  test('a lock file that another user put there is named, not used', async () => {
+    copyMade();
+    await writeFile(join(dir, 'lock'), '');
+    await chown(join(dir, 'lock'), nobody, nobody);
+    expect(await failure(openDatabase({ dir }))).toMatchObject({
+      code: 'failed',
+      message: expect.stringContaining(`${join(dir, 'lock')} belongs to another user`),
+    });
+    await rm(join(dir, 'lock'));
+    await symlink('/etc/hostname', join(dir, 'lock'));
+    expect(await failure(openDatabase({ dir }))).toMatchObject({ code: 'ELOOP' });
+  });
+
   test('data that belonged to nobody move to an account for databases, and are all there', async () => {
     copyMade();
     const first = await open();
@@ -218,7 +262,7 @@ describe('directories that make trouble', () => {
     await mkdir(join(dir, 'postgres.new-1'));
     await writeFile(join(dir, 'postgres.new-1', 'PG_VERSION'), '15\n');
     await open();
-    expect((await readdir(dir)).toSorted()).toEqual(['postgres', 'run']);
+    expect((await readdir(dir)).toSorted()).toEqual(['lock', 'postgres', 'run']);
   });
 
   test('the remains of a start that was killed, whose initdb still writes there while it ends', async () => {
@@ -229,7 +273,7 @@ describe('directories that make trouble', () => {
     onTestFinished(() => void writing.kill('SIGKILL'));
     await vi.waitFor(async () => expect(await readdir(base)).not.toEqual([]));
     await open();
-    expect((await readdir(dir)).toSorted()).toEqual(['postgres', 'run']);
+    expect((await readdir(dir)).toSorted()).toEqual(['lock', 'postgres', 'run']);
   });
 
   test('a database of another version', async () => {

@@ -241,7 +241,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   // Root's directory must let the unprivileged account through to the cluster inside; what is private in it protects itself.
   await makeDirectory(options.dir, process.geteuid?.() === 0 ? 0o711 : 0o700);
   const dir = await realpath(options.dir);
-  const lock = await lockDirectory(dir);
+  const lock = await lockDirectory(dir, (why) => {
+    options.log?.('error', why);
+  });
   let sockets: { path: string; temporary: boolean } | undefined;
   const giveUp = async (): Promise<void> => {
     if (sockets?.temporary === true) await rm(sockets.path, { recursive: true, force: true });

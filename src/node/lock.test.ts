@@ -1,5 +1,5 @@
 /**
- * Proves the locks of an agent: one holder for all of them, an error that names the folder another agent has locked,
+ * Proves the locks of directories: one holder for all of them, an error that names the folder another agent has locked,
  * and a release that waits until the holder has ended.
  */
 import { execFile } from 'node:child_process';

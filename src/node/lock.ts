@@ -1,8 +1,7 @@
-/** Owns the locks that keep two agents off one state directory and out of one network namespace. */
+/** Owns the locks that keep two programs off one directory: the agent's state, the server's data. */
 import { spawn } from 'node:child_process';
-import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { helperEnvironment } from './supervised-process.ts';
+import { helperEnvironment } from './helper-environment.ts';
 
 export interface FolderLock {
   release(): Promise<void>;
@@ -16,7 +15,7 @@ export class Locked extends Error {
 /** What flock ends with where another has the first lock; the next ones have the numbers after it. */
 const taken = 75;
 
-/** A directory to lock. */
+/** A directory, or a file, to lock. */
 export interface LockedFolder {
   readonly folder: string;
   /** What to say where another has it. */
@@ -40,7 +39,7 @@ export interface LockOptions {
 export interface SilenceHandlers {
   /** `flock` hangs: the caller goes on. */
   readonly unlocked: (why: string) => void;
-  /** `flock` answered late: another agent has a lock. */
+  /** `flock` answered late: another has a lock. */
   readonly taken: (error: Locked) => void;
 }
 
@@ -57,24 +56,6 @@ export async function lockFolders(places: readonly LockedFolder[], options: Lock
     if ('release' in lock) return lock;
     if (attempt >= attempts) throw new Locked(lock.held);
     await sleep(50);
-  }
-}
-
-/** Also the runtime directory of the unit, which may write nowhere else in /run. */
-const runtime = '/run/ringfence-agent';
-
-/**
- * Two agents in one network namespace would undo each other's rules for ever, whatever directories they keep. So a directory is
- * locked that bears the namespace's number. Undefined where this system gives no place for it: it is a guard against a
- * mistake, and no reason to leave a device without its rules.
- */
-export async function namespaceFolder(): Promise<string | undefined> {
-  try {
-    const folder = `${runtime}/net-${(await stat('/proc/self/ns/net')).ino}`;
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    return folder;
-  } catch {
-    return undefined;
   }
 }
 
