@@ -169,7 +169,12 @@ async function credentialOf(
     case 'session': {
       const secret = `rf_session_${randomBytes(32).toString('base64url')}`;
       const expires_at = new Date(Date.now() + 3_600_000);
-      const id = await server.store.sessions.begin(parseUserId(actor.id), { digest: digestOf(secret), expires_at });
+      const vouching = { issuer: provider.issuer, client_id: webClient.id };
+      const id = await server.store.sessions.begin(parseUserId(actor.id), {
+        digest: digestOf(secret),
+        provider: vouching,
+        expires_at,
+      });
       return { id, headers: { cookie: `ringfence-session=${secret}`, origin: server.url, 'x-ringfence-csrf': '1' } };
     }
     case 'access_token':

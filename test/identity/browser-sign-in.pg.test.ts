@@ -1,9 +1,11 @@
 /** Signing browsers in at a real identity provider: the whole way, what may go wrong on it, and what a session can do. */
+import { randomFillSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isSafeUrl } from '../../src/node/safe-url.ts';
+import { newTicket, type Ticket } from '../../src/server/identity/ticket.ts';
 import type { Answered, Json } from '../lib/http.ts';
 import { Person } from '../lib/person.ts';
 import { temporaryDirectory } from '../lib/postgres.ts';
@@ -188,6 +190,102 @@ it('a code is good once: replayed, even with its own ticket, it signs nobody in'
   person.cookies.set('ringfence-sign-in', ticket);
   const again = await person.go(callback.href);
   expect([again.status, person.cookies.has('ringfence-session')]).toEqual([400, false]);
+});
+
+const ownTicket = (): Ticket =>
+  newTicket('/ui/', { clock: () => now(), random: (bytes) => void randomFillSync(bytes) });
+
+/** An answer of the provider as somebody without a credential makes it up. */
+const invent = (at: TestServer, ticket = ownTicket(), address = '192.0.2.7'): Promise<Answered> =>
+  at.nobody.get(
+    `/api/auth/callback?${new URLSearchParams({ code: 'x', state: ticket.state, iss: provider.issuer }).toString()}`,
+    {
+      cookie: `ringfence-sign-in=${ticket.text}`,
+      'x-forwarded-for': address,
+    },
+  );
+
+describe('invented codes', () => {
+  it('with one ticket reach the provider once, whichever servers they come to', async () => {
+    const replica = await startTestServer(postgres, { ...values(), url: server.databaseUrl, publicUrl: server.url });
+    const ticket = ownTicket();
+    const before = provider.tokensAsked();
+    try {
+      const answers = await Promise.all([server, replica, server, replica].map((at) => invent(at, ticket)));
+      for (let round = 0; round < 20; round += 1) answers.push(await invent(server, ticket));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400]));
+      expect(provider.tokensAsked() - before).toBe(1);
+    } finally {
+      await replica.close();
+    }
+  });
+
+  it('with a ticket each count as failed credentials of their address; others there and elsewhere go on', async () => {
+    const before = provider.tokensAsked();
+    const session = await signedIn('neighbour');
+    const strict = await startTestServer(postgres, {
+      ...values(),
+      url: server.databaseUrl,
+      publicUrl: server.url,
+      trustedProxy: ['127.0.0.1'],
+      rateLimit: 1000,
+      rateBurst: 1000,
+      failedRateLimit: 1,
+      failedRateBurst: 5,
+    });
+    const frozen = Date.now();
+    now = () => frozen;
+    try {
+      const own = asking(session.cookie, strict);
+      const there = { ...own.headers, 'x-forwarded-for': '192.0.2.7' };
+      expect((await strict.nobody.get('/api/users/me', there)).status).toBe(200);
+      const asked = provider.tokensAsked();
+      const statuses: number[] = [];
+      for (let round = 0; round < 12; round += 1) statuses.push((await invent(strict)).status);
+      expect(statuses).toEqual([400, 400, 400, 400, 400, 429, 429, 429, 429, 429, 429, 429]);
+      expect([asked - before, provider.tokensAsked() - asked]).toEqual([1, 5]);
+      expect((await strict.nobody.get('/api/users/me', there)).status).toBe(200);
+      expect((await invent(strict, ownTicket(), '192.0.2.8')).status).toBe(400);
+    } finally {
+      now = Date.now;
+      await strict.close();
+    }
+  });
+
+  it('are at the provider a few at a time, of one address and of all; who is turned away may reload', async () => {
+    const busy = await startTestServer(postgres, {
+      ...values(),
+      url: server.databaseUrl,
+      publicUrl: server.url,
+      trustedProxy: ['127.0.0.1'],
+    });
+    const { person, callback } = await answerOf('patient');
+    const waiting: Promise<unknown>[] = [];
+    let answered = 0;
+    const flood = (ip: string, times: number): void => {
+      for (let n = 0; n < times; n += 1) waiting.push(invent(busy, ownTicket(), ip).then(() => (answered += 1)));
+    };
+    provider.holdTokens(true);
+    try {
+      flood('192.0.2.1', 8);
+      await expect.poll(() => provider.holdTokens(true)).toBe(8);
+      const cookie = `ringfence-sign-in=${person.cookies.get('ringfence-sign-in') ?? ''}`;
+      const headers = { cookie, 'x-forwarded-for': '192.0.2.1' };
+      const path = `${callback.pathname}${callback.search}`;
+      const turnedAway = await busy.nobody.get(path, headers);
+      expect([turnedAway.status, turnedAway.headers['set-cookie']]).toEqual([503, undefined]);
+      for (let n = 2; n < 8; n += 1) flood(`192.0.2.${n}`, 8);
+      await expect.poll(() => provider.holdTokens(true)).toBe(32);
+      await expect.poll(() => answered).toBe(24);
+      expect(provider.holdTokens(false)).toBe(32);
+      await Promise.all(waiting);
+      expect((await busy.nobody.get(path, headers)).status).toBe(302);
+    } finally {
+      provider.holdTokens(false);
+      await Promise.allSettled(waiting);
+      await busy.close();
+    }
+  });
 });
 
 it('a sign-in that takes too long has to be begun again; one that is cancelled says so', async () => {
@@ -388,6 +486,48 @@ it('a session is held to the provider: refreshed while it vouches, ended with it
     }
   } finally {
     now = Date.now;
+  }
+});
+
+it('a session belongs to the provider and the client that vouched for it: another one ends it at its start, and never sees its tokens', async () => {
+  const place = await newPlace(server);
+  const first = await signedIn('moved');
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: (await first.me()).id });
+  const events = first.stream(place.org);
+  const shared = { ...values(), url: server.databaseUrl, publicUrl: server.url };
+  const other = await startProvider();
+  other.serveWeb(server.url);
+  try {
+    await events.tail();
+    for (const changed of [{ oidcIssuer: [other.issuer] }, { oidcClientId: 'another client' }]) {
+      const kept = await signedIn('moved');
+      const replacing = await startTestServer(postgres, { ...shared, ...changed });
+      try {
+        // What was there at the start ends everywhere, streams included.
+        expect((await asking(kept.cookie, replacing).ask('GET', '/api/users/me')).status).toBe(401);
+        expect((await kept.ask('GET', '/api/users/me')).status).toBe(401);
+        await events.until('its end', ({ body }) => body.ended);
+        // What a server of the old settings begins afterwards is nothing to this one, also when it is time to ask the provider.
+        const late = await signedIn('moved');
+        const [asked, askedFirst] = [other.tokensAsked(), provider.tokensAsked()];
+        now = () => Date.now() + (sessionCheck + 5) * 1000;
+        expect((await asking(late.cookie, replacing).ask('GET', '/api/users/me')).status).toBe(401);
+        expect((await asking(late.cookie, replacing).ask('POST', '/api/auth/logout')).status).toBe(401);
+        expect([other.tokensAsked(), provider.tokensAsked()]).toEqual([asked, askedFirst]);
+        now = Date.now;
+        expect((await late.ask('GET', '/api/users/me')).status).toBe(200);
+      } finally {
+        now = Date.now;
+        await replacing.close();
+      }
+    }
+    // The same settings again: nothing ends.
+    const stays = await signedIn('moved');
+    await (await startTestServer(postgres, shared)).close();
+    expect((await stays.ask('GET', '/api/users/me')).status).toBe(200);
+  } finally {
+    events.close();
+    await other.stop();
   }
 });
 

@@ -90,6 +90,7 @@ async function signIn({
     toleranceSeconds: 30,
     clock,
     random: (bytes) => void bytes.fill(7),
+    takeTicket: () => Promise.resolve(true),
     fetch,
   });
   const { location, ticket } = await party.begin('/ui/o/1');
@@ -159,7 +160,7 @@ describe('nobody is signed in by', () => {
   });
 
   it('a code that was used already', async () => {
-    expect(await failure({ status: 400, tokens: { error: 'invalid_grant' } })).toBe('stale');
+    expect(await failure({ status: 400, tokens: { error: 'invalid_grant' } })).toBe('guess');
   });
 
   it.each(['authorization_endpoint', 'token_endpoint'])('a provider whose %s is not safe', async (name) => {

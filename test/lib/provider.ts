@@ -30,6 +30,10 @@ export interface TestProvider {
   disown(login: string): void;
   /** What it says about this person from now on, beside the subject, in ID tokens, userinfo and access tokens. */
   describe(login: string, claims: PersonClaims): void;
+  /** How often its token endpoint was asked. */
+  readonly tokensAsked: () => number;
+  /** With true, its token endpoint answers only when it is called with false; gives how many wait. */
+  holdTokens(hold: boolean): number;
   /** How often its keys were fetched. */
   readonly keysFetched: () => number;
   /** With true, behaves as if the network were down, until it is called with false. */
@@ -169,12 +173,16 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
   let handler: (request: IncomingMessage, response: ServerResponse) => void = () => {};
   let down = false;
   let keysFetched = 0;
+  let tokensAsked = 0;
+  let held: (() => void)[] | undefined;
   // A connection that it closed for being idle, at the moment of the next request, would be an error of the test.
   const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     if (down) request.socket.destroy();
     else {
       if (request.url === '/jwks') keysFetched += 1;
-      handler(request, response);
+      if (request.url === '/token') tokensAsked += 1;
+      if (request.url === '/token' && held !== undefined) held.push(() => handler(request, response));
+      else handler(request, response);
     }
   });
   server.listen(0, '127.0.0.1');
@@ -217,6 +225,13 @@ export async function startProvider({ tokenSeconds = 600 } = {}): Promise<TestPr
     disown: (login) => void disowned.add(login),
     describe: (login, claims) => void people.set(login, claims),
     rotate,
+    tokensAsked: () => tokensAsked,
+    holdTokens(hold) {
+      const waiting = held ?? [];
+      held = hold ? waiting : undefined;
+      if (!hold) for (const answer of waiting) answer();
+      return waiting.length;
+    },
     keysFetched: () => keysFetched,
     unreachable: (now) => void (down = now),
     async stop() {

@@ -207,6 +207,6 @@ export function buildApp(options: AppOptions): FastifyInstance {
   });
   const { health, workShares } = options;
   registerOperations(app, { services, guard, workShares, stream, log, metrics, health, answerTimeoutMs });
-  registerSignIn(app, { ...options.signIn, store: services.store, log });
+  registerSignIn(app, { ...options.signIn, store: services.store, limits, log });
   return app;
 }

@@ -8,7 +8,8 @@ import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
 import { algorithms, isFromFuture, longestName, nameFrom, provenBy, type ProvenClaims } from './oidc.ts';
 import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
-import type { Random } from './secret.ts';
+import type { SessionProvider } from '../store/contract/records.ts';
+import { digestOf, type Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
 
 export interface RelyingPartyOptions {
@@ -25,6 +26,8 @@ export interface RelyingPartyOptions {
   readonly toleranceSeconds: number;
   readonly clock: () => number;
   readonly random: Random;
+  /** Takes a ticket, by its digest: false when it was taken before, at whatever server. */
+  readonly takeTicket: (digest: Uint8Array, until: Date) => Promise<boolean>;
   readonly fetch?: Fetch;
 }
 
@@ -42,9 +45,12 @@ export interface SignedIn {
   readonly returnTo: string;
 }
 
-/** Why somebody is not signed in, in words for that person. `retry`: the provider cannot be asked right now. */
+/**
+ * Why somebody is not signed in, in words for that person. `retry`: the provider cannot be asked right now. `guess`:
+ * the provider did not give this code, or not for this sign-in.
+ */
 export class SignInError extends Error {
-  readonly code: 'stale' | 'denied' | 'refused' | 'retry';
+  readonly code: 'stale' | 'denied' | 'refused' | 'retry' | 'guess';
 
   constructor(code: SignInError['code'], message: string, cause?: unknown) {
     super(message, { cause });
@@ -75,6 +81,11 @@ export class RelyingParty {
     };
   }
 
+  /** What vouches for the sessions that begin here. */
+  get provider(): SessionProvider {
+    return { issuer: this.#options.issuer.issuer, client_id: this.#options.clientId };
+  }
+
   /** The URL for the browser, and the ticket that it brings back. */
   async begin(returnTo: string | undefined): Promise<{ readonly location: string; readonly ticket: string }> {
     const { clientId, redirectUri, scopes, clock, random } = this.#options;
@@ -103,6 +114,8 @@ export class RelyingParty {
     }
     const provider = await this.#provider();
     const answer = this.#readAnswer(provider, given, ticket);
+    // Before the provider is asked: else one ticket would carry any number of invented codes there, with our secret.
+    if (!(await this.#options.takeTicket(digestOf(ticket.text), ticket.until))) throw new SignInError('stale', stale);
     return this.#redeem(provider, answer, ticket);
   }
 
@@ -146,7 +159,7 @@ export class RelyingParty {
         requireIdToken: true,
       })
       .catch((cause: unknown) => {
-        if (errorOf(cause) === 'invalid_grant') throw new SignInError('stale', stale, cause);
+        if (errorOf(cause) === 'invalid_grant') throw new SignInError('guess', stale, cause);
         throw new SignInError('refused', 'The identity provider did not finish the sign-in.', cause);
       });
     const { id_token = '', access_token, refresh_token } = tokens;

@@ -1,6 +1,6 @@
 /** Owns browser sessions: how they begin, which user they belong to, how they are checked with the provider, and how they end. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
-import type { Credential, SessionRecord } from '../store/contract/records.ts';
+import type { Credential, SessionProvider, SessionRecord } from '../store/contract/records.ts';
 import type { Sessions } from '../store/contract/sessions.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { Grant, RelyingParty } from './relying-party.ts';
@@ -46,18 +46,28 @@ export class BrowserSessions {
     this.#options = options;
   }
 
+  get #provider(): SessionProvider {
+    return this.#options.party.provider;
+  }
+
+  /** What another provider vouched for counts no longer: after this, there are sessions of the present one only. */
+  endThoseOfOthers(): Promise<void> {
+    return this.#options.store.sessions.endAllBut(this.#provider);
+  }
+
   async begin(user: UserId, grant: Grant): Promise<BegunSession> {
     const { store, random, clock, lifetimeMs } = this.#options;
     const { secret, digest } = mint('session', random);
     const id = await store.sessions.begin(user, {
       digest,
+      provider: this.#provider,
       sealed: seal(secret, JSON.stringify(grant), random),
       expires_at: new Date(clock() + lifetimeMs),
     });
     return { id, secret };
   }
 
-  /** The user of a session cookie; undefined for an unknown, ended or expired session. */
+  /** The user of a session cookie; undefined for an unknown, ended or expired session, and for one of another provider. */
   async authenticate(
     secret: string,
     sessions: Pick<Sessions, 'authenticate'>,
@@ -65,7 +75,7 @@ export class BrowserSessions {
     if (!isSessionSecret(secret)) return undefined;
     const { clock, idleMs, checkMs, onWarning } = this.#options;
     const session = await sessions.authenticate(digestOf(secret), idleMs);
-    if (session === undefined) return undefined;
+    if (session === undefined || !this.#isOurs(session)) return undefined;
     if (clock() - Date.parse(session.checked_at) > checkMs && !this.#checking.has(session.id)) {
       this.#checking.add(session.id);
       // Runs beside the request, so that a slow provider does not delay it.
@@ -78,6 +88,12 @@ export class BrowserSessions {
     const idleAt = Date.parse(session.seen_at) + idleMs;
     const expires_at = new Date(Math.min(Date.parse(session.expires_at), idleAt)).toISOString();
     return { kind: 'user', token_id: id, by_session: true, user_id, username, is_admin, scope: 'full', expires_at };
+  }
+
+  /** Tokens of another provider, or of another client, go nowhere, and prove nothing. */
+  #isOurs({ provider }: SessionRecord): boolean {
+    const { issuer, client_id } = this.#provider;
+    return provider?.issuer === issuer && provider.client_id === client_id;
   }
 
   /** One server asks, once: a provider may take a refresh token that comes twice for a stolen one. It answers sooner than the next check. */

@@ -52,7 +52,7 @@ export function verifierOf(
   });
 }
 
-/** The browser sign-in; undefined when it is not configured. */
+/** The browser sign-in; undefined when it is not configured. Sessions of a provider or client that is no longer configured end. */
 export async function browserSignInOf(
   config: ServerConfig,
   { clock, random, onWarning, settings }: SetupAround,
@@ -74,6 +74,7 @@ export async function browserSignInOf(
     toleranceSeconds: config.oidcClockTolerance,
     clock,
     random,
+    takeTicket: (digest, until) => store.sessions.takeTicket(digest, until),
   });
   const sessions = new BrowserSessions({
     store,
@@ -85,6 +86,7 @@ export async function browserSignInOf(
     random,
     onWarning,
   });
+  await sessions.endThoseOfOthers();
   return { party, sessions, publicUrl, lifetimeSeconds: config.sessionLifetime };
 }
 

@@ -11,6 +11,8 @@ export const ticketSeconds = 600;
 
 export interface Ticket {
   readonly text: string;
+  /** After this it is good no longer. */
+  readonly until: Date;
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
@@ -21,10 +23,10 @@ export interface Ticket {
 
 const digest = (text: string): string => createHash('sha256').update(text, 'utf8').digest('base64url');
 
-function ticketOf(text: string, returnTo: string): Ticket {
+function ticketOf(text: string, untilSeconds: number, returnTo: string): Ticket {
   const verifier = digest(`verifier ${text}`);
   const [state, nonce] = [digest(`state ${text}`), digest(`nonce ${text}`)];
-  return { text, state, nonce, verifier, challenge: digest(verifier), returnTo };
+  return { text, until: new Date(untilSeconds * 1000), state, nonce, verifier, challenge: digest(verifier), returnTo };
 }
 
 /** A path of the web UI, and nothing that a browser could take for another place. */
@@ -42,14 +44,17 @@ export function newTicket(returnTo: string, { clock, random }: { clock: () => nu
     Buffer.from(bytes).toString('base64url'),
     Buffer.from(returnTo).toString('base64url'),
   ];
-  return ticketOf(parts.join('.'), returnTo);
+  return ticketOf(parts.join('.'), until, returnTo);
 }
 
 /** Undefined for an invalid or expired ticket. */
 export function readTicket(text: string | undefined, clock: () => number): Ticket | undefined {
   const [, until = '', returnTo = ''] = /^([0-9a-z]{1,9})\.[\w-]{43}\.([\w-]{0,1400})$/.exec(text ?? '') ?? [];
-  if (text === undefined || until === '' || Number.parseInt(until, 36) * 1000 < clock()) return undefined;
-  return ticketOf(text, safeReturn(Buffer.from(returnTo, 'base64url').toString('utf8')));
+  if (text === undefined || until === '') return undefined;
+  const [seconds, now] = [Number.parseInt(until, 36), clock() / 1000];
+  // The clock of the server that made it may be ahead of ours. Nobody makes one for longer: used ones are kept so long.
+  if (seconds < now || seconds > now + 2 * ticketSeconds) return undefined;
+  return ticketOf(text, seconds, safeReturn(Buffer.from(returnTo, 'base64url').toString('utf8')));
 }
 
 /** Compares without telling by its time how much was right. */

@@ -7,6 +7,8 @@ import { ticketSeconds } from '../../identity/ticket.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { Store } from '../../store/contract/store.ts';
+import { subscriberOf } from '../../limits/subscriber.ts';
+import type { RequestLimits } from '../guard/request-limits.ts';
 import { addressOf } from '../request/address.ts';
 import { cookieName, readCookie, writeCookie, type CookieName } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
@@ -18,10 +20,17 @@ export interface SignInRouteOptions {
   readonly methods: SignInMethods;
   readonly browser?: BrowserSignIn | undefined;
   readonly store: Pick<Store, 'users' | 'audit' | 'sessions' | 'invitations'>;
+  readonly limits: RequestLimits;
   readonly log: Log;
 }
 
-const statuses = { stale: 400, denied: 401, refused: 401, retry: 503 } as const;
+const statuses = { stale: 400, guess: 400, denied: 401, refused: 401, retry: 503 } as const;
+
+/** Codes of one address, and of all, that this process has at the provider at a time: an honest one is there for a moment. */
+const mostOfAddress = 8;
+const mostOfAll = 32;
+
+const sum = (numbers: Iterable<number>): number => [...numbers].reduce((all, one) => all + one, 0);
 
 function failurePage(reply: FastifyReply, status: number, why: string): FastifyReply {
   const body = `<h1>Not signed in</h1>
@@ -34,6 +43,8 @@ function failurePage(reply: FastifyReply, status: number, why: string): FastifyR
 class BrowserSignInRoutes {
   readonly #browser: BrowserSignIn;
   readonly #options: SignInRouteOptions;
+  /** How many codes of an address are at the provider right now. */
+  readonly #atProvider = new Map<string, number>();
 
   constructor(browser: BrowserSignIn, options: SignInRouteOptions) {
     this.#browser = browser;
@@ -73,9 +84,28 @@ class BrowserSignInRoutes {
     }
   }
 
+  /** A code is a credential, which only the provider can judge: an address that brings too many bad ones waits, and few are there at a time. */
   async finish(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const address = subscriberOf(addressOf(request));
+    this.#options.limits.presented({}, address);
+    const [ofAddress, ofAll] = [this.#atProvider.get(address) ?? 0, sum(this.#atProvider.values())];
+    if (ofAddress >= mostOfAddress || ofAll >= mostOfAll) {
+      const why = 'Many people are signing in. Reload this page in a moment.';
+      return failurePage(reply.header('retry-after', '1'), 503, why);
+    }
+    this.#atProvider.set(address, ofAddress + 1);
+    try {
+      return await this.#finish(request, reply, address);
+    } finally {
+      const left = (this.#atProvider.get(address) ?? 1) - 1;
+      if (left === 0) this.#atProvider.delete(address);
+      else this.#atProvider.set(address, left);
+    }
+  }
+
+  async #finish(request: FastifyRequest, reply: FastifyReply, address: string): Promise<FastifyReply> {
     const { sessions, party, lifetimeSeconds } = this.#browser;
-    const { store, log } = this.#options;
+    const { store, log, limits } = this.#options;
     const ticket = this.#read(request, 'sign-in');
     // A ticket is used once, also when the sign-in fails.
     this.#write(reply, 'sign-in', '', 0);
@@ -102,6 +132,7 @@ class BrowserSignInRoutes {
         return failurePage(reply, 403, 'This user was removed from this server.');
       }
       if (!(error instanceof SignInError)) throw error;
+      if (error.code === 'guess') limits.failed(address);
       log.warn({ req: request.id, ...(error.cause === undefined ? {} : { err: error.cause }) }, error.message);
       return failurePage(reply, statuses[error.code], error.message);
     }

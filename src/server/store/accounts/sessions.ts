@@ -18,18 +18,20 @@ interface SessionRow {
   readonly seen_at: string;
   readonly checked_at: string;
   readonly expires_at: string;
+  readonly issuer: string | null;
+  readonly client_id: string | null;
 }
 
-/** Values: id, digest, user, sealed, now, expiry. No row: no such user. */
+/** Values: id, digest, user, sealed, now, expiry, issuer, client. No row: no such user. */
 const insertSession = statement<{ id: string }>(
   'insert_session',
-  `INSERT INTO sessions (id, digest, user_id, sealed, created_at, seen_at, checked_at, expires_at)
-   SELECT $1, $2, u.id, $4, $5, $5, $5, $6 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING id`,
+  `INSERT INTO sessions (id, digest, user_id, sealed, created_at, seen_at, checked_at, expires_at, issuer, client_id)
+   SELECT $1, $2, u.id, $4, $5, $5, $5, $6, $7, $8 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING id`,
 );
 /** Values: digests in hexadecimal, now. `n` says which of them, from 1. */
 const findSessions = statement<SessionRow & { readonly n: number }>(
   'find_sessions',
-  `SELECT d.n, s.id, s.user_id, u.username, u.is_admin, s.seen_at, s.checked_at, s.expires_at
+  `SELECT d.n, s.id, s.user_id, u.username, u.is_admin, s.seen_at, s.checked_at, s.expires_at, s.issuer, s.client_id
    FROM unnest($1::text[]) WITH ORDINALITY AS d (hex, n) JOIN sessions s ON s.digest = decode(d.hex, 'hex') JOIN users u ON u.id = s.user_id
    WHERE s.expires_at > $2 AND u.removed_at IS NULL`,
 );
@@ -55,6 +57,16 @@ export const endUserSessions = statement<{ id: string }>(
   'end_user_sessions',
   `WITH gone AS (DELETE FROM sessions WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
 );
+/** Values: issuer, client. */
+const endOtherSessions = statement<{ id: string }>(
+  'end_other_sessions',
+  `WITH gone AS (DELETE FROM sessions WHERE (issuer, client_id) IS DISTINCT FROM ($1, $2) RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+);
+const takeTicket = statement<{ taken: boolean }>(
+  'take_ticket',
+  'INSERT INTO used_tickets (digest, until) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true AS taken',
+);
+const forgetTickets = statement<never>('forget_tickets', 'DELETE FROM used_tickets WHERE until < $1');
 const forgetSessions = statement<never>('forget_sessions', 'DELETE FROM sessions WHERE expires_at < $1');
 
 /** A request must not cost a write: being seen is written down this seldom, or four times within an idle time that is shorter. */
@@ -88,13 +100,16 @@ export function sessionsIn(
           .run(seeSession, [row.id, now(context)])
           .catch((cause: unknown) => onWarning('cannot save the last use of a session', cause));
       }
-      return { ...row, id: parseTokenId(row.id), user_id: parseUserId(row.user_id) };
+      const { issuer, client_id, ...session } = row;
+      const provider = issuer === null || client_id === null ? undefined : { issuer, client_id };
+      return { ...session, id: parseTokenId(row.id), user_id: parseUserId(row.user_id), provider };
     };
   return {
-    async begin(user, { digest, sealed, expires_at }) {
+    async begin(user, { digest, provider, sealed, expires_at }) {
       const id = context.newId();
       const values = [id, Buffer.from(digest), user, sealed === undefined ? null : Buffer.from(sealed)];
-      const made = await writes.run(insertSession, [...values, now(context), expires_at.toISOString()]);
+      const times = [now(context), expires_at.toISOString()];
+      const made = await writes.run(insertSession, [...values, ...times, provider.issuer, provider.client_id]);
       return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
 
@@ -126,7 +141,16 @@ export function sessionsIn(
       await drainWrites(context, user);
     },
 
+    async endAllBut({ issuer, client_id }) {
+      tellEnded(await writes.run(endOtherSessions, [issuer, client_id]));
+    },
+
+    async takeTicket(digest, until) {
+      return (await writes.run(takeTicket, [Buffer.from(digest), until.toISOString()])).length > 0;
+    },
+
     async forget() {
+      await writes.run(forgetTickets, [now(context)]);
       await writes.run(forgetSessions, [now(context)]);
     },
   };

@@ -180,8 +180,16 @@ export interface EnrollmentKeyRecord {
   readonly created_at: Timestamp;
 }
 
+/** An identity provider, and the client that this server is there. */
+export interface SessionProvider {
+  readonly issuer: string;
+  readonly client_id: string;
+}
+
 /** A browser's session that is valid at this moment. */
 export interface SessionRecord {
+  /** Undefined where a server of an earlier version began it. */
+  readonly provider: SessionProvider | undefined;
   /** Ends streams as a token's id does. */
   readonly id: TokenId;
   readonly user_id: UserId;

@@ -1,13 +1,18 @@
 /** Owns the interface of browser sessions in the store. */
 import type { TokenId, UserId } from '../../../policy/ids.ts';
-import type { SessionRecord } from './records.ts';
+import type { SessionProvider, SessionRecord } from './records.ts';
 import type { Digest } from './tokens.ts';
 
 export interface Sessions {
   /** `not_found` for a user who is no longer there. */
   begin(
     user: UserId,
-    session: { readonly digest: Digest; readonly sealed?: Uint8Array | undefined; readonly expires_at: Date },
+    session: {
+      readonly digest: Digest;
+      readonly provider: SessionProvider;
+      readonly sealed?: Uint8Array | undefined;
+      readonly expires_at: Date;
+    },
   ): Promise<TokenId>;
   /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
   authenticate(digest: Digest, idleMs: number): Promise<SessionRecord | undefined>;
@@ -22,6 +27,10 @@ export interface Sessions {
   /** Hints end the open streams of the session. When this resolves, no write with the session can still commit. */
   end(id: TokenId): Promise<void>;
   endAllOf(user: UserId): Promise<void>;
-  /** Forgets sessions that are past their time. */
+  /** Ends the sessions of every other provider and client. */
+  endAllBut(provider: SessionProvider): Promise<void>;
+  /** Takes the ticket of a sign-in, by its digest: true for one caller of all servers, false for every later one. It is kept until then. */
+  takeTicket(digest: Digest, until: Date): Promise<boolean>;
+  /** Forgets sessions and tickets that are past their time. */
   forget(): Promise<void>;
 }

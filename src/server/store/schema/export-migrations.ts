@@ -154,4 +154,18 @@ export const exportMigrations: readonly Migration[] = [
       ALTER TABLE device_status ADD COLUMN era bigint;
     `,
   },
+  {
+    version: 49,
+    title: 'sessions know their provider, and a sign-in is finished once',
+    // Which provider the sessions so far are of, nobody knows: they end. NULL: begun by a server of an earlier version.
+    sql: `
+      WITH gone AS (DELETE FROM sessions RETURNING id) INSERT INTO revocations (token_id) SELECT id FROM gone;
+      ALTER TABLE sessions ADD COLUMN issuer text, ADD COLUMN client_id text;
+      CREATE TABLE used_tickets (
+        digest bytea PRIMARY KEY,
+        until timestamptz NOT NULL
+      );
+      CREATE INDEX used_tickets_end ON used_tickets (until);
+    `,
+  },
 ];

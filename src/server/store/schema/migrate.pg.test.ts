@@ -121,7 +121,11 @@ test('users, tokens and audit of version 4 are all there after sessions came, an
     { operation: 'signIn', credential: { kind: 'access_token' } },
   ]);
   const digest = Buffer.from('0304', 'hex');
-  const id = await store.sessions.begin(olga, { digest, expires_at: new Date('2100-01-01Z') });
+  const id = await store.sessions.begin(olga, {
+    digest,
+    provider: { issuer: 'https://idp.test', client_id: 'web' },
+    expires_at: new Date('2100-01-01Z'),
+  });
   expect(await store.sessions.authenticate(digest, 60_000)).toMatchObject({ id, user_id: olga, username: 'olga' });
   await store.sessions.end(id);
   expect(await store.sessions.authenticate(digest, 60_000)).toBeUndefined();
