@@ -36,6 +36,12 @@ export const limits = {
   enrollmentKeysPerOrganization: 1_000,
   webhooksPerOrganization: 16,
   membersPerOrganization: 10_000,
+  /** Of all groups together. */
+  selectorsPerOrganization: 100_000,
+  rulesPerOrganization: 1_000_000,
+  groupBytesPerOrganization: 256 * 1024 * 1024,
+  rulesPerMember: 100_000,
+  groupBytesPerMember: 32 * 1024 * 1024,
   childPrefixes: 256,
   /** Labels of a device or an enrollment key, and own addresses of a device besides `tunnel_ip`. */
   deviceLabels: labelLimits.perDevice,

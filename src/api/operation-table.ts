@@ -57,7 +57,7 @@ const updateGroup = {
   answer: WrittenGroup,
   etag: true,
   conditional: true,
-  fails: ['newer_record', 'would_open', 'group_in_use', 'policy_test_failed', 'trial_pending'],
+  fails: ['limit_reached', 'newer_record', 'would_open', 'group_in_use', 'policy_test_failed', 'trial_pending'],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,

@@ -101,23 +101,24 @@ const retryMs = 500;
 
 /** Connections that one process may open; each of many takes fewer than a lone one. */
 const connectionsOf = (processes: number) => ({
-  readConnections: 2,
+  callerConnections: 2,
+  readConnections: 4,
   writeConnections: Math.max(4, Math.ceil(16 / processes)),
   transactionConnections: Math.max(2, Math.ceil(4 / processes)),
 });
 
+/** Those, two for what only warns, and one for hints. */
+const databaseConnections = (processes: number): number =>
+  Object.values(connectionsOf(processes)).reduce((sum, count) => sum + count, 3);
+
 /** Descriptors that one process opens itself: connections to the database, to other workers and to receivers of alerts. */
 function descriptorsOf({ webhookHosts }: ServerConfig, { processes = 1 }: Surroundings): number {
-  const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
   const webhooks = webhookHosts.length > 0 ? mostDeliveries : 0;
-  return readConnections + writeConnections + transactionConnections + 1 + processes + webhooks;
+  return databaseConnections(processes) + processes + webhooks;
 }
 
 /** Enough for all processes, with some left for administrators and their tools. */
-function mostConnections(processes: number): number {
-  const { readConnections, writeConnections, transactionConnections } = connectionsOf(processes);
-  return Math.max(200, 20 + processes * (readConnections + writeConnections + transactionConnections + 1));
-}
+const mostConnections = (processes: number): number => Math.max(200, 20 + processes * databaseConnections(processes));
 
 async function openDatabaseOf(config: ServerConfig, { log }: Surroundings): Promise<Database | undefined> {
   if (config.databaseUrl !== undefined) return undefined;
@@ -143,6 +144,11 @@ const quotasOf = (config: ServerConfig): Quotas => ({
   enrollment_keys: config.maxEnrollmentKeys,
   members: config.maxMembers,
   webhooks: limits.webhooksPerOrganization,
+  selectors: config.maxSelectors,
+  rules: config.maxOrganizationRules,
+  bytes: config.maxOrganizationGroupBytes,
+  member_rules: config.maxMemberRules,
+  member_bytes: config.maxMemberGroupBytes,
   group_ranges: config.maxRanges,
   device_ranges: config.maxDeviceRanges,
 });

@@ -62,6 +62,11 @@ export const counted: Readonly<Record<CountedQuota, string>> = {
   enrollment_keys: 'enrollment keys in an organization',
   members: 'members of an organization',
   webhooks: 'webhooks in an organization',
+  selectors: 'selectors in all groups of an organization together',
+  rules: 'rules in all groups of an organization together',
+  bytes: 'bytes for all groups of an organization together',
+  member_rules: 'rules in all groups of a member together',
+  member_bytes: 'bytes for all groups of a member together',
 };
 
 export const applicationProblem: Readonly<

@@ -5,6 +5,7 @@ import { between } from './values.ts';
 
 const most = 1_000_000_000;
 const read = between(1, most);
+const readBytes = between(1024, 1024 ** 4);
 
 export const quotaOptions = {
   maxUserTokens: {
@@ -48,6 +49,41 @@ export const quotaOptions = {
     help: 'maximum number of members of an organization',
     fallback: String(limits.membersPerOrganization),
     read,
+  },
+  maxSelectors: {
+    flags: '--max-selectors <number>',
+    env: 'RINGFENCE_MAX_SELECTORS',
+    help: 'maximum number of selectors in all groups of an organization together',
+    fallback: String(limits.selectorsPerOrganization),
+    read,
+  },
+  maxOrganizationRules: {
+    flags: '--max-organization-rules <number>',
+    env: 'RINGFENCE_MAX_ORGANIZATION_RULES',
+    help: 'maximum number of rules in all groups of an organization together',
+    fallback: String(limits.rulesPerOrganization),
+    read,
+  },
+  maxOrganizationGroupBytes: {
+    flags: '--max-organization-group-bytes <bytes>',
+    env: 'RINGFENCE_MAX_ORGANIZATION_GROUP_BYTES',
+    help: 'maximum bytes of all groups of an organization together',
+    fallback: String(limits.groupBytesPerOrganization),
+    read: readBytes,
+  },
+  maxMemberRules: {
+    flags: '--max-member-rules <number>',
+    env: 'RINGFENCE_MAX_MEMBER_RULES',
+    help: 'maximum number of rules in all groups that a member owns in an organization',
+    fallback: String(limits.rulesPerMember),
+    read,
+  },
+  maxMemberGroupBytes: {
+    flags: '--max-member-group-bytes <bytes>',
+    env: 'RINGFENCE_MAX_MEMBER_GROUP_BYTES',
+    help: 'maximum bytes of all groups that a member owns in an organization',
+    fallback: String(limits.groupBytesPerMember),
+    read: readBytes,
   },
   maxDeviceRanges: {
     flags: '--max-device-ranges <number>',

@@ -30,7 +30,8 @@ import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
 import { ticketSecretIn } from './accounts/ticket-secret.ts';
 import { statement } from './postgres/sql.ts';
-import { defaultQuotas } from './contract/quotas.ts';
+import { WarningReads } from './postgres/warning-reads.ts';
+import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
 import { refuse } from './contract/errors.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
@@ -48,6 +49,13 @@ const day = 86_400_000;
 /** The usage of rules is told of 30 days. */
 const leastUsageRetentionMs = 31 * day;
 const ping = statement<never>('ping', 'SELECT');
+/** Values: as `groupQuotas`. */
+const setGroupLimits = statement<never>(
+  'set_group_limits',
+  `INSERT INTO group_limits AS l (is_row, ${groupQuotas.join(', ')}) VALUES (true, $1, $2, $3, $4, $5)
+   ON CONFLICT (is_row) DO UPDATE SET (${groupQuotas.join(', ')}) = ROW ($1, $2, $3, $4, $5)
+   WHERE (${groupQuotas.map((name) => `l.${name}`).join(', ')}) <> ($1, $2, $3, $4, $5)`,
+);
 const readVersion = statement<{ version: number }>(
   'read_schema_version',
   'SELECT max(version) AS version FROM schema_versions',
@@ -62,7 +70,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const primary = new Primary(options.url, { timeline: options.timeline });
   const known = await migrate(primary);
   const connection = { primary, onWarning };
-  const reads = new PipelinedConnections(options.readConnections ?? 2, { ...connection, readsOnly: true });
+  const callers = new PipelinedConnections(options.callerConnections ?? 2, { ...connection, readsOnly: true });
+  const reads = new PipelinedConnections(options.readConnections ?? 4, { ...connection, readsOnly: true });
+  const warnings = new WarningReads(connection);
   const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
   const transactions = new Transactions(options.transactionConnections ?? 4, connection);
   const newId = idMaker({ clock, random });
@@ -89,10 +99,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     options.readUrl === undefined
       ? undefined
       : new StandbyReads({ reads, standby: new Primary(options.readUrl, { role: 'standby' }), onWarning });
+  const quotas = { ...defaultQuotas, ...options.quotas };
   const context: Context = {
     phase: options.phase,
-    quotas: { ...defaultQuotas, ...options.quotas },
+    quotas,
+    callers,
     reads,
+    warnings,
     standbyReads: standbys ?? reads,
     writes,
     transactions,
@@ -103,6 +116,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     newId,
   };
   const uses = new UseLog(context);
+  await writes.run(
+    setGroupLimits,
+    groupQuotas.map((name) => quotas[name]),
+  );
   await hints.start();
   await guard.verify();
   const recording = setInterval(() => {
@@ -115,7 +132,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await uses.flush().catch(() => {});
     await hints.close();
     transactions.close();
-    await Promise.all([reads.close(), writes.close(), standbys?.close()]);
+    await Promise.all([callers.close(), reads.close(), warnings.close(), writes.close(), standbys?.close()]);
   };
   let closing: Promise<void> | undefined;
 

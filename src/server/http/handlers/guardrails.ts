@@ -69,7 +69,7 @@ const notCompared = (guardrail_ids: GroupId[]): GroupWarning => ({
   pointer: '',
   code: 'not_compared',
   detail:
-    'There are too many rules to compare with the guardrails: other rules may also have no effect. To check a connection, use explain.',
+    'There are too many rules, labels or devices to compare with the guardrails: other rules may also have no effect. To check a connection, use explain.',
   guardrail_ids,
 });
 
@@ -81,6 +81,7 @@ export async function warningsFor(
 ): Promise<readonly GroupWarning[]> {
   if (!written.mayBeVoid) return [];
   const sets = await store.groups.forbidsOn(org, parseGroupId(written.id));
+  if (sets === undefined) return [notCompared([])];
   // Without a forbid, the record is not read again.
   if (sets.length === 0 || written.record.guardrail !== undefined) return [];
   const group = policyOf(written.record);

@@ -69,14 +69,14 @@ function visible<T>(row: VisibleRow | undefined): Visible<T> {
 export const visibleSubject = (kind: Subject['kind'], row: VisibleRow): VisibleSubject =>
   kind === 'group' ? { group: visible<GroupRecord>(row) } : { device: visible<DeviceRecord>(row) };
 
-export function accessIn({ reads }: Context): Access {
+export function accessIn({ callers }: Context): Access {
   return {
     async device(org, user, id) {
-      const [row] = await reads.run(readDevice, [org, user, id, null]);
+      const [row] = await callers.run(readDevice, [org, user, id, null]);
       return visible<DeviceRecord>(row);
     },
     async group(org, { user, reader }, id) {
-      const [row] = await reads.run(readGroup, [org, user, id, reader ?? null]);
+      const [row] = await callers.run(readGroup, [org, user, id, reader ?? null]);
       return visible<GroupRecord>(row);
     },
   };

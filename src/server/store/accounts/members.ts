@@ -98,10 +98,10 @@ interface Pair {
 }
 
 export function membersIn(context: Context): Members & Batched<Members, 'of'> {
-  const { reads, hints } = context;
+  const { callers, reads, hints } = context;
   const places = new Coalescer<Pair, MembershipRow | undefined>({
     async read(pairs) {
-      const rows = await reads.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
+      const rows = await callers.run(memberships, [pairs.map(({ org }) => org), pairs.map(({ user }) => user)]);
       const byNumber = new Map(rows.map((row) => [row.n, row]));
       return pairs.map((_, index) => byNumber.get(index + 1));
     },

@@ -76,12 +76,12 @@ export function sessionsIn(
   context: Context,
   onWarning: (message: string, cause: unknown) => void,
 ): Sessions & Batched<Sessions, 'authenticate'> {
-  const { reads, writes, hints, clock } = context;
+  const { callers, reads, writes, hints, clock } = context;
   const tellEnded = (rows: readonly { readonly id: string }[]): void =>
     hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
   const found = new Coalescer<string, SessionRow | undefined>({
     async read(digests) {
-      const byNumber = new Map((await reads.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
+      const byNumber = new Map((await callers.run(findSessions, [digests, now(context)])).map((row) => [row.n, row]));
       return digests.map((_, index) => byNumber.get(index + 1));
     },
   });

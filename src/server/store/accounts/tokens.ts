@@ -197,7 +197,7 @@ const auditSubject = ({ id, name }: TokenRecord): AuditSubject => ({ subject_id:
 const shown = ({ last_used_at: _used, ...token }: TokenRecord): object => token;
 
 export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Tokens, 'authenticate' | 'authenticateFor'> {
-  const { reads, writes, hints } = context;
+  const { callers, reads, writes, hints } = context;
   /** Resolves when nothing can be written by the token any more. */
   const ended = async (token: TokenRecord): Promise<TokenRecord> => {
     hints.tell({ credentials: [token.id] });
@@ -206,7 +206,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
   };
   const found = new Coalescer<string, AuthenticatedRow | undefined>({
     async read(digests) {
-      return inOrder(digests, await reads.run(authenticate, [digests, now(context)]));
+      return inOrder(digests, await callers.run(authenticate, [digests, now(context)]));
     },
   });
   const authenticateBy =
@@ -230,7 +230,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
           asked.map(({ org }) => org),
           asked.map(({ id }) => id),
         ];
-        return inOrder(asked, await reads.run(authenticateForEach[kind], values));
+        return inOrder(asked, await callers.run(authenticateForEach[kind], values));
       },
     });
   const forEach = { device: foundFor('device'), group: foundFor('group') };

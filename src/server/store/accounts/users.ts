@@ -102,11 +102,11 @@ interface Identity {
 }
 
 export function usersIn(context: Context, members: Members): Users & Batched<Users, 'forIdentity'> {
-  const { reads, writes, transactions, hints } = context;
+  const { callers, reads, writes, transactions, hints } = context;
   const identities = new Coalescer<Identity, UserRow | undefined>({
     async read(asked) {
       const values = [asked.map(({ issuer }) => issuer), asked.map(({ subject }) => subject)];
-      const byNumber = new Map((await reads.run(usersByIdentity, values)).map((row) => [row.n, row]));
+      const byNumber = new Map((await callers.run(usersByIdentity, values)).map((row) => [row.n, row]));
       return asked.map((_, index) => byNumber.get(index + 1));
     },
     nameOf: ({ issuer, subject }) => JSON.stringify([issuer, subject]),

@@ -100,12 +100,12 @@ export interface Groups {
   ): Promise<SavedGroup>;
   /**
    * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
-   * device has it, those on all devices. At most a few sets.
+   * device has it, those on all devices. At most a few sets. Undefined where that is not found out quickly.
    */
   forbidsOn(
     org: OrganizationId,
     id: GroupId,
-  ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[]>;
+  ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[] | undefined>;
   /** Groups of the owner that have this name, other than the group itself; at most a few. */
   sameName(org: OrganizationId, owner: GroupOwner, name: string, id: GroupId): Promise<readonly GroupId[]>;
   /** Rules that expire between two moments, in milliseconds since the epoch; at most a thousand moments. */

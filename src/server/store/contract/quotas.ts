@@ -12,6 +12,14 @@ export interface Quotas {
   readonly enrollment_keys: number;
   readonly members: number;
   readonly webhooks: number;
+  /** Labels that groups of an organization apply by. */
+  readonly selectors: number;
+  /** Rules and bytes of all groups of an organization. */
+  readonly rules: number;
+  readonly bytes: number;
+  /** Those of all groups that a member owns in it. */
+  readonly member_rules: number;
+  readonly member_bytes: number;
   /** Address ranges of a group. */
   readonly group_ranges: number;
   /** Address ranges over all groups of a device. */
@@ -29,6 +37,20 @@ export const defaultQuotas: Quotas = {
   enrollment_keys: limits.enrollmentKeysPerOrganization,
   members: limits.membersPerOrganization,
   webhooks: limits.webhooksPerOrganization,
+  selectors: limits.selectorsPerOrganization,
+  rules: limits.rulesPerOrganization,
+  bytes: limits.groupBytesPerOrganization,
+  member_rules: limits.rulesPerMember,
+  member_bytes: limits.groupBytesPerMember,
   group_ranges: limits.rangesPerGroup,
   device_ranges: limits.rangesPerDevice,
 };
+
+/** What the groups of an organization and of a member hold together. The database sums it up and refuses what is too much (`schema/export-migrations.ts`). */
+export const groupQuotas = [
+  'selectors',
+  'rules',
+  'bytes',
+  'member_rules',
+  'member_bytes',
+] as const satisfies readonly CountedQuota[];

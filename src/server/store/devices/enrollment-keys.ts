@@ -118,10 +118,10 @@ export async function endKeys(
 }
 
 export function enrollmentKeysIn(context: Context): EnrollmentKeys {
-  const { reads } = context;
+  const { callers, reads } = context;
   return {
     async authenticate(digest) {
-      const [row] = await reads.run(authenticateKey, [Buffer.from(digest), now(context), knownSince(context)]);
+      const [row] = await callers.run(authenticateKey, [Buffer.from(digest), now(context), knownSince(context)]);
       return row === undefined ? undefined : record(row);
     },
 

@@ -80,8 +80,8 @@ const forbidsOn = (labels: string): string =>
   `ARRAY(SELECT DISTINCT s.group_id FROM group_selectors s JOIN security_groups f ON f.id = s.group_id
      WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce' AND ${labels} @> s.labels ORDER BY 1)`;
 
-const forbids = `group_selectors s JOIN security_groups f ON f.id = s.group_id WHERE s.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce'`;
-/** Whether the organization, `$1`, forbids anything anywhere. */
+const forbids = `security_groups f WHERE f.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce'`;
+/** Whether the organization, `$1`, forbids anything anywhere. A guardrail always applies by label. */
 export const forbidsAnything = `EXISTS (SELECT FROM ${forbids})`;
 
 /**
@@ -93,7 +93,7 @@ export const findForbids = statement<{ forbids: string[]; devices: number }>(
   `WITH any_forbid AS MATERIALIZED (
      SELECT 1 FROM ${forbids} LIMIT 1),
    having_it AS MATERIALIZED (
-     SELECT d.labels FROM any_forbid, devices d WHERE d.org_id = $1 AND ($2 = ANY (d.security_groups) OR ${hasByLabel('d', '$2')})),
+     SELECT d.labels FROM any_forbid, devices d WHERE d.org_id = $1 AND (d.id IN (SELECT l.device_id FROM device_groups l WHERE l.group_id = $2) OR ${hasByLabel('d', '$2')})),
    sets AS (
      SELECT ${forbidsOn('l.labels')} AS forbids, l.count FROM (SELECT labels, count(*) AS count FROM having_it GROUP BY labels) l
      UNION ALL

@@ -236,7 +236,7 @@ async function updateNamed(
 }
 
 export function groupsIn(context: Context): Groups {
-  const { reads, writer, quotas } = context;
+  const { reads, warnings, writer, quotas } = context;
   const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
@@ -329,9 +329,11 @@ export function groupsIn(context: Context): Groups {
     },
 
     async forbidsOn(org, id) {
-      const sets = await reads.run(findForbids, [org, id]);
+      const sets = await warnings.run(org, findForbids, [id]);
+      if (sets === undefined) return undefined;
       const ids = [...new Set(sets.flatMap(({ forbids }) => forbids))];
-      const rows = ids.length === 0 ? [] : await reads.run(getForbids, [org, ids]);
+      const rows = ids.length === 0 ? [] : await warnings.run(org, getForbids, [ids]);
+      if (rows === undefined) return undefined;
       const byId = new Map(rows.map((row) => [row.id, stored<GroupRecord>(row)]));
       return sets.map(({ forbids, devices }) => ({
         guardrails: forbids.flatMap((one) => byId.get(one) ?? []),

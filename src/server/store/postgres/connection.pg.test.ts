@@ -2,7 +2,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startOwnPostgres, type OwnPostgres } from '../../../../test/lib/postgres.ts';
-import { PipelinedConnection, Transactions } from './connection.ts';
+import { PipelinedConnection, PipelinedConnections, Transactions } from './connection.ts';
 import { Primary } from './primary.ts';
 import { statement } from './sql.ts';
 
@@ -106,3 +106,24 @@ function alive(pid: number): boolean {
     return false;
   }
 }
+
+test('statements of one organization are on half of the connections, and those of another wait for none of them', async () => {
+  const url = await postgres.freshUrl();
+  const connections = new PipelinedConnections(4, { primary: new Primary(url), onWarning: () => {}, readsOnly: true });
+  onTestFinished(() => connections.close());
+  const blocker = new Client({ connectionString: url });
+  await blocker.connect();
+  onTestFinished(() => blocker.end());
+  await blocker.query('SELECT pg_advisory_lock(1)');
+  const slow = statement<{ pid: number }>(
+    'share_slow',
+    'SELECT pg_backend_pid() AS pid, $1::text, pg_advisory_xact_lock_shared(1)::text',
+  );
+  const quick = statement<{ pid: number }>('share_quick', 'SELECT pg_backend_pid() AS pid, $1::text');
+  const held = Promise.all(Array.from({ length: 20 }, () => connections.run(slow, ['rogue'])));
+  // More at once than there are connections: whoever chose by the number of statements alone would soon meet one that is blocked.
+  for (let round = 0; round < 10; round += 1)
+    await Promise.all(Array.from({ length: 50 }, () => connections.run(quick, [`victim ${round}`])));
+  await blocker.query('SELECT pg_advisory_unlock(1)');
+  expect(new Set((await held).flat().map(({ pid }) => pid)).size).toBeLessThanOrEqual(2);
+});

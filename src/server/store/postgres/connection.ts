@@ -28,7 +28,9 @@ export class PipelinedConnection implements Runner {
   readonly #failed: (cause: unknown) => StoreError;
   /** What the database still says to a connection that is being closed is no loss, and no other one is opened. */
   #closing = false;
-  inFlight = 0;
+  #inFlight = 0;
+  /** When the statement that is being answered became the first in line. */
+  #firstSince = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -62,13 +64,33 @@ export class PipelinedConnection implements Runner {
     return opening;
   }
 
+  /** Statements that were sent and not answered. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** How long the next answer has been awaited, in milliseconds. What is sent now waits for it, too. */
+  get waitMs(): number {
+    return this.#inFlight === 0 ? 0 : performance.now() - this.#firstSince;
+  }
+
+  #begin(): void {
+    if (this.#inFlight === 0) this.#firstSince = performance.now();
+    this.#inFlight += 1;
+  }
+
+  #end(): void {
+    this.#inFlight -= 1;
+    this.#firstSince = performance.now();
+  }
+
   /** Sends everything `send` asks for in one piece: no other caller's statement comes in between. */
   async use<T>(send: (connection: DatabaseConnection) => Promise<T>): Promise<T> {
-    this.inFlight += 1;
+    this.#begin();
     try {
       return await send(await this.#opened());
     } finally {
-      this.inFlight -= 1;
+      this.#end();
     }
   }
 
@@ -84,9 +106,9 @@ export class PipelinedConnection implements Runner {
     }
     return new Promise((resolve, reject) => {
       checkTexts(values);
-      this.inFlight += 1;
+      this.#begin();
       connection.send(statement, values, (cause, result) => {
-        this.inFlight -= 1;
+        this.#end();
         if (cause == null) resolve(result.rows as readonly Row[]);
         else reject(this.#failed(cause));
       });
@@ -125,30 +147,67 @@ export class PipelinedConnection implements Runner {
   }
 }
 
+/** A connection whose next answer has been awaited for longer has a slow statement in hand. */
+const slowMs = 20;
+
+const isBetter = (one: PipelinedConnection, other: PipelinedConnection): boolean => {
+  const [slow, otherSlow] = [one.waitMs > slowMs, other.waitMs > slowMs];
+  return slow === otherSlow ? one.inFlight < other.inFlight : otherSlow;
+};
+
 /**
- * A few pipelined connections; each call takes the one with the least to do. Where they only read, a statement whose connection was lost is
- * tried once more on another.
+ * Whose statement it is: by the house's convention `$1` is the organization, and where it is another id, it is as good a name. Undefined: it is about many
+ * organizations, so it is the server's own.
+ */
+const shareOf = ([first]: readonly Value[]): string | undefined => (typeof first === 'string' ? first : undefined);
+
+/**
+ * A few pipelined connections; each call takes the one with the least to do, and rather none that waits for a slow statement. Statements of
+ * one organization are on half of the connections at most, so that they never hold up all others. Where they only read, a statement whose
+ * connection was lost is tried once more on another.
  */
 export class PipelinedConnections implements Runner {
   readonly #connections: readonly PipelinedConnection[];
   readonly #readsOnly: boolean;
+  readonly #mostOfShare: number;
+  /** By organization, how many of its statements are in flight on which connection. */
+  readonly #shares = new Map<string, Map<PipelinedConnection, number>>();
 
   constructor(count: number, options: ConnectionOptions) {
     this.#connections = Array.from({ length: count }, () => new PipelinedConnection(options));
     this.#readsOnly = options.readsOnly === true;
+    this.#mostOfShare = Math.max(1, Math.floor(count / 2));
   }
 
   /** The one with the least to do, for what must go one after the other. */
-  pick(): PipelinedConnection {
-    return this.#connections.reduce((best, connection) => (connection.inFlight < best.inFlight ? connection : best));
+  pick(among: readonly PipelinedConnection[] = this.#connections): PipelinedConnection {
+    return among.reduce((best, connection) => (isBetter(connection, best) ? connection : best));
   }
 
   async run<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
     try {
-      return await this.pick().run(statement, values);
+      return await this.#runInShare(statement, values);
     } catch (cause) {
       if (!this.#readsOnly || !wasLost(cause)) throw cause;
-      return this.pick().run(statement, values);
+      return this.#runInShare(statement, values);
+    }
+  }
+
+  /** It is sent before this returns, where the connection is open. */
+  async #runInShare<Row>(statement: Statement<Row>, values: readonly Value[]): Promise<readonly Row[]> {
+    const name = shareOf(values);
+    if (name === undefined) return this.pick().run(statement, values);
+    const share = this.#shares.get(name) ?? new Map<PipelinedConnection, number>();
+    this.#shares.set(name, share);
+    const connection = this.pick(share.size < this.#mostOfShare ? this.#connections : [...share.keys()]);
+    share.set(connection, (share.get(connection) ?? 0) + 1);
+    try {
+      return await connection.run(statement, values);
+    } finally {
+      const left = (share.get(connection) ?? 1) - 1;
+      if (left > 0) share.set(connection, left);
+      else share.delete(connection);
+      if (share.size === 0 && this.#shares.get(name) === share) this.#shares.delete(name);
     }
   }
 

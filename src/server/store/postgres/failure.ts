@@ -1,5 +1,6 @@
 /** Owns the translation of errors from PostgreSQL and its driver: every failure becomes a `StoreError` here. */
 import { StoreError } from '../contract/errors.ts';
+import { groupQuotas } from '../contract/quotas.ts';
 
 const codeOf = (cause: unknown): string => {
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
@@ -29,9 +30,19 @@ const endsConnection = (cause: unknown): boolean =>
 /** A password or a database that is wrong: time does not heal it. */
 const refusesLogin = /^(28|3D)/;
 
+/** What a write of a group would be too much of, as the trigger that sums up the groups of an organization says it. */
+function limitReached(cause: unknown): StoreError | undefined {
+  const detail = cause instanceof Error && 'detail' in cause ? String(cause.detail) : '';
+  const [, name, limit] = /^(\w+) (\d+)$/.exec(detail) ?? [];
+  const what = groupQuotas.find((quota) => quota === name);
+  return what && new StoreError({ code: 'limit_reached', what, limit: Number(limit) }, { cause });
+}
+
 export function toStoreError(cause: unknown): StoreError {
   if (cause instanceof StoreError) return cause;
   const state = sqlState(cause);
+  const reached = state === 'RF002' ? limitReached(cause) : undefined;
+  if (reached !== undefined) return reached;
   if (state === undefined) {
     // A TypeError or the like is our own fault; everything else without a state came from the connection.
     const ours = cause instanceof TypeError || cause instanceof RangeError || cause instanceof SyntaxError;

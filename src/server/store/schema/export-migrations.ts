@@ -1,6 +1,43 @@
 /** Owns the steps of the schema for what leaves the server: the audit log, evidence, and levels of refusals for alerts. */
 import type { Migration } from './first-migrations.ts';
 
+/** How many rules or selectors a group has, and had before the change that is being tried. */
+const lengthsOf = (...columns: readonly string[]): string =>
+  columns
+    .flatMap((column) => [
+      `json_array_length(${column}::json)`,
+      `coalesce(json_array_length(trial::json -> 'before' -> '${column}'), 0)`,
+    ])
+    .join(' + ');
+
+/** By organization and owner, what rows of groups add to the sums, or take from them. */
+const movedSums = (...sources: readonly (readonly ['' | '-', string])[]): string =>
+  `SELECT g.org_id, o.owner_id, sum(g.rules)::bigint AS rules, sum(g.bytes)::bigint AS bytes, sum(g.selectors)::bigint AS selectors
+   FROM (${sources
+     .map(
+       ([sign, from]) =>
+         `SELECT org_id, user_id, ${sign}rules AS rules, ${sign}octet_length(body) AS bytes, ${sign}selectors AS selectors FROM ${from}`,
+     )
+     .join(' UNION ALL ')}) g CROSS JOIN LATERAL (VALUES (g.org_id), (g.user_id)) AS o (owner_id)
+   WHERE o.owner_id IS NOT NULL GROUP BY g.org_id, o.owner_id`;
+
+/** Adds them, and says which limit is passed: only what grows passes one. */
+const addSums = (...sources: readonly (readonly ['' | '-', string])[]): string => `
+          WITH moved AS (${movedSums(...sources)}),
+          summed AS (
+            INSERT INTO group_sums AS s SELECT * FROM moved m WHERE (m.rules, m.bytes, m.selectors) <> (0, 0, 0)
+            ON CONFLICT (org_id, owner_id) DO UPDATE SET
+              rules = s.rules + EXCLUDED.rules, bytes = s.bytes + EXCLUDED.bytes, selectors = s.selectors + EXCLUDED.selectors
+            RETURNING *)
+          SELECT c.name || ' ' || c.most INTO beyond
+          FROM group_limits l, summed s JOIN moved m USING (org_id, owner_id), LATERAL (VALUES
+            ('member_rules', s.owner_id <> s.org_id, m.rules, s.rules, l.member_rules),
+            ('member_bytes', s.owner_id <> s.org_id, m.bytes, s.bytes, l.member_bytes),
+            ('rules', s.owner_id = s.org_id, m.rules, s.rules, l.rules),
+            ('bytes', s.owner_id = s.org_id, m.bytes, s.bytes, l.bytes),
+            ('selectors', s.owner_id = s.org_id, m.selectors, s.selectors, l.selectors)) AS c (name, is_concerned, grown, sum, most)
+          WHERE c.is_concerned AND c.grown > 0 AND c.sum > c.most ORDER BY s.owner_id = s.org_id, c.name LIMIT 1;`;
+
 export const exportMigrations: readonly Migration[] = [
   {
     version: 39,
@@ -166,6 +203,68 @@ export const exportMigrations: readonly Migration[] = [
         until timestamptz NOT NULL
       );
       CREATE INDEX used_tickets_end ON used_tickets (until);
+    `,
+  },
+  {
+    version: 50,
+    title: 'what the groups of an organization and of each member hold together, and its limits',
+    // A trigger, because every way to write a group counts: no operation can forget it. What a trial replaced counts too, so that its end never grows.
+    sql: `
+      ALTER TABLE security_groups
+        ADD COLUMN rules integer NOT NULL GENERATED ALWAYS AS (${lengthsOf('inbound_rules', 'outbound_rules')}) STORED,
+        ADD COLUMN selectors integer NOT NULL GENERATED ALWAYS AS (${lengthsOf('applies_to')}) STORED;
+
+      -- \`owner_id\`: a member, or the organization itself for all of its groups.
+      CREATE TABLE group_sums (
+        org_id uuid NOT NULL REFERENCES organizations ON DELETE CASCADE,
+        owner_id uuid NOT NULL,
+        rules bigint NOT NULL,
+        bytes bigint NOT NULL,
+        selectors bigint NOT NULL,
+        PRIMARY KEY (org_id, owner_id)
+      ) WITH (fillfactor = 50);
+      INSERT INTO group_sums ${movedSums(['', 'security_groups'])};
+
+      -- One row, written by the server that started last.
+      CREATE TABLE group_limits (
+        is_row boolean PRIMARY KEY CHECK (is_row),
+        member_rules bigint NOT NULL,
+        member_bytes bigint NOT NULL,
+        rules bigint NOT NULL,
+        bytes bigint NOT NULL,
+        selectors bigint NOT NULL
+      );
+
+      CREATE FUNCTION sum_groups() RETURNS trigger LANGUAGE plpgsql AS $$
+      DECLARE
+        beyond text;
+      BEGIN
+        IF TG_OP = 'DELETE' THEN
+          -- No insert: the organization may be gone with its groups.
+          UPDATE group_sums s SET rules = s.rules + m.rules, bytes = s.bytes + m.bytes, selectors = s.selectors + m.selectors
+          FROM (${movedSums(['-', 'old_groups'])}) m WHERE s.org_id = m.org_id AND s.owner_id = m.owner_id;
+          RETURN NULL;
+        ELSIF TG_OP = 'INSERT' THEN
+          ${addSums(['', 'new_groups'])}
+        ELSE
+          ${addSums(['', 'new_groups'], ['-', 'old_groups'])}
+        END IF;
+        IF beyond IS NOT NULL THEN
+          RAISE EXCEPTION 'too much in the groups of an organization' USING ERRCODE = 'RF002', DETAIL = beyond;
+        END IF;
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER sums_of_new AFTER INSERT ON security_groups
+        REFERENCING NEW TABLE AS new_groups FOR EACH STATEMENT EXECUTE FUNCTION sum_groups();
+      CREATE TRIGGER sums_of_changed AFTER UPDATE ON security_groups
+        REFERENCING OLD TABLE AS old_groups NEW TABLE AS new_groups FOR EACH STATEMENT EXECUTE FUNCTION sum_groups();
+      CREATE TRIGGER sums_of_deleted AFTER DELETE ON security_groups
+        REFERENCING OLD TABLE AS old_groups FOR EACH STATEMENT EXECUTE FUNCTION sum_groups();
+
+      -- Every write of a group asks whether anything is forbidden.
+      CREATE INDEX security_groups_forbids ON security_groups (org_id) WHERE guardrail = 'forbid';
+      CREATE INDEX devices_user ON devices (user_id, org_id);
+      CREATE INDEX organizations_owner ON organizations (owner_id);
     `,
   },
 ];

@@ -3,6 +3,7 @@ import type { Phase } from '../contract/phase.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import type { PipelinedConnections, Runner, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
+import type { WarningReads } from '../postgres/warning-reads.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Stamps } from './stamp.ts';
 import type { Writer } from './writer.ts';
@@ -10,8 +11,12 @@ import type { Writer } from './writer.ts';
 export interface Context extends Stamps {
   readonly phase: Phase;
   readonly quotas: Quotas;
-  /** For reading. */
+  /** For who is asking: credentials and memberships, which no listing and no large organization may hold up. */
+  readonly callers: PipelinedConnections;
+  /** For reading. Whoever reads for one organization gives it as the first value: it is what shares are counted by. */
   readonly reads: PipelinedConnections;
+  /** For reading what only warns. */
+  readonly warnings: WarningReads;
   /** For reading what no right, revision or receipt depends on: a standby may answer. */
   readonly standbyReads: Runner;
   /** For single statements that write, so that no long listing is in their way. */
