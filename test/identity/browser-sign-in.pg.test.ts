@@ -139,7 +139,8 @@ it('cookies are out of reach for scripts and other sites, and over HTTPS bound t
 });
 
 it('nobody is sent to another place after signing in', async () => {
-  for (const path of ['https://evil.example/', '//evil.example', '/ui/../../evil', '/ui/\\evil', '/api/docs']) {
+  const elsewhere = ['https://evil.example/', '//evil.example', '/ui/../../evil', '/ui/\\evil', '/api/docs'];
+  for (const path of [...elsewhere, '/ui/%2e%2e/api/docs', '/ui/.%2E/api/docs']) {
     const person = new Person('alice');
     const query = new URLSearchParams({ return_to: path });
     const { url } = await person.follow(`${server.url}/api/auth/login?${query.toString()}`, {

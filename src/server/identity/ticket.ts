@@ -29,9 +29,9 @@ function ticketOf(text: string, untilSeconds: number, returnTo: string): Ticket 
   return { text, until: new Date(untilSeconds * 1000), state, nonce, verifier, challenge: digest(verifier), returnTo };
 }
 
-/** A path of the web UI, and nothing that a browser could take for another place. */
+/** A path of the web UI, and nothing that a browser could take for another place. For a browser, `%2e` is a dot here. */
 export const safeReturn = (path: string | undefined): string =>
-  path !== undefined && path.length <= 1000 && /^\/ui\/[\w\-./~%?=&+,:]*$/.test(path) && !path.includes('..')
+  path !== undefined && path.length <= 1000 && /^\/ui\/[\w\-./~%?=&+,:]*$/.test(path) && !/(?:\.|%2e){2}/i.test(path)
     ? path
     : '/ui/';
 
