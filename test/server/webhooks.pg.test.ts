@@ -244,7 +244,8 @@ test('a process looks at what it looked at before sooner than others may, and at
   const { store, org, owner } = await makeWorld(postgres, { clock: () => now });
   const fields = { name: '', url: 'https://x', events: alertEvents, offline_after: 900, secret: 'whsec_' };
   const { id } = await store.webhooks.create(org, owner, fields);
-  const claim = async (...ids: (typeof id)[]) => (await store.webhooks.claimScan(1_000, { ids, everyMs: 800 }))?.look;
+  const claim = async (...ids: (typeof id)[]) =>
+    (await store.webhooks.claimScan(1_000, { ids, everyMs: 800 }, { without: [] }))?.look;
   now += 1_000;
   const first = await claim();
   expect(first).toBeGreaterThan(0);
@@ -451,4 +452,30 @@ test('a surge of refused packets is told of once and again when it returns, and 
   await until(() => told('trial.confirmed', confirmed) && told('trial.reverted', reverted));
   await until(() => told('trial.expired', expired));
   expect(surges()).toHaveLength(2);
+});
+
+test('a trial that begins before the first look at a webhook is told of, and one that ended before the webhook was made is not', async () => {
+  const url = await postgres.freshUrl();
+  // It takes webhooks, and never looks at them.
+  const first = await start({ url, webhooks: { ...quick, settleMs: 3_600_000 } });
+  const place = await newPlace(first);
+  const { owner, base } = place;
+  const attempt = async (name: string): Promise<string> => {
+    const { id } = await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: name });
+    const path = `${base}/security_groups/${id}?confirm_within=600`;
+    return (await owner.api.expect(200, 'PATCH', path, { group_description: 'tried' })).trial.id;
+  };
+  const before = await attempt('before');
+  await owner.api.expect(200, 'POST', `${base}/trials/${before}/revert`);
+  await makeHook(place);
+  const after = await attempt('after');
+  await start({ url });
+  const told = (): readonly unknown[] => received.map(({ json: { type, data } }) => [type, data.trial_id]);
+  await until(() => told().length > 0);
+  await owner.api.expect(200, 'POST', `${base}/trials/${after}/confirm`);
+  await until(() => told().length > 1);
+  expect(told()).toEqual([
+    ['trial.started', after],
+    ['trial.confirmed', after],
+  ]);
 });

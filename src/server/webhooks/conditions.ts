@@ -73,7 +73,7 @@ const trialsThat =
   ({ trials }) =>
     trials
       .filter((trial) => trial.state === state)
-      .map((trial) => ({ subject_id: trial.id, occurrence: state, data: trialData(trial) }));
+      .map((trial) => ({ subject_id: trial.id, occurrence: state, at: trial.ended_at, data: trialData(trial) }));
 
 /** A device does not enforce its policy: in the server's word for it, with the reason where one is known. */
 const notInForce = ({ device_id, hostname, in_force, code, detail }: EnforcementStatus): Omit<Condition, 'event'> => ({
@@ -158,6 +158,7 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
       .map(({ ended_at: _at, ended_by: _by, ...trial }) => ({
         subject_id: trial.id,
         occurrence: 'started',
+        at: trial.started_at,
         data: trialData(trial),
       })),
   'trial.confirmed': trialsThat('confirmed'),

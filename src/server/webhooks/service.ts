@@ -7,13 +7,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Convergence } from '../convergence/contract.ts';
-import type { WebhookId } from '../../policy/ids.ts';
+import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
+import { WorkShares, type WorkBudget } from '../scheduling/work-budget.ts';
 import { failingOf } from '../store/contract/change/policy-tests.ts';
-import type { ClaimedDelivery, ClaimedLook } from '../store/contract/webhooks.ts';
+import type { ClaimedDelivery, ClaimedLook, Condition } from '../store/contract/webhooks.ts';
 import { conditionsOf, ruleWarningMs, trialNewsMs } from './conditions.ts';
-import { DeliveryPools } from './delivery-pools.ts';
+import { FairPools, type Batch } from './fair-pools.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
 import { send, type SendOptions } from './send.ts';
 import { signedHeaders } from './sign.ts';
@@ -70,8 +71,9 @@ export interface WebhookService {
 }
 
 const trialEvents: readonly AlertEvent[] = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'];
-/** Events that tell of something that happened, not of something that lasts. */
-const past: readonly AlertEvent[] = ['device.drift_repaired', ...trialEvents];
+/** What happened before somebody wanted to hear of it is no news. When drift was repaired is not known: what the first look finds counts as earlier. */
+const isNews = ({ event, at }: Condition, { is_new, created_at }: ClaimedLook): boolean =>
+  at === undefined ? !is_new || event !== 'device.drift_repaired' : Date.parse(at) >= Date.parse(created_at);
 const nothingElse = { keys: [], failingTests: [], expiringRules: [], trials: [], surges: [] };
 
 /** Deliveries that one process has in flight at a time in each pool, and those of one organization: a receiver that hangs costs its own organization's turn. */
@@ -79,6 +81,20 @@ const poolSettings = { places: 64, slowForMs: 600_000 };
 /** Deliveries that a process has in flight at a time. */
 export const mostDeliveries = 2 * poolSettings.places;
 const mostOfOrganization = { fast: 4, slow: 1 };
+
+/** Looks of one process, one of an organization at a time: a large organization costs its own turn. */
+const lookPools = { places: 4, slowForMs: 60_000 };
+/** What was cut off may still wait for the database. */
+const mostLooks = 16;
+const lookLimits = {
+  perUser: 1,
+  perOrganization: 1,
+  perProcess: mostLooks,
+  waitingPerUser: 1,
+  // For 100,000 devices it takes about a second.
+  workMs: 10_000,
+  answerMs: 60_000,
+};
 const page = 5_000;
 /** A process that looked at a webhook this recently has its organization's state in memory. */
 const ownMs = 45_000;
@@ -127,47 +143,80 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     }
   }
 
-  function claimScan(): Promise<ClaimedLook | undefined> {
+  const lookPool = new FairPools(lookPools);
+  const lookShares = new WorkShares({ slices, monotonic: () => performance.now(), limits: lookLimits });
+  /** By organization, the looks under way. */
+  const looking = new Map<OrganizationId, Promise<void>>();
+
+  function claimScan(pool: 'fast' | 'slow'): Promise<ClaimedLook | undefined> {
     for (const [id, at] of looks) if (clock() - at > ownMs) looks.delete(id);
     const own = { ids: [...looks.keys()], everyMs: settings.scanEveryMs * ownShare };
-    return store.webhooks.claimScan(settings.scanEveryMs, own);
+    const [slow, busy] = [lookPool.slowOrganizations(clock()), [...looking.keys()]];
+    const among = pool === 'slow' ? { without: busy, among: slow } : { without: [...busy, ...slow] };
+    return store.webhooks.claimScan(settings.scanEveryMs, own, among);
   }
 
-  /** Looks at the webhooks that are due, one after the other. */
-  async function scan(): Promise<void> {
-    for (;;) {
-      if (!gracePeriod.isOver(clock())) return ask(() => store.ping());
-      const webhook = await ask(claimScan);
-      if (webhook === undefined || stopped.signal.aborted) return;
-      looks.set(webhook.id, clock());
-      const org = webhook.organization_id;
-      const wantsTests = webhook.events.includes('policy_test.failing');
-      const wantsRules = webhook.events.includes('rule.expiring');
-      const wantsTrials = webhook.events.some((event) => trialEvents.includes(event));
-      const wantsSurges = webhook.events.includes('device.refused_surge');
-      const now = clock();
-      const [enforcementStatuses, keys, failingTests, expiringRules, trials, surges] = await Promise.all([
-        convergence.read(org),
-        all(
-          (after) => store.enrollmentKeys.list(org, { limit: page, after }),
-          ({ id }) => id,
-        ),
-        wantsTests ? store.policyTests.read(org).then(failingOf) : [],
-        wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
-        wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
-        wantsSurges ? store.flows.surges(org) : [],
-      ]);
-      const offlineAfterMs = webhook.offline_after * 1000;
-      const about = { keys, failingTests, expiringRules, trials, surges };
-      const scene = { now: clock(), enforcementStatuses: [], ...about, offlineAfterMs };
-      const conditions = [...conditionsOf(webhook.events, scene)];
-      await slices.each(enforcementStatuses.devices, (enforcement) => {
-        const alone = { ...scene, ...nothingElse, enforcementStatuses: [enforcement] };
-        conditions.push(...conditionsOf(webhook.events, alone));
+  /** Finds what holds in the organization of a webhook, and records it. */
+  async function look(webhook: ClaimedLook, work: WorkBudget): Promise<void> {
+    const org = webhook.organization_id;
+    const wantsTests = webhook.events.includes('policy_test.failing');
+    const wantsRules = webhook.events.includes('rule.expiring');
+    const wantsTrials = webhook.events.some((event) => trialEvents.includes(event));
+    const wantsSurges = webhook.events.includes('device.refused_surge');
+    const now = clock();
+    const [enforcementStatuses, keys, failingTests, expiringRules, trials, surges] = await Promise.all([
+      convergence.read(org),
+      all(
+        (after) => store.enrollmentKeys.list(org, { limit: page, after }),
+        ({ id }) => id,
+      ),
+      wantsTests ? store.policyTests.read(org).then(failingOf) : [],
+      wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
+      wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
+      wantsSurges ? store.flows.surges(org) : [],
+    ]);
+    const offlineAfterMs = webhook.offline_after * 1000;
+    const about = { keys, failingTests, expiringRules, trials, surges };
+    const scene = { now: clock(), enforcementStatuses: [], ...about, offlineAfterMs };
+    const conditions = [...conditionsOf(webhook.events, scene)];
+    await work.each(enforcementStatuses.devices, (enforcement) => {
+      const alone = { ...scene, ...nothingElse, enforcementStatuses: [enforcement] };
+      conditions.push(...conditionsOf(webhook.events, alone));
+    });
+    await store.webhooks.tell(webhook, conditions, (condition) => isNews(condition, webhook));
+  }
+
+  /** Begins the next look of the pool; false where none is due, or no place is free. */
+  async function beginLook(pool: 'fast' | 'slow'): Promise<boolean> {
+    if (looking.size >= mostLooks || lookPool.freePlaces(pool) === 0) return false;
+    if (pool === 'slow' && lookPool.slowOrganizations(clock()).length === 0) return false;
+    const webhook = await ask(() => claimScan(pool));
+    if (webhook === undefined || stopped.signal.aborted) return false;
+    looks.set(webhook.id, clock());
+    const organization = webhook.organization_id;
+    const work = lookShares.budgetFor({ user: organization, organization });
+    const batch: Batch = { organization, size: 1, cut: () => work.end() };
+    lookPool.begin(pool, batch);
+    const slow = setTimeout(() => lookPool.becomeSlow(batch, clock()), settings.slowMs);
+    const looked = look(webhook, work)
+      .catch(warn)
+      .finally(() => {
+        clearTimeout(slow);
+        work.end();
+        lookPool.end(batch);
+        looking.delete(organization);
       });
-      // What happened before somebody wanted to hear of it is no news.
-      const quietly = webhook.is_new ? past : [];
-      await store.webhooks.tell(webhook, conditions, quietly);
+    looking.set(organization, looked);
+    return true;
+  }
+
+  /** Looks at the webhooks that are due. */
+  async function scan(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      if (!gracePeriod.isOver(clock())) return ask(() => store.ping());
+      if ((await beginLook('fast')) || (await beginLook('slow'))) continue;
+      if (looking.size === 0) return;
+      await Promise.race([...looking.values(), rest()]);
     }
   }
 
@@ -190,14 +239,14 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   const rest = (): Promise<void> =>
     sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
 
-  const pools = new DeliveryPools(poolSettings);
+  const pools = new FairPools(poolSettings);
   const flying = new Set<Promise<void>>();
 
   /** Sends the deliveries of one organization. An organization gets its next ones when these are over; others do not wait for them. */
   function begin(pool: 'fast' | 'slow', own: readonly [ClaimedDelivery, ...ClaimedDelivery[]]): void {
     const cut = new AbortController();
     const signal = AbortSignal.any([stopped.signal, cut.signal]);
-    const batch = { organization: own[0].organization_id, size: own.length, cut: () => cut.abort() };
+    const batch: Batch = { organization: own[0].organization_id, size: own.length, cut: () => cut.abort() };
     pools.begin(pool, batch);
     const slow = setTimeout(() => pools.becomeSlow(batch, clock()), settings.slowMs);
     const work = Promise.allSettled(own.map((delivery) => deliver(delivery, signal))).then((outcomes) => {
@@ -250,7 +299,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     async close() {
       stopped.abort();
       await working;
-      await Promise.all(flying);
+      await Promise.all([...flying, ...looking.values()]);
     },
   };
 }

@@ -25,6 +25,8 @@ export interface Condition {
   readonly event: AlertEvent;
   readonly subject_id: string;
   readonly occurrence: string;
+  /** When it happened, of what does not last and has a time. */
+  readonly at?: Timestamp | undefined;
   /** What the alert says about it. */
   readonly data: Readonly<Record<string, unknown>>;
 }
@@ -60,6 +62,9 @@ export interface DeliveryShare {
   readonly among?: readonly OrganizationId[];
 }
 
+/** The organizations that a process looks at. */
+export type LookShare = Pick<DeliveryShare, 'without' | 'among'>;
+
 /** A webhook to be looked at. */
 export interface ClaimedLook extends WebhookRecord {
   /** Its number: the highest counts. */
@@ -88,15 +93,15 @@ export interface Webhooks {
 
   /**
    * The next webhook whose conditions were not looked at for so long; no other process gets it meanwhile. A process that names those which it
-   * knows as its own gets these sooner, and so before others.
+   * knows as its own gets these sooner, and so before others. `among` names the only organizations that are looked at.
    */
-  claimScan(everyMs: number, own: OwnWebhooks): Promise<ClaimedLook | undefined>;
+  claimScan(everyMs: number, own: OwnWebhooks, share: LookShare): Promise<ClaimedLook | undefined>;
   /**
    * Records the current conditions in one transaction: new ones become deliveries, ended ones are deleted. So no alert
-   * is lost or sent twice. The call does nothing when a later look has already started. A condition of an event in
-   * `quietly` is recorded without an alert. Returns the number of new alerts.
+   * is lost or sent twice. The call does nothing when a later look has already started. A condition that is no news is
+   * recorded without an alert. Returns the number of new alerts.
    */
-  tell(look: ClaimedLook, conditions: readonly Condition[], quietly: readonly AlertEvent[]): Promise<number>;
+  tell(look: ClaimedLook, conditions: readonly Condition[], isNews: (condition: Condition) => boolean): Promise<number>;
   /** Deliveries that are due, each for one process at a time, in no order between organizations. */
   claimDeliveries(share: DeliveryShare, leaseMs: number): Promise<readonly ClaimedDelivery[]>;
   delivered(id: string): Promise<void>;

@@ -6,11 +6,12 @@ import { now } from '../write/stamp.ts';
 import { deliveryRow, insertDeliveries } from './deliveries.ts';
 import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
 
-/** Values: now, looked at before, own ones, looked at before for these. */
+/** Values: now, looked at before, own ones, looked at before for these, excluded organizations, and the only included ones (null: all). */
 const claimScan = statement<WebhookRow & { readonly looks: number; readonly is_new: boolean }>(
   'claim_scan',
   `WITH due AS MATERIALIZED (
-     SELECT w.id FROM webhooks w WHERE w.looked_at <= $2 OR (w.id = ANY ($3::uuid[]) AND w.looked_at <= $4)
+     SELECT w.id FROM webhooks w WHERE (w.looked_at <= $2 OR (w.id = ANY ($3::uuid[]) AND w.looked_at <= $4))
+       AND w.org_id <> ALL ($5::uuid[]) AND ($6::uuid[] IS NULL OR w.org_id = ANY ($6::uuid[]))
      ORDER BY w.looked_at LIMIT 1 FOR UPDATE SKIP LOCKED)
    UPDATE webhooks w SET looked_at = $1, looks = w.looks + 1 FROM due WHERE w.id = due.id RETURNING ${webhookColumns}, w.looks, w.is_new`,
 );
@@ -44,13 +45,14 @@ type Part = Pick<Webhooks, 'claimScan' | 'tell'>;
 export function alertsIn(context: Context): Part {
   const { writes, transactions, clock } = context;
   return {
-    async claimScan(everyMs, own) {
+    async claimScan(everyMs, own, { without, among = null }) {
       const before = (ms: number): string => new Date(clock() - ms).toISOString();
-      const [row] = await writes.run(claimScan, [now(context), before(everyMs), own.ids, before(own.everyMs)]);
+      const values = [now(context), before(everyMs), own.ids, before(own.everyMs), without, among];
+      const [row] = await writes.run(claimScan, values);
       return row === undefined ? undefined : { ...webhookRecord(row), look: row.looks, is_new: row.is_new };
     },
 
-    async tell(webhook, conditions, quietly) {
+    async tell(webhook, conditions, isNews) {
       const rows = conditions.map(({ event, subject_id, occurrence }, index) => ({
         event,
         subject_id,
@@ -61,7 +63,7 @@ export function alertsIn(context: Context): Part {
         if ((await tx.run(lockWebhook, [webhook.id, webhook.look])).length === 0) return 0;
         const fresh = (await tx.run(takeConditions, [webhook.id, JSON.stringify(rows)])).flatMap(({ index }) => {
           const condition = conditions[index];
-          return condition === undefined || quietly.includes(condition.event) ? [] : [condition];
+          return condition === undefined || !isNews(condition) ? [] : [condition];
         });
         // In parts: a whole fleet may have new conditions, and other requests of this process run in between.
         for (let from = 0; from < fresh.length; from += toldAtOnce) {

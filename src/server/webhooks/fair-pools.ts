@@ -1,19 +1,19 @@
 /**
- * Owns how concurrent deliveries share a process. There are two pools. Every organization begins in the fast pool. A
- * batch that takes long moves to the slow pool, where its organization then begins for a while. So hanging receivers,
- * of any number of organizations, free the fast pool within a moment. When the slow pool is full, its oldest batch is
- * ended. No effects.
+ * Owns how the concurrent work of many organizations shares a process: deliveries, and looks at conditions. There are two
+ * pools. Every organization begins in the fast pool. A batch that takes long moves to the slow pool, where its organization
+ * then begins for a while. So hanging receivers, of any number of organizations, free the fast pool within a moment. When
+ * the slow pool is full, its oldest batch is ended. No effects.
  */
 import type { OrganizationId } from '../../policy/ids.ts';
 
-export interface DeliveryPoolSettings {
-  /** Deliveries that a pool has in flight at a time. */
+export interface FairPoolSettings {
+  /** Deliveries or looks that a pool has under way at a time. */
   readonly places: number;
-  /** How long an organization whose receivers were slow begins in the slow pool. */
+  /** How long an organization that was slow begins in the slow pool. */
   readonly slowForMs: number;
 }
 
-/** Deliveries of one organization that are under way together. */
+/** Deliveries of one organization that are under way together, or one look. */
 export interface Batch {
   readonly organization: OrganizationId;
   readonly size: number;
@@ -21,15 +21,15 @@ export interface Batch {
   readonly cut: () => void;
 }
 
-export class DeliveryPools {
-  readonly #settings: DeliveryPoolSettings;
+export class FairPools {
+  readonly #settings: FairPoolSettings;
   readonly #fast = new Set<Batch>();
   /** The oldest first. */
   readonly #slow = new Set<Batch>();
   /** Organizations that begin in the slow pool, and until when. */
   readonly #slowUntil = new Map<OrganizationId, number>();
 
-  constructor(settings: DeliveryPoolSettings) {
+  constructor(settings: FairPoolSettings) {
     this.#settings = settings;
   }
 
@@ -39,7 +39,7 @@ export class DeliveryPools {
     return [...this.#slowUntil.keys()];
   }
 
-  /** Organizations with deliveries in flight: each has one batch at a time. */
+  /** Organizations with a batch under way: each has one at a time. */
   busyOrganizations(): readonly OrganizationId[] {
     return [...this.#fast, ...this.#slow].map(({ organization }) => organization);
   }

@@ -1,11 +1,11 @@
-/** Proves how concurrent deliveries share a process: slow receivers never hold the places of fast ones. */
+/** Proves how concurrent work shares a process: slow organizations never hold the places of fast ones. */
 import { expect, test } from 'vitest';
 import { parseOrganizationId } from '../../policy/ids.ts';
-import { DeliveryPools } from './delivery-pools.ts';
+import { FairPools } from './fair-pools.ts';
 
 const organization = (n: number) => parseOrganizationId(`00000000-0000-4000-8000-${String(n).padStart(12, '0')}`);
 const poolsOf = (places: number) => {
-  const pools = new DeliveryPools({ places, slowForMs: 1_000 });
+  const pools = new FairPools({ places, slowForMs: 1_000 });
   const cut: number[] = [];
   const batch = (n: number, size = 2) => ({ organization: organization(n), size, cut: () => cut.push(n) });
   return { pools, cut, batch };
