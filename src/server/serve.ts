@@ -10,7 +10,8 @@ import { startConvergence } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
 import { buildApp } from './http/app.ts';
-import { requestLimitsOf } from './http/guard/request-limits.ts';
+import { RateLimiter } from './http/guard/rate-limit.ts';
+import { requestLimitsOf, unknownUserLimitOf } from './http/guard/request-limits.ts';
 import { bodyLimitsOf } from './http/request/body.ts';
 import { bodyMemoryLimitsOf } from './http/request/body-memory.ts';
 import { SharedListener } from './http/listener/shared-listener.ts';
@@ -350,6 +351,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         sampler,
         receipts: watch.hub.receipts,
         onRefused: metrics.refused,
+        unknownUsers: new RateLimiter(unknownUserLimitOf(config), clock),
         clock,
         random,
         webhookHosts: config.webhookHosts,

@@ -94,3 +94,23 @@ test('an id that means a group and a device is deleted by neither name in a chan
   await owner.api.expect(200, 'DELETE', `${base}/devices/${device.id}`);
   await owner.api.expect(200, 'DELETE', `${base}/security_groups/${device.id}`);
 });
+
+test('the refusal of an id is the same whoever has or had the group, and a preview does not look at others', async () => {
+  const [place, other] = [await newPlace(stage.server), await newPlace(stage.server)];
+  const own = await newGroup(place);
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/security_groups/${own.id}`);
+  const [theirs, gone] = [await newGroup(other), await newGroup(other)];
+  await other.owner.api.expect(200, 'DELETE', `${other.base}/security_groups/${gone.id}`);
+  const hidden = await other.member.api.expect(201, 'POST', `/api/user/${other.org}/security_groups`, {
+    group_name: 'x',
+  });
+  const answers = new Set<string>();
+  for (const { id } of [own, theirs, gone, hidden]) {
+    const { status, json } = await createdWith(place, id);
+    const { request_id: _id, instance: _path, ...problem } = json;
+    answers.add(JSON.stringify([status, problem]));
+    expect((await createdWith(place, id, 'simulate')).status).toBe(200);
+  }
+  expect(answers.size).toBe(1);
+  expect([...answers][0]).not.toContain(theirs.id);
+});

@@ -1,7 +1,14 @@
 /** Proves how often whom (reference 8): by credential and by user, by address for strangers, and far fewer failed credentials. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Answered, Api } from '../lib/http.ts';
-import { newPerson, startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
+import {
+  newPerson,
+  startPostgres,
+  startTestServer,
+  type Person,
+  type TestPostgres,
+  type TestServer,
+} from '../lib/server.ts';
 import { Held, watchGuards } from './held-request.ts';
 
 let postgres: TestPostgres;
@@ -120,4 +127,33 @@ test('an address is an IPv6 /64, as the trusted proxy saw it, whatever a client 
   expect((await ask('203.0.113.9, 2001:db8:0:7::99')).status).toBe(429);
   expect(count(await times(25, (index) => ask(`10.9.8.${index}, 203.0.113.5`)), 429)).toBe(5);
   expect((await ask('::ffff:203.0.113.5')).status).toBe(429);
+});
+
+test('whoever adds members by names that nobody has is refused after 50, before the name is looked up; others, and names that exist, are not concerned', async () => {
+  const [guesser, honest, known] = [await newPerson(server), await newPerson(server), await newPerson(server)];
+  const organizationOf = async ({ api }: Person): Promise<string> => {
+    now += 60_000;
+    return (await api.expect(201, 'POST', '/api/organizations', { name: 'x' })).id;
+  };
+  const [first, second, other] = [
+    await organizationOf(guesser),
+    await organizationOf(guesser),
+    await organizationOf(honest),
+  ];
+  const add = ({ api }: Person, org: string, body: object): Promise<Answered> => {
+    now += 100;
+    return api.ask('POST', `/api/organizations/${org}/members`, { body });
+  };
+  await add(honest, other, { user_id: known.id });
+  const statuses = await times(70, (index) =>
+    add(guesser, index % 2 === 0 ? first : second, { username: `nobody-${index}` }),
+  );
+  // Seven seconds have passed.
+  expect([statuses.slice(0, 50), count(statuses, 429)]).toEqual([Array(50).fill(422), 20]);
+  const refused = await add(guesser, first, { username: known.username });
+  expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
+  expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+  expect((await add(honest, other, { username: 'nobody' })).status).toBe(422);
+  now += 10_000;
+  expect((await add(guesser, first, { username: known.username })).status).toBe(201);
 });

@@ -129,6 +129,8 @@ export interface Services {
   };
   /** Packets that a device refused were reported. */
   readonly onRefused: (organization: OrganizationId, packets: number) => void;
+  /** Counts, by caller, the users that it asked for and that do not exist: the seconds to wait, or 0. */
+  readonly unknownUsers: { wait(user: string): number; take(user: string): number };
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

@@ -70,7 +70,7 @@ export interface WebhookService {
   close(): Promise<void>;
 }
 
-const trialEvents: readonly AlertEvent[] = ['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired'];
+const trialEvents = new Set<AlertEvent>(['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired']);
 /** What happened before somebody wanted to hear of it is no news. When drift was repaired is not known: what the first look finds counts as earlier. */
 const isNews = ({ event, at }: Condition, { is_new, created_at }: ClaimedLook): boolean =>
   at === undefined ? !is_new || event !== 'device.drift_repaired' : Date.parse(at) >= Date.parse(created_at);
@@ -161,7 +161,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     const org = webhook.organization_id;
     const wantsTests = webhook.events.includes('policy_test.failing');
     const wantsRules = webhook.events.includes('rule.expiring');
-    const wantsTrials = webhook.events.some((event) => trialEvents.includes(event));
+    const wantsTrials = webhook.events.some((event) => trialEvents.has(event));
     const wantsSurges = webhook.events.includes('device.refused_surge');
     const now = clock();
     const [enforcementStatuses, keys, failingTests, expiringRules, trials, surges] = await Promise.all([

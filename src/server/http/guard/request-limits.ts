@@ -30,6 +30,12 @@ export function requestLimitsOf(config: ServerConfig): RequestLimitOptions {
   };
 }
 
+/** Names of users that nobody has: who adds members finds out which names are taken. */
+export const unknownUserLimitOf = ({ rateLimit }: Pick<ServerConfig, 'rateLimit'>): RateLimit => ({
+  perSecond: rateLimit === 0 ? 0 : 0.1,
+  burst: 50,
+});
+
 const refuse = (wait: number, who: string): void => {
   if (wait === 0) return;
   throw new HttpError('rate_limited', `Too many requests ${who}. Wait ${wait} s.`, {

@@ -6,7 +6,7 @@ import { StoreError } from '../../store/contract/errors.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/contract/records.ts';
 import { record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { invalid } from '../errors.ts';
+import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>
@@ -64,12 +64,21 @@ const listMembers: Handler<'listMembers'> = async (call, { store }) => {
   });
 };
 
-const addMember: Handler<'addMember'> = async (call, { store }) => {
+/** Before it is looked up: otherwise the answer would tell. */
+function refuseGuesses(seconds: number): void {
+  if (seconds === 0) return;
+  throw new HttpError('rate_limited', `You have named too many users that do not exist. Wait ${seconds} s.`, {
+    headers: { 'Retry-After': String(seconds) },
+  });
+}
+
+const addMember: Handler<'addMember'> = async (call, { store, unknownUsers }) => {
   const { user_id, username } = call.body;
   if ((user_id === undefined) === (username === undefined)) {
     const detail = 'Give either user_id or username.';
     throw invalid([{ pointer: '', code: user_id === undefined ? 'missing_field' : 'contradiction', detail }]);
   }
+  refuseGuesses(unknownUsers.wait(call.by.user_id));
   const { org_id } = call.params;
   const answerOf = (made: MemberRecord) =>
     record(shown(made), { location: pathFor('readMember', { org_id, user_id: made.user_id }) });
@@ -82,6 +91,7 @@ const addMember: Handler<'addMember'> = async (call, { store }) => {
     .catch((error: unknown) => {
       if (!(error instanceof StoreError) || error.problem.code !== 'not_found' || error.problem.what !== 'user')
         throw error;
+      unknownUsers.take(call.by.user_id);
       const pointer = user_id === undefined ? '/username' : '/user_id';
       throw invalid([{ pointer, code: 'unknown_user', detail: 'This user does not exist.' }]);
     });

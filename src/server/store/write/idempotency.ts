@@ -51,14 +51,20 @@ const finishAnswer = statement<AnswerRow>(
   `UPDATE idempotency_keys SET answer = CASE WHEN is_final THEN answer ELSE $5 END, is_final = true WHERE ${known} RETURNING fingerprint, answer`,
 );
 const forgetOld = statement<never>('forget_idempotency_keys', 'DELETE FROM idempotency_keys WHERE at <= $1');
-/** Values: how many are kept of a place. */
+/** The user to whom a key counts: its own, or that of the enrollment key that is its caller. Keys of callers that are gone, whose requests are refused, count together. */
+const keyOwner = `(SELECT u.id FROM users u WHERE u.id = i.caller UNION ALL SELECT e.user_id FROM enrollment_keys e WHERE e.id = i.caller LIMIT 1)`;
+/** Of a place that has too many: the newest of each user in turns, so that nobody's keys push out those of others who have fewer. Values: how many are kept of a place. */
 const forgetMany = statement<never>(
   'forget_many_idempotency_keys',
-  // Materialized: a planner that does not know the table's size would look for the limit of a place again for every key.
   `WITH full_up AS MATERIALIZED (
-     SELECT o.org_id, (SELECT i.at FROM idempotency_keys i WHERE i.org_id = o.org_id ORDER BY i.at DESC OFFSET $1 LIMIT 1) AS at
-     FROM (SELECT org_id FROM idempotency_keys GROUP BY org_id HAVING count(*) > $1) AS o)
-   DELETE FROM idempotency_keys k USING full_up WHERE k.org_id = full_up.org_id AND k.at <= full_up.at`,
+     SELECT o.org_id FROM idempotency_keys o GROUP BY o.org_id HAVING count(*) > $1),
+   owned AS (
+     SELECT i.org_id, i.caller, i.key, i.at, ${keyOwner} AS owner FROM full_up JOIN idempotency_keys i USING (org_id)),
+   turns AS (
+     SELECT *, row_number() OVER (PARTITION BY org_id, owner ORDER BY at DESC) AS turn FROM owned),
+   placed AS (
+     SELECT *, row_number() OVER (PARTITION BY org_id ORDER BY owner IS NULL, turn, at DESC) AS place FROM turns)
+   DELETE FROM idempotency_keys k USING placed p WHERE p.place > $1 AND k.org_id = p.org_id AND k.caller = p.caller AND k.key = p.key`,
 );
 
 /** Since when keys are known. */

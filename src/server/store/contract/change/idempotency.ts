@@ -3,7 +3,7 @@ import type { EnrollmentKeyId, OrganizationId, UserId } from '../../../../policy
 
 /** For how long a key is known. */
 export const idempotencyKeyMs = 86_400_000;
-/** How many keys of a place are known at least, newest first. */
+/** How many keys of a place are known at least: the newest of each user in turns. */
 export const idempotencyKeysKept = 10_000;
 
 /** The key of a request: whose it is, and what the request asked for. */
@@ -33,6 +33,6 @@ export interface IdempotencyKeys {
   find(key: IdempotencyKey): Promise<Uint8Array | undefined>;
   /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
   finish(key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
-  /** Deletes keys that are older than a day, and the oldest of a place that has too many. */
+  /** Deletes keys that are older than a day, and of a place that has too many the oldest of those users who have the most. */
   forget(): Promise<void>;
 }
