@@ -352,6 +352,20 @@ describe('the house', () => {
     const product = [...src, ...sourcesIn('scripts'), ...sourcesIn('bin')].filter(({ path }) => !isTest(path));
     expect(privateUses(product)).toEqual([]);
   });
+
+  // `selectGroups` decides which groups a device has. Who compares selectors with labels beside it has another question: which groups an agent
+  // loads, and whom a trial concerns.
+  it('decides in one function which groups a device has', () => {
+    const others = src.filter(
+      ({ path, text }) => /\bmatchesAny\(/.test(text) && !isTest(path) && !path.startsWith('src/policy/'),
+    );
+    expect(others.map(({ path }) => path).toSorted()).toEqual([
+      'src/agent/source/group-selection.ts',
+      'src/agent/source/known-groups.ts',
+      'src/server/http/handlers/trials.ts',
+      'src/web/trial/scope-input.tsx',
+    ]);
+  });
 });
 
 describe('the check of the house', () => {

@@ -114,7 +114,7 @@ export const deviceRows = {
   },
   listDeviceGroups: {
     effect: 'read',
-    cost: 'fixed',
+    cost: 'organization',
     subject: 'device',
     tag: 'devices',
     summary: 'List the groups in effect on a device, and the reason for each',

@@ -1,7 +1,6 @@
 /** Proves which groups and guardrails apply to a device: by its list, by label, by default. */
 import { describe, expect, it } from 'vitest';
-import { effectivePolicy, type EffectivePolicy } from './effective.ts';
-import { groupsInEffect } from './groups-in-effect.fixture.ts';
+import { effectivePolicy, selectGroups, type EffectivePolicy } from './effective.ts';
 import { parseGroupId, type GroupId } from './ids.ts';
 import type { PolicyGroup } from './rule.ts';
 
@@ -27,9 +26,15 @@ const all = [
 function inEffect(list: readonly number[], labels: readonly string[], groups = all): string[] | object {
   const ids = list.map(id);
   const find = (wanted: GroupId): PolicyGroup | undefined => groups.find((each) => each.id === wanted);
-  const policy = effectivePolicy({ list: ids, find, defaultGroup: group(0), labels, byLabel: groups });
+  const input = { list: ids, find, defaultGroup: group(0), labels, byLabel: groups };
+  const policy = effectivePolicy(input);
   if ('missing' in policy) return policy;
-  return groupsInEffect(policy, ids).map(({ group_id, by }) => `${Number(group_id.slice(-4))} ${by}`);
+  const { forbid, require, groups: deciding } = selectGroups(input, input);
+  const words = (one: GroupId, by: string): string => `${Number(one.slice(-4))} ${by}`;
+  return [
+    ...[...forbid, ...require].map((one) => words(one.id, 'guardrail')),
+    ...deciding.map((one) => words(one.id, one.by)),
+  ];
 }
 
 describe('a device has', () => {

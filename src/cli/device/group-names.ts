@@ -1,8 +1,7 @@
 /** Owns the names of a device's groups for output. */
 import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { isEnforced } from '../../policy/effective.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
+import { groupsOf } from '../../client/policy.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 
@@ -18,30 +17,15 @@ export const reasonWords: { readonly [By in AppliedGroup['by']]: string } = {
   guardrail: 'it is a guardrail',
 };
 
+const byWords = { list: '', label: ' (by label)', default: ' (default)' } as const;
+
 /** The names of the groups that bind a device, guardrails aside; one that the reader may not see is shown by its id. */
-export function groupNames(
-  { security_groups = [], labels = [] }: Device,
-  groups: readonly SecurityGroup[],
-): readonly string[] {
-  const found = security_groups.map((id) => ({ id, group: groups.find((group) => group.id === id) }));
-  const listed = found.filter(({ group }) => group === undefined || isEnforced(group));
-  const watchOnly = groups.filter(
-    (group) => !isEnforced(group) && (security_groups.includes(group.id) || matchesAny(group.applies_to, labels)),
-  );
-  const byLabel = groups.filter(
-    (group) =>
-      group.guardrail === undefined &&
-      isEnforced(group) &&
-      !security_groups.includes(group.id) &&
-      matchesAny(group.applies_to, labels),
-  );
-  const names = [
-    ...listed.map(({ id, group }) => group?.group_name ?? id),
-    ...byLabel.map(({ group_name }) => `${group_name} (by label)`),
-  ];
-  const fallback = `${groups.find(({ is_default }) => is_default === true)?.group_name ?? 'default'} (default)`;
+export function groupNames(device: Device, groups: readonly SecurityGroup[]): readonly string[] {
+  const selection = groupsOf(device, groups);
+  const deciding = selection.groups.map(({ id, by, group }) => `${group?.name ?? id}${byWords[by]}`);
   return [
-    ...(names.length > 0 ? names : [fallback]),
-    ...watchOnly.map(({ group_name }) => `${group_name} (watch only)`),
+    // Nothing decides where the default group is not known.
+    ...(deciding.length > 0 ? deciding : ['default (default)']),
+    ...selection.watchOnly.map(({ name }) => `${name} (watch only)`),
   ];
 }

@@ -1,15 +1,16 @@
 /** Owns `--dry-run` of the commands that write a group: what would change and on which devices, with nothing written. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
+import { devicesOf } from '../../client/policy.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { printable } from '../../node/printable.ts';
+import { parseGroupId } from '../../policy/ids.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { sortByName } from '../terminal/table.ts';
-import { devicesOf } from './devices-of.ts';
 import { peerNames } from './peer-text.ts';
 
 export interface GroupChange {
@@ -18,6 +19,9 @@ export interface GroupChange {
   /** Absent: it goes. */
   readonly after?: Partial<SecurityGroup> | undefined;
 }
+
+/** Stands for the id of a group that has none yet. */
+const newGroup = parseGroupId('00000000-0000-4000-8000-000000000000');
 
 /** The most device names that one line lists. */
 const namedDevices = 8;
@@ -48,10 +52,11 @@ export async function printDryRun(session: Session, { before, after }: GroupChan
   const made = { ...rest, ...(group_description !== '' && { group_description }) };
   const lines =
     after === undefined ? [] : groupChanges(before, before === undefined ? made : after, peerNames(devices));
+  const id = before?.id ?? after?.id ?? newGroup;
+  const others = groups.filter((group) => group.id !== id);
+  const groupsAfter = after === undefined ? others : [...others, { ...after, id } as SecurityGroup];
   const touched = new Map(
-    [before, after]
-      .flatMap((group) => (group === undefined ? [] : devicesOf(group, devices, groups)))
-      .map((device) => [device.id, device]),
+    [...devicesOf(id, devices, groups), ...devicesOf(id, devices, groupsAfter)].map((device) => [device.id, device]),
   );
   const [sign, action] =
     before === undefined

@@ -8,7 +8,7 @@ import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { describeRules, goneDevices, problemLines, rulesInWords, selectorsInWords } from './text.ts';
 import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
-import { devicesOf } from './devices-of.ts';
+import { devicesOf } from '../../client/policy.ts';
 import { printDryRun } from './dry-run.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
@@ -121,7 +121,7 @@ export async function show(session: Session, text: string): Promise<void> {
     userNames(session),
   ]);
   const groups = session.isForPeople ? await allGroups(session) : [];
-  const users = devicesOf(group, devices, groups);
+  const users = devicesOf(group.id, devices, groups);
   const names = peerNames(devices);
   const gone = goneDevices(group, names).map(
     (id) => `device ${id} no longer exists: entries that name it match no device`,
@@ -250,7 +250,7 @@ const namedDevices = 8;
 /** Which devices use the group, for the question before it goes. */
 async function usersInWords(session: Session, group: SecurityGroup, groups: readonly SecurityGroup[]): Promise<string> {
   if (!session.terminal.isInteractive || session.values.yes === true) return '';
-  const users = devicesOf(group, await allDevices(session), groups);
+  const users = devicesOf(group.id, await allDevices(session), groups);
   if (users.length === 0) return ' No device uses it.';
   const names = sortByName(users.map(deviceName), (name) => name).slice(0, namedDevices);
   const more = users.length > names.length ? ` and ${users.length - names.length} more` : '';

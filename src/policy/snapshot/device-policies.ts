@@ -2,7 +2,16 @@
  * Owns the policy of each device in a snapshot: effective, with resolved peers. Devices with the same policy share one
  * object.
  */
-import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../effective.ts';
+import {
+  effectivePolicy,
+  listFor,
+  selectGroups,
+  type EffectivePolicy,
+  type GroupSelection,
+  type GroupSource,
+  type MissingGroups,
+  type SelectingDevice,
+} from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
 import type { DeviceId, GroupId } from '../ids.ts';
@@ -10,7 +19,6 @@ import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
-import { deviceFor } from '../trial/trial.ts';
 import { SnapshotFleet } from './snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
 
@@ -26,9 +34,7 @@ interface ResolvedGroup {
 /** Of each group the last resolution: it holds for every snapshot in which its peers are the same objects. */
 const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
 
-/** The list that counts for the device. */
-const listOf = ({ list, trial, identity: { labels } }: SnapshotDevice): readonly GroupId[] =>
-  deviceFor({ security_groups: list, labels, ...(trial && { trial }) }).security_groups;
+const selecting = ({ list, trial, identity: { labels } }: SnapshotDevice): SelectingDevice => ({ list, trial, labels });
 
 /**
  * Numbers that distinguish the states of one group: devices inside and outside the scope of a trial have different
@@ -77,7 +83,7 @@ export class DevicePolicies {
   ofDevice(device: SnapshotDevice): DevicePolicy {
     let cohort = this.#cohorts.get(device);
     if (cohort === undefined) {
-      cohort = `${listOf(device).join(' ')}|${device.identity.labels.join(' ')}`;
+      cohort = `${listFor(selecting(device)).join(' ')}|${device.identity.labels.join(' ')}`;
       this.#cohorts.set(device, cohort);
     }
     const isolation = this.#isolated.length === 0 ? undefined : policyIsolation(device.identity, this.#isolated);
@@ -94,18 +100,23 @@ export class DevicePolicies {
     return { ...policy, isolation: resolveIsolation(isolation, this.fleet) };
   }
 
-  #work(device: SnapshotDevice): DevicePolicy {
-    const { labels } = device.identity;
+  /** Which groups the device has, and why. */
+  selectionOn(device: SnapshotDevice): GroupSelection<PolicyGroup> {
+    return selectGroups(selecting(device), this.#sourceFor(device));
+  }
+
+  #sourceFor({ identity: { labels } }: SnapshotDevice): GroupSource<PolicyGroup> {
     const { groups, defaultGroup } = this.#snapshot;
     const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
-    const policy = effectivePolicy({
-      list: device.list,
-      trial: device.trial,
-      labels,
+    return {
       find,
       defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),
       byLabel: this.#candidates(labels),
-    });
+    };
+  }
+
+  #work(device: SnapshotDevice): DevicePolicy {
+    const policy = effectivePolicy({ ...selecting(device), ...this.#sourceFor(device) });
     if ('missing' in policy) return policy;
     const { forbid = [], require = [] } = policy.guardrails ?? {};
     const key = [policy.source, ...[policy.groups, forbid, require].map((some) => some.map(serialOf).join(' '))];

@@ -42,12 +42,6 @@ export function stateFor<T extends OnTrial>(record: T, labels: readonly string[]
   return (isTried(trial, labels, at) ? tried : before) as T | undefined;
 }
 
-/** The states of these records that count for a device with these labels. */
-export function statesFor<T extends OnTrial>(records: readonly T[], labels: readonly string[]): readonly T[] {
-  if (records.every(({ trial }) => trial === undefined)) return records;
-  return records.flatMap((record) => stateFor(record, labels) ?? []);
-}
-
 /** A device as its record says, with the list that counts. Its own record always exists. */
 export const deviceFor = <T extends OnTrial & { readonly labels?: readonly string[] | undefined }>(
   device: T,

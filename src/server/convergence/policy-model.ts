@@ -1,13 +1,13 @@
 /** Owns the model of each device's effective policy and the revision of its last change, built by following one organization's log. */
 import type { Address } from '../../policy/address.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
-import { isEnforced } from '../../policy/effective.ts';
-import { isNamed, matchesAny } from '../../policy/fleet/selector.ts';
+import { mayApplyByLabel, selectGroups } from '../../policy/effective.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
 import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
-import { deviceFor, stateFor, type OnTrial } from '../../policy/trial/trial.ts';
+import { deviceFor, type OnTrial } from '../../policy/trial/trial.ts';
 import type { Peer } from '../../policy/rule.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
@@ -74,8 +74,6 @@ function parsed(json: string): Readonly<Record<string, unknown>> {
 }
 
 const nothing: Effect = [];
-
-const byId = (a: GroupContent, b: GroupContent): number => (a.id < b.id ? -1 : 1);
 
 /**
  * While the model follows the log, policy changes are exact. For a device that was loaded from the current state, the
@@ -176,22 +174,15 @@ export class PolicyModel {
     return policy;
   }
 
-  #select({ list, identity }: ModelDevice): Effect | undefined {
-    const own = (group: GroupContent | undefined): GroupContent | undefined =>
-      group && stateFor(group, identity.labels);
-    const applying = [...this.#byLabel.values()]
-      .flatMap((group) => own(group) ?? [])
-      .filter((group) => isEnforced(group) && matchesAny(group.appliesTo, identity.labels))
-      .toSorted(byId);
-    const further = applying.filter(({ id, guardrail }) => guardrail === undefined && !list.includes(id));
-    const named = list
-      .map((id) => own(this.#groups.get(id)))
-      .filter((group) => group === undefined || isEnforced(group));
-    const fallback = this.#default === undefined ? [] : [own(this.#groups.get(this.#default))];
-    const listed = named.length + further.length > 0 ? named : fallback;
-    const guardrails = applying.filter(({ guardrail }) => guardrail !== undefined);
-    const all = [...listed, ...further, ...guardrails];
-    return all.every((group) => group !== undefined) ? all : undefined;
+  #select({ list, identity: { labels } }: ModelDevice): Effect | undefined {
+    const find = (id: GroupId): GroupContent | undefined => this.#groups.get(id);
+    const defaultGroup = this.#default === undefined ? undefined : find(this.#default);
+    const { groups, forbid, require } = selectGroups(
+      { list, labels },
+      { find, defaultGroup, byLabel: this.#byLabel.values() },
+    );
+    const deciding = groups.flatMap(({ group }) => group ?? []);
+    return deciding.length < groups.length ? undefined : [...deciding, ...forbid, ...require];
   }
 
   async #take(entry: Entry): Promise<void> {
@@ -278,7 +269,7 @@ export class PolicyModel {
       return;
     }
     this.#groups.set(id, group);
-    if (group.appliesTo.length + (group.trial?.before?.appliesTo.length ?? 0) > 0) this.#byLabel.set(id, group);
+    if (mayApplyByLabel(group)) this.#byLabel.set(id, group);
     else this.#byLabel.delete(id);
     if (group.isDefault) this.#default = id;
   }

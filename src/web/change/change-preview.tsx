@@ -4,6 +4,7 @@ import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
+import { groupFromRecord } from '../../client/policy.ts';
 import { exactTraffic, notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
 import { Lines } from '../components/lines.tsx';
 import { sentence } from '../components/sentence.ts';
@@ -135,7 +136,10 @@ function Warning({ warning }: { readonly warning: Simulation['warnings'][number]
   const isOne = devices.length + more_devices === 1;
   if (code === 'group_in_use')
     return `${who} ${isOne ? 'uses' : 'use'} the group. It is taken off ${isOne ? 'it' : 'them'}.`;
-  const effect = defaultGroup !== undefined && isOpenGroup(defaultGroup) ? 'will admit everything there' : 'will apply';
+  const effect =
+    defaultGroup !== undefined && isOpenGroup(groupFromRecord(defaultGroup))
+      ? 'will admit everything there'
+      : 'will apply';
   return `${who} ${isOne ? 'is' : 'are'} left without a group of ${isOne ? 'its' : 'their'} own: the default group ${effect}.`;
 }
 

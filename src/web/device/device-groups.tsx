@@ -12,9 +12,7 @@ import { useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
-import { isEnforced } from '../../policy/effective.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
-import { byLabelIn } from '../model/device-policy.ts';
+import { groupsOf } from '../../client/policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
@@ -55,12 +53,11 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
     isTrying ? setTried(next) : start({ next, message });
   const choices = snapshot.groups.filter((group) => rights.attachable(group, device) && !list.includes(group.id));
   const name = deviceName(device);
-  const further = byLabelIn(snapshot.groups).filter(
-    ({ id, applies_to }) => !list.includes(id) && matchesAny(applies_to, device.labels ?? []),
-  );
-  const byLabel = further.filter((group) => group.guardrail === undefined && isEnforced(group));
-  const isWatchOnly = (id: string): boolean => !isEnforced(snapshot.groupById.get(id) ?? {});
-  const count = list.filter((id) => !isWatchOnly(id)).length + byLabel.length;
+  const { groups: deciding, forbid, require, watchOnly } = groupsOf(device, snapshot.groups);
+  const byLabel = deciding.flatMap(({ by, group }) => (by === 'label' && group !== undefined ? [group] : []));
+  const isWatchOnly = (id: string): boolean => watchOnly.some((group) => group.id === id);
+  const further = [...byLabel, ...forbid, ...require, ...watchOnly].filter(({ id }) => !list.includes(id));
+  const count = deciding.filter(({ by }) => by !== 'default').length;
   return (
     <section className="card" aria-label="Groups">
       <div className="card-head">
@@ -142,11 +139,11 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
         )}
         {further.length === 0 ? null : (
           <ul className="pick-list" aria-label="Groups by label">
-            {further.map(({ id, group_name, guardrail }) => (
+            {further.map(({ id, name: groupName, guardrail }) => (
               <li key={id}>
                 <GroupIcon />
                 <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
-                  {group_name}
+                  {groupName}
                 </Link>
                 {isWatchOnly(id) ? <Tag tone="warn">watch only</Tag> : null}
                 {guardrail === undefined ? <Tag>by label</Tag> : <Tag tone="warn">guardrail: {guardrail}</Tag>}

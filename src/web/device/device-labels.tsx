@@ -32,9 +32,9 @@ function LabelQuestion({
   readonly close: () => void;
   readonly write: (labels: readonly string[], seen: Seen) => Promise<unknown>;
 }): ReactNode {
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups } = useSnapshot();
   const asked = useSimulation({ devices: [{ id: device.id, labels: [...labels] }] });
-  const { joins, leaves } = groupMoves({ groups, groupById, defaultGroup }, device, { ...device, labels: [...labels] });
+  const { joins, leaves } = groupMoves(groups, device, { ...device, labels: [...labels] });
   const lines: readonly Line[] = [
     ...joins.map((name): Line => ['+', `${deviceName(device)} joins ${listed([name])}`]),
     ...leaves.map((name): Line => ['-', `${deviceName(device)} leaves ${listed([name])}`]),

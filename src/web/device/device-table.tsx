@@ -3,7 +3,7 @@
  */
 import { Link } from '@tanstack/react-router';
 import { useVirtualizer, type Rect, type Virtualizer } from '@tanstack/react-virtual';
-import { memo, useCallback, useEffect, useMemo, useRef, useState, type MouseEvent, type ReactNode } from 'react';
+import { memo, useCallback, useEffect, useRef, useState, type MouseEvent, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
@@ -201,7 +201,7 @@ function Rows({
   readonly org: string;
   readonly selection: Selection | undefined;
 }): ReactNode {
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups, groupById } = useSnapshot();
   const statuses = useStatuses();
   const nameOf = useNames();
   const scroller = useRef<HTMLDivElement>(null);
@@ -216,7 +216,7 @@ function Rows({
     observeElementRect: observeSize,
   });
   useEffect(() => rows.measure(), [rows, height]);
-  const groupsOf = useMemo(() => groupsOn({ groups, groupById, defaultGroup }), [groups, groupById, defaultGroup]);
+  const groupsOf = (device: Device): readonly GroupOn[] => groupsOn(device, { groups, groupById });
   const toggle = useToggle(devices, selection ?? { chosen: new Set(), choose: () => undefined });
   return (
     <div

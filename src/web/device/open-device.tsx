@@ -178,12 +178,9 @@ function Go({ path: { watched, tried } }: { readonly path: OpenPath }): ReactNod
 
 /** For owners, on the page of a device that admits everything, or that only a trial closes. */
 export function OpenDevice({ device }: { readonly device: Device }): ReactNode {
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups, groupById } = useSnapshot();
   const { isOwner } = useRights();
-  const path = useMemo(
-    () => openPath(device, { groups, groupById, defaultGroup }),
-    [device, groups, groupById, defaultGroup],
-  );
+  const path = useMemo(() => openPath(device, { groups, groupById }), [device, groups, groupById]);
   if (path === undefined || !isOwner) return null;
   const { openBy, watched, tried } = path;
   // A group of its own replaces the default group, and no other.

@@ -1,10 +1,9 @@
 /** Owns where an open device is on its way to enforced rules: observe, propose, watch only, try, enforce. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { isEnforced } from '../../policy/effective.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
+import { groupsOf } from '../../client/policy.ts';
 import type { Snapshot } from '../state/live.ts';
-import { groupsOn, type GroupOn } from '../model/device-policy.ts';
+import type { GroupOn } from '../model/device-policy.ts';
 import { isOpenGroup } from '../model/open-devices.ts';
 
 export interface OpenPath {
@@ -19,18 +18,15 @@ export interface OpenPath {
 /** Undefined for a device that is closed, and not only by a trial. */
 export function openPath(
   device: Device,
-  { groups, groupById, defaultGroup }: Pick<Snapshot, 'groups' | 'groupById' | 'defaultGroup'>,
+  { groups, groupById }: Pick<Snapshot, 'groups' | 'groupById'>,
 ): OpenPath | undefined {
-  const { security_groups: list = [], labels = [] } = device;
-  const openBy = groupsOn({ groups, groupById, defaultGroup })(device).filter(
-    ({ group }) => group !== undefined && isOpenGroup(group),
+  const selection = groupsOf(device, groups);
+  const records = (ids: readonly string[]): readonly SecurityGroup[] =>
+    ids.flatMap((id) => groupById.get(id) ?? []).toSorted((a, b) => b.revision - a.revision);
+  const openBy = selection.groups.flatMap(({ id, by, group }): readonly GroupOn[] =>
+    group !== undefined && isOpenGroup(group) ? [{ id, by, group: groupById.get(id) }] : [],
   );
-  const own = groups
-    .filter(
-      (group) => group.guardrail === undefined && (list.includes(group.id) || matchesAny(group.applies_to, labels)),
-    )
-    .toSorted((a, b) => b.revision - a.revision);
-  const watched = own.find((group) => !isEnforced(group));
-  const tried = own.find((group) => isEnforced(group) && group.trial?.before?.mode === 'observe');
+  const [watched] = records(selection.watchOnly.flatMap(({ id, guardrail }) => (guardrail === undefined ? [id] : [])));
+  const tried = records(selection.groups.map(({ id }) => id)).find(({ trial }) => trial?.before?.mode === 'observe');
   return openBy.length > 0 || tried !== undefined ? { openBy, watched, tried } : undefined;
 }

@@ -7,6 +7,7 @@ import type { Device } from '../../api/device.ts';
 import type { Flow } from '../../api/flows/flow.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { devicesOf } from '../../client/policy.ts';
 import { flowDirection, flowTraffic } from '../../client/words/flow.ts';
 import { ruleWords, sameRule } from '../../client/words/rule.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
@@ -15,7 +16,7 @@ import type { StoredRule } from '../../policy/rule.ts';
 import { RadioList } from '../components/radio-list.tsx';
 import { notify } from '../components/toast.tsx';
 import { Preview } from '../group/preview.tsx';
-import { decidingGroups, devicesUnder, groupsOn, type GroupOn } from '../model/device-policy.ts';
+import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { contentOf, emptyContent, type Content } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { freeName, testOf } from '../policy-test/test-draft.ts';
@@ -33,8 +34,8 @@ const newGroup = 'new';
 
 /** The groups that apply to the device. */
 function useGroupsOn(device: Device): readonly GroupOn[] {
-  const { groups, groupById, defaultGroup } = useSnapshot();
-  return groupsOn({ groups, groupById, defaultGroup })(device);
+  const { groups, groupById } = useSnapshot();
+  return groupsOn(device, { groups, groupById });
 }
 
 /** A rule in a group, and the group and device records that it takes. */
@@ -111,7 +112,6 @@ function Allow({
     one !== undefined && editGroup(one) && one.trial === undefined ? [one] : [],
   );
   const tests = usePolicyTests(governs).data;
-  const deciding = useMemo(() => decidingGroups(groups), [groups]);
   const name = deviceName(device);
   const direction = flowDirection(flow);
   const choices = useMemo(() => farEndChoices(flow, devices, names), [flow, devices, names]);
@@ -157,7 +157,7 @@ function Allow({
   const isThere = !busy && drafted.before[`${direction}_rules`].some((known) => sameRule(known, rule));
   const places = [
     ...editable.map((one) => {
-      const count = devicesUnder(one, devices, deciding).length;
+      const count = devicesOf(one.id, devices, groups).length;
       return { value: one.id, label: `${one.group_name}, on ${plural(count, 'device')}` };
     }),
     ...(mayAttach ? [{ value: newGroup, label: `A new group on ${name} only: ${fresh.name}` }] : []),

@@ -15,14 +15,16 @@ export interface AllowThis {
 }
 
 export function useAllowThis(): AllowThis {
-  const { deviceById, groups, groupById, defaultGroup } = useSnapshot();
+  const { deviceById, groups, groupById } = useSnapshot();
   const { editDevice, editGroup } = useRights();
   const [flow, setFlow] = useState<Flow>();
-  const groupsOf = groupsOn({ groups, groupById, defaultGroup });
   const mayAllow = (id: string): boolean => {
     const device = deviceById.get(id);
     if (device === undefined) return false;
-    return editDevice(device) || groupsOf(device).some(({ group }) => group !== undefined && editGroup(group));
+    return (
+      editDevice(device) ||
+      groupsOn(device, { groups, groupById }).some(({ group }) => group !== undefined && editGroup(group))
+    );
   };
   return {
     act: (one) => (isAllowable(one) && mayAllow(one.device_id) ? setFlow : undefined),

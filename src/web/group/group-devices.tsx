@@ -44,8 +44,7 @@ function Attach({
   readonly close: () => void;
 }): ReactNode {
   const { client } = useSession();
-  const { devices, groups, groupById, defaultGroup } = useSnapshot();
-  const groupsOf = groupsOn({ groups, groupById, defaultGroup });
+  const { devices, groups, groupById } = useSnapshot();
   const rights = useRights();
   const [text, setText] = useState('');
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -105,7 +104,7 @@ function Attach({
                   onChange={() => toggle(device.id)}
                   className="grow"
                 />
-                <span className="small dimmed">{groupCount(groupsOf(device), group)}</span>
+                <span className="small dimmed">{groupCount(groupsOn(device, { groups, groupById }), group)}</span>
               </li>
             ))}
           </ul>

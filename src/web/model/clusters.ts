@@ -1,11 +1,10 @@
 /** Owns reachability between clusters: devices by label or group, and how many of their pairs may connect. */
 import type { Device } from '../../api/device.ts';
+import { groupsOf } from '../../client/policy.ts';
 import { decide } from '../../policy/decide.ts';
-import { isEnforced, type EffectivePolicy } from '../../policy/effective.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction } from '../../policy/rule.ts';
-import { deviceFor } from '../../policy/trial/trial.ts';
 import type { Snapshot } from '../state/live.ts';
-import { applies, decidingGroups } from './device-policy.ts';
 import { transportOf, type Endpoint, type Probe } from './reachability.ts';
 
 export type ClusterBy = 'label' | 'group';
@@ -29,23 +28,21 @@ export function clustersOf(
     cluster.members.push(index);
     found.set(key, cluster);
   };
-  const deciding = decidingGroups(groups);
-  const ordinary = groups.filter((group) => group.guardrail === undefined && isEnforced(group));
   const bySet = new Map<string, readonly (readonly [string, string])[]>();
   for (const [index, device] of devices.entries()) {
-    const { labels = [], security_groups: list = [] } = deviceFor(device);
+    const { labels = [], security_groups: list = [], trial } = device;
     if (by === 'label') {
       for (const label of labels) add(label, label, index);
       if (labels.length === 0) add('', 'no label', index);
       continue;
     }
     // Devices with the same list and labels have the same groups.
-    const set = `${list.join()} ${labels.join()}`;
+    const set = `${list.join()} ${labels.join()} ${trial === undefined ? '' : device.id}`;
     const names =
       bySet.get(set) ??
-      ordinary
-        .filter((group) => applies(group, device, deciding))
-        .map(({ id, group_name }) => [id, group_name] as const);
+      groupsOf(device, groups).groups.flatMap(({ id, group }) =>
+        group === undefined ? [] : [[id, group.name] as const],
+      );
     bySet.set(set, names);
     for (const [id, name] of names) add(id, name, index);
   }

@@ -1,9 +1,10 @@
 /** Owns which devices the list shows and in which order: filters and sorting from the URL. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
+import { groupsOf } from '../../client/policy.ts';
+import { idsIn } from '../../policy/effective.ts';
 import { deviceName, type Snapshot } from '../state/live.ts';
 import { sortKey } from '../state/order.ts';
-import { applies, decidingGroups } from './device-policy.ts';
 import { stateOf } from './device-state.ts';
 import { openDevices } from './open-devices.ts';
 
@@ -69,21 +70,19 @@ const hasText = (device: Device, text: string): boolean =>
     value.toLowerCase().includes(text),
   ) || [...(device.labels ?? []), ...(device.addresses ?? [])].some((value) => value.includes(text));
 
-type Fleet = Pick<Snapshot, 'devices' | 'groups' | 'groupById' | 'defaultGroup'>;
+type Fleet = Pick<Snapshot, 'devices' | 'groups'>;
 
 /** The devices that every filter lets through, in the order given. */
 export function selectDevices(fleet: Fleet, statuses: Statuses, search: DeviceSearch): readonly Device[] {
   const { q = '', state, label, group, user, version, admits } = search;
   const text = q.trim().toLowerCase();
-  const chosen = group === undefined ? undefined : fleet.groupById.get(group);
-  const deciding = decidingGroups(fleet.groups);
   const isIn = (word: InForce): boolean => (state === 'pending' ? word !== 'yes' : word === state);
   return (admits === undefined ? fleet.devices : openDevices(fleet)).filter(
     (device) =>
       (text === '' || hasText(device, text)) &&
       (user === undefined || device.user_id === user) &&
       (label === undefined || device.labels?.includes(label) === true) &&
-      (group === undefined || (chosen !== undefined && applies(chosen, device, deciding))) &&
+      (group === undefined || idsIn(groupsOf(device, fleet.groups)).some((id) => id === group)) &&
       (state === undefined || isIn(stateOf(statuses.get(device.id)))) &&
       (version === undefined || versionOf(statuses.get(device.id)) === version),
   );

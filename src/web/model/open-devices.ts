@@ -1,9 +1,8 @@
 /** Owns the check which devices admit everything: any packet of a family, from anywhere, to every port. */
 import type { Device } from '../../api/device.ts';
-import type { SecurityGroup } from '../../api/group.ts';
-import type { StoredRule } from '../../policy/rule.ts';
+import { groupsOf } from '../../client/policy.ts';
+import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
-import { groupsOn } from './device-policy.ts';
 
 const everywhere = new Set(['0.0.0.0/0', '::/0']);
 
@@ -14,18 +13,19 @@ const admitsAll = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers }: S
 };
 
 /** Whether a device with this group admits everything of at least one family. */
-export const isOpenGroup = ({ inbound_rules, guardrail }: SecurityGroup): boolean =>
-  guardrail === undefined && (inbound_rules ?? []).some(admitsAll);
+export const isOpenGroup = ({ inbound, guardrail }: PolicyGroup): boolean =>
+  guardrail === undefined && inbound.some(admitsAll);
 
 /** The devices with such a group, in the order given. Guardrails may still forbid some of it. */
-export function openDevices({
-  devices,
-  groups,
-  groupById,
-  defaultGroup,
-}: Pick<Snapshot, 'devices' | 'groups' | 'groupById' | 'defaultGroup'>): readonly Device[] {
-  const open = new Set(groups.filter(isOpenGroup).map(({ id }) => id as string));
-  if (open.size === 0) return [];
-  const groupsOf = groupsOn({ groups, groupById, defaultGroup });
-  return devices.filter((device) => groupsOf(device).some(({ id }) => open.has(id)));
+export function openDevices({ devices, groups }: Pick<Snapshot, 'devices' | 'groups'>): readonly Device[] {
+  // Each group is looked at once: many devices have the same.
+  const known = new Map<PolicyGroup, boolean>();
+  const isOpen = (group: PolicyGroup): boolean => {
+    const open = known.get(group) ?? isOpenGroup(group);
+    known.set(group, open);
+    return open;
+  };
+  return devices.filter((device) =>
+    groupsOf(device, groups).groups.some(({ group }) => group !== undefined && isOpen(group)),
+  );
 }

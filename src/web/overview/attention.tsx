@@ -108,11 +108,8 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
 
 /** A device that admits everything is easily forgotten: nothing about it fails. */
 export function OpenDevices({ org }: { readonly org: string }): ReactNode {
-  const { devices, groups, groupById, defaultGroup } = useSnapshot();
-  const open = useMemo(
-    () => openDevices({ devices, groups, groupById, defaultGroup }),
-    [devices, groups, groupById, defaultGroup],
-  );
+  const { devices, groups } = useSnapshot();
+  const open = useMemo(() => openDevices({ devices, groups }), [devices, groups]);
   return (
     <section className="card stat" aria-label="Devices that admit everything">
       <h2>Admit everything</h2>

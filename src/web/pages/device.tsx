@@ -132,11 +132,11 @@ export function DevicePage(): ReactNode {
   const navigate = useNavigate();
   const [confirmation, setConfirmation] = useState<Confirmation>();
   const device = snapshot.deviceById.get(id.toLowerCase());
-  const { groups, groupById, defaultGroup } = snapshot;
+  const { groups } = snapshot;
   const fleet = useFleet();
   const policy = useMemo(
-    () => (device === undefined ? undefined : policyOf(device, { groups, groupById, defaultGroup }, fleet)),
-    [device, groups, groupById, defaultGroup, fleet],
+    () => (device === undefined ? undefined : policyOf(device, groups, fleet)),
+    [device, groups, fleet],
   );
   const back = (
     <Link className="link row small" to="/o/$org/devices" params={{ org }}>

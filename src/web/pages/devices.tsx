@@ -13,7 +13,7 @@ import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
 import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.tsx';
 import { DeviceTable } from '../device/device-table.tsx';
-import { groupsOn } from '../model/device-policy.ts';
+import { groupsOf } from '../../client/policy.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
@@ -24,7 +24,7 @@ const nobody: ReadonlySet<string> = new Set();
 
 /** The devices that the address asks for, in its order. Reports are looked at only where it depends on them. */
 function useShown(search: DeviceSearch): readonly Device[] {
-  const { devices, groups, groupById, defaultGroup } = useSnapshot();
+  const { devices, groups } = useSnapshot();
   const statuses = useStatuses();
   const { data: members } = useMembers();
   const nameOf = useNames();
@@ -34,18 +34,16 @@ function useShown(search: DeviceSearch): readonly Device[] {
   const reports = needsStatuses ? statuses : undefined;
   return useMemo(
     () => {
-      const fleet = { devices, groups, groupById, defaultGroup };
-      const groupsOf = groupsOn(fleet);
-      return sortDevices(selectDevices(fleet, reports ?? new Map(), search), {
+      return sortDevices(selectDevices({ devices, groups }, reports ?? new Map(), search), {
         column: sort,
         reverse: search.reverse === true,
         statuses: reports ?? new Map(),
         userName: nameOf,
-        groupCount: (device) => groupsOf(device).length,
+        groupCount: (device) => groupsOf(device, groups).groups.length,
       });
     },
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- names change with members only
-    [devices, groups, groupById, defaultGroup, search, sort, reports, members],
+    [devices, groups, search, sort, reports, members],
   );
 }
 

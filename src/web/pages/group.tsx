@@ -6,7 +6,7 @@ import { isEnforced } from '../../policy/effective.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
-import { decidingGroups, devicesUnder } from '../model/device-policy.ts';
+import { devicesOf } from '../../client/policy.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { WatchedGroup } from '../flows/group-observation.tsx';
@@ -43,7 +43,7 @@ export function GroupPage(): ReactNode {
   const [beginning, setBeginning] = useState<Beginning>();
   const group = groupById.get(id.toLowerCase());
   const under = useMemo(
-    () => (group === undefined ? [] : devicesUnder(group, devices, decidingGroups(groups))),
+    () => (group === undefined ? [] : devicesOf(group.id, devices, groups)),
     [group, groups, devices],
   );
   const back = (

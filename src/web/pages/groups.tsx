@@ -132,15 +132,15 @@ const searchText = ({
 
 export function GroupsPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups' });
-  const { groups: all, devices, defaultGroup } = useSnapshot();
+  const { groups: all, devices } = useSnapshot();
   const { me, mayWrite } = useRights();
   const navigate = useNavigate();
   const [text, setText] = useState('');
   const wanted = useDeferredValue(text).trim().toLowerCase();
   const statuses = useStatuses();
   const uses = useMemo(
-    () => countUses({ devices, groups: all, defaultGroup }, ({ id }) => stateOf(statuses.get(id)) === 'yes'),
-    [devices, all, defaultGroup, statuses],
+    () => countUses({ devices, groups: all }, ({ id }) => stateOf(statuses.get(id)) === 'yes'),
+    [devices, all, statuses],
   );
   const groups = useMemo(
     () => (wanted === '' ? all : all.filter((group) => searchText(group).includes(wanted))),

@@ -5,8 +5,8 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { EnrollmentKey } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
-import { matchesAny } from '../../policy/fleet/selector.ts';
-import { byLabelIn, groupsOn, type GroupOn } from '../model/device-policy.ts';
+import { groupsOf } from '../../client/policy.ts';
+import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
@@ -27,7 +27,7 @@ function Entry({
   readonly org: string;
   readonly revoke: (() => void) | undefined;
 }): ReactNode {
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups, groupById } = useSnapshot();
   const nameOf = useNames();
   const { isOwner } = useRights();
   const over = Date.parse(entry.expires_at) <= Date.now();
@@ -37,12 +37,9 @@ function Entry({
   // only what the key itself has: its devices joined under the policy of their time.
   const starting: readonly GroupOn[] = isDone
     ? list.map((id) => ({ id, group: groupById.get(id), by: 'list' }))
-    : groupsOn({ groups, groupById, defaultGroup })({ security_groups: list, labels });
-  const guardrails = isDone
-    ? []
-    : byLabelIn(groups).filter(
-        ({ guardrail, applies_to }) => guardrail !== undefined && matchesAny(applies_to, labels),
-      );
+    : groupsOn({ security_groups: list, labels }, { groups, groupById });
+  const { forbid, require } = groupsOf({ labels }, groups);
+  const guardrails = isDone ? [] : [...forbid, ...require];
   return (
     <li>
       <div className="grow stack tight">
@@ -75,9 +72,9 @@ function Entry({
                 {by === 'label' ? ' (by label)' : ''}
               </Tag>
             ))}
-            {guardrails.map(({ id, group_name }) => (
+            {guardrails.map(({ id, name }) => (
               <Tag key={id} tone="warn">
-                guardrail {group_name}
+                guardrail {name}
               </Tag>
             ))}
           </span>

@@ -11,19 +11,19 @@ import { usePast, useSnapshot, useStatuses } from '../state/organization.ts';
 import { policiesOf } from './policies.ts';
 
 export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
-  const { groups, groupById, defaultGroup } = useSnapshot();
+  const { groups } = useSnapshot();
   const fleet = useFleet();
   const statuses = useStatuses();
   const past = usePast();
   const at = past?.at;
   const judged = useMemo(() => {
-    const policies = policiesOf(devices, { groups, groupById, defaultGroup }, fleet, at);
+    const policies = policiesOf(devices, groups, fleet, at);
     return devices.map((device, index): Endpoint => ({
       device,
       policy: policies[index] ?? { missing: 'default' },
       address: addressOf(device),
     }));
-  }, [devices, groups, groupById, defaultGroup, fleet, at]);
+  }, [devices, groups, fleet, at]);
   return useMemo(() => {
     if (at !== undefined) return judged;
     const now = Date.now();

@@ -4,7 +4,7 @@ import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
-import { policyOf, type Known } from '../model/device-policy.ts';
+import { policyOf } from '../model/device-policy.ts';
 import { clustersOf } from '../model/clusters.ts';
 import { addressOf, reach, type Endpoint } from '../model/reachability.ts';
 import { policiesOf } from './policies.ts';
@@ -19,15 +19,14 @@ const group = (n: number, more: object = {}): SecurityGroup =>
     inbound_rules: [{ ip_protocol: 'tcp', from_port: 22, to_port: 22 }],
     ...more,
   }) as unknown as SecurityGroup;
-const known = (...groups: SecurityGroup[]): Known => ({
-  groups,
-  groupById: new Map(groups.map((one) => [one.id, one])),
-  defaultGroup: groups.find(({ is_default }) => is_default),
-});
-const normal = known(group(91, { is_default: true }));
+const normal = [group(91, { is_default: true })];
 
 /** What every pair answers, as "from → to". */
-function answers(devices: readonly Device[], groups: Known, port = 22): Readonly<Record<string, string>> {
+function answers(
+  devices: readonly Device[],
+  groups: readonly SecurityGroup[],
+  port = 22,
+): Readonly<Record<string, string>> {
   const fleet = new Fleet(devices.map(deviceIdentity));
   const policies = policiesOf(devices, groups, fleet);
   const ends = devices.map((one, index): Endpoint => {
@@ -70,12 +69,12 @@ it('tells apart devices that try a change of a group from those that do not, and
     device(3, { security_groups: web, trial: { ends_at, before: { security_groups: [] } } }),
   ];
   for (const order of [devices, devices.toReversed()]) {
-    const found = answers(order, known(group(91, { is_default: true }), tried));
+    const found = answers(order, [group(91, { is_default: true }), tried]);
     expect([found['d2 d1'], found['d1 d2'], found['d1 d3']]).toEqual(['yes', 'no', 'no']);
   }
   const scoped = { ends_at, scope: [{ labels: ['canary'] }], before: { security_groups: [] } };
   const same = [device(4, { security_groups: web }), device(5, { security_groups: web, trial: scoped })];
-  const clusters = clustersOf('group', same, known(group(91, { is_default: true }), group(92)));
+  const clusters = clustersOf('group', same, { groups: [group(91, { is_default: true }), group(92)] });
   expect(clusters.map(({ name, members }) => [name, members])).toEqual([
     ['g92', [0]],
     ['g91', [1]],

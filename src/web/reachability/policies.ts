@@ -1,20 +1,21 @@
 /** Owns the policies of many devices: those with the same policy share one object, which is asked once for all of them. */
 import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import type { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
 import { isTried } from '../../policy/trial/trial.ts';
-import { policyOf, type Known } from '../model/device-policy.ts';
+import { policyOf } from '../model/device-policy.ts';
 
 /** In the order of the devices. */
 export function policiesOf(
   devices: readonly Device[],
-  known: Known,
+  groups: readonly SecurityGroup[],
   fleet: Fleet,
   at?: number,
 ): readonly (EffectivePolicy | MissingGroups)[] {
-  const trials = known.groups.flatMap(({ trial }) => trial ?? []);
+  const trials = groups.flatMap(({ trial }) => trial ?? []);
   const byDevice = new Map<string, EffectivePolicy | MissingGroups>();
   const byGroups = new Map<string, EffectivePolicy | MissingGroups>();
   return devices.map((device) => {
@@ -29,7 +30,7 @@ export function policiesOf(
     const own = `${list.join()} | ${labels.join()} | ${beside}`;
     let policy = byDevice.get(own);
     if (policy === undefined) {
-      const made = policyOf(device, known, fleet, at);
+      const made = policyOf(device, groups, fleet, at);
       if ('missing' in made) policy = made;
       else {
         const { forbid = [], require = [] } = made.guardrails ?? {};

@@ -3,6 +3,7 @@ import {
   endpointFields,
   UpdateDevice as UpdateSchema,
   type AddDevice,
+  type AppliedGroup,
   type UpdateDevice,
 } from '../../../api/device.ts';
 import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
@@ -12,6 +13,7 @@ import { isUuid, parseDeviceId, parseGroupId, parseUserId, type UserId } from '.
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
+import { policiesOf } from '../../../policy/snapshot/device-policies.ts';
 import { mint } from '../../identity/secret.ts';
 import { isolationWarnings } from '../../preview/isolation-warnings.ts';
 import { WorkRefused } from '../../scheduling/work-budget.ts';
@@ -243,9 +245,16 @@ const liftIsolation: Handler<'liftIsolation'> = async (call, { store }) => {
   return stored(await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated: null }, expected));
 };
 
-const listGroups: Handler<'listDeviceGroups'> = async (call, { store }) => {
-  const groups = await store.devices.groups(call.params.org_id, call.params.device_id);
-  return { kind: 'list', json: JSON.stringify(groups) };
+const listGroups: Handler<'listDeviceGroups'> = async (call, { preview }) => {
+  const snapshot = await preview.read(call.params.org_id, call.work);
+  const device = snapshot.devices.get(call.params.device_id);
+  if (device === undefined) throw new StoreError({ code: 'not_found', what: 'device' });
+  const { groups, forbid, require } = policiesOf(snapshot).selectionOn(device);
+  const applied: readonly AppliedGroup[] = [
+    ...[...forbid, ...require].map(({ id }): AppliedGroup => ({ group_id: id, by: 'guardrail' })),
+    ...groups.map(({ id, by }): AppliedGroup => ({ group_id: id, by })),
+  ];
+  return { kind: 'list', json: JSON.stringify(applied) };
 };
 
 export const deviceHandlers = {

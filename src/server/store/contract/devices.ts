@@ -4,7 +4,7 @@ import type { IsolationRecord } from '../../../policy/isolation/isolation-record
 import type { Actor } from './actor.ts';
 import type { NewTrial } from './change/trials.ts';
 import type { Expected, RevisionPage } from './page.ts';
-import type { AppliedGroup, DeviceFields, DeviceRecord, Stored } from './records.ts';
+import type { DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Digest } from './tokens.ts';
 
 export interface NewDevice {
@@ -77,6 +77,4 @@ export interface Devices {
   liftEndedIsolations(): Promise<void>;
   /** Its tokens go with it. */
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
-  /** The groups in effect on a device, in the order in which they apply, and why each is; `not_found` where there is no such device. */
-  groups(org: OrganizationId, id: DeviceId): Promise<readonly AppliedGroup[]>;
 }

@@ -95,12 +95,6 @@ export interface DeviceRecord extends Omit<DeviceFields, 'addresses' | 'labels'>
   readonly revision: number;
 }
 
-/** A group in effect on a device, and why it is. */
-export interface AppliedGroup {
-  readonly group_id: GroupId;
-  readonly by: 'list' | 'label' | 'default' | 'guardrail';
-}
-
 /** The fields that decide who may reach a device, and which rules of others match it. */
 export type DevicePolicyRecord = Pick<
   DeviceRecord,

@@ -29,7 +29,6 @@ import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { countDeviceRanges } from './ranges.ts';
-import { appliedOnTrial, findTried, listApplied } from './applied-groups.ts';
 import { identityColumns } from './body.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
@@ -356,15 +355,6 @@ export function devicesIn(context: Context): Devices {
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });
       return gone;
-    },
-
-    async groups(org, id) {
-      const [tried] = await reads.run(findTried, [org, id]);
-      if (tried !== undefined) return appliedOnTrial(tried);
-      const rows = await reads.run(listApplied, [org, id]);
-      // A device has the default group where it has no other: without any there is no device.
-      if (rows.length === 0) return refuse({ code: 'not_found', what: 'device' });
-      return rows.map((row) => ({ group_id: parseGroupId(row.group_id), by: row.by }));
     },
   };
 }
