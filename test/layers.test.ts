@@ -70,11 +70,11 @@ const rooms: Rooms = {
     why: 'Node cannot lock files: a helper program holds the lock of agent and server',
   },
   'server/database': {
-    may: ['server/options', 'node/lock.ts'],
+    may: ['server/options', 'server/store/schema', 'node/lock.ts'],
     npm: [],
     node: true,
     processes: true,
-    why: 'keeps a PostgreSQL of our own running; it speaks no SQL to it',
+    why: 'keeps a PostgreSQL of our own running; it speaks no SQL to it, and has the schema set up its role',
   },
   ...storeRooms,
   'server/identity': {

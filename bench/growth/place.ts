@@ -2,11 +2,13 @@
 import { Client } from 'pg';
 import type { DeviceId, GroupId, OrganizationId } from '../../src/policy/ids.ts';
 import { parseDeviceId, parseGroupId } from '../../src/policy/ids.ts';
+import { serverRole } from '../../src/server/database/cluster.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
 import { asServer, type Actor } from '../../src/server/store/contract/actor.ts';
 import type { Store, StoreOptions } from '../../src/server/store/contract/store.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { device, group } from '../../src/server/store/store.fixture.ts';
+import { asSuperuser } from '../../test/lib/postgres.ts';
 import { updateNote } from '../lib/pgbench.ts';
 
 export interface Place {
@@ -47,9 +49,9 @@ export async function makePlace(
 ): Promise<Place> {
   databases += 1;
   const name = `growth_${databases}`;
-  const client = new Client({ connectionString: database.url });
+  const client = new Client({ connectionString: asSuperuser(database.url) });
   await client.connect();
-  await client.query(`CREATE DATABASE ${name}`);
+  await client.query(`CREATE DATABASE ${name} OWNER ${serverRole}`);
   await client.end();
   const url = database.url.replace('/postgres?', `/${name}?`);
   const store = await openStore({ url, phase: 3, quotas });

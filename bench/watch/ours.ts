@@ -4,9 +4,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import { serverRole } from '../../src/server/database/cluster.ts';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { parseDeviceId, parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
+import { asSuperuser } from '../../test/lib/postgres.ts';
 import { LeanClient } from '../lib/http-load.ts';
 import { startNginx, type Proxy } from './nginx.ts';
 import { payload, type Peer, type Written } from './peers.ts';
@@ -288,7 +290,7 @@ export class BenchDatabase {
 
   async fresh(): Promise<string> {
     this.#made += 1;
-    await this.ask(`CREATE DATABASE bench_${this.#made}`);
+    await this.ask(`CREATE DATABASE bench_${this.#made} OWNER ${serverRole}`, asSuperuser(this.#database.url));
     return this.#database.url.replace('/postgres?', `/bench_${this.#made}?`);
   }
 

@@ -19,7 +19,7 @@ import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import { dumpDatabase, restoreDump } from '../../src/server/database/dump.ts';
 import { openDatabase, type Database as Supervised } from '../../src/server/database/supervise.ts';
-import { temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { asSuperuser, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
 import { newPlace, startTestServer, type Place, type TestServer } from '../lib/server.ts';
 import { EventStream } from '../lib/stream.ts';
 
@@ -83,7 +83,7 @@ const ways: readonly (readonly [
         await database.stop();
         await copyFiles(snapshot(), files());
         database = await openDatabase({ dir, settings });
-        const client = new Database({ connectionString: database.url });
+        const client = new Database({ connectionString: asSuperuser(database.url) });
         await client.connect();
         await client.query('SELECT pg_promote()');
         await client.end();

@@ -7,6 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { serverRole, superuser } from '../../src/server/database/cluster.ts';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import { migrate } from '../../src/server/store/schema/migrate.ts';
 
@@ -32,8 +33,11 @@ export const sharedVariable = 'RINGFENCE_TEST_POSTGRES';
 /** A directory that the unprivileged database account can reach. */
 export const temporaryDirectory = (): Promise<string> => mkdtemp(join(tmpdir(), 'rf-test-'));
 
+/** The role that sets up. Databases belong to the one that the server has. */
+export const asSuperuser = (url: string): string => url.replace(`//${serverRole}@`, `//${superuser}@`);
+
 async function connected(url: string, work: (client: Client) => Promise<void>): Promise<void> {
-  const client = new Client({ connectionString: url });
+  const client = new Client({ connectionString: asSuperuser(url) });
   await client.connect();
   try {
     await work(client);
@@ -53,7 +57,9 @@ const copy = (url: string, from: string, to: string): Promise<void> =>
     const { rows } = await client.query(
       "SELECT FROM pg_settings WHERE name = 'server_version_num' AND setting >= '150000'",
     );
-    await client.query(`CREATE DATABASE ${to} TEMPLATE ${from} ${rows.length > 0 ? 'STRATEGY FILE_COPY' : ''}`);
+    await client.query(
+      `CREATE DATABASE ${to} OWNER ${serverRole} TEMPLATE ${from} ${rows.length > 0 ? 'STRATEGY FILE_COPY' : ''}`,
+    );
   });
 
 const databaseAt = (url: string, name: string): string => url.replace('/postgres?', `/${name}?`);
@@ -62,7 +68,7 @@ const databaseAt = (url: string, name: string): string => url.replace('/postgres
 const template = 'with_tables';
 
 export async function makeTemplate(url: string): Promise<void> {
-  await run(url, `CREATE DATABASE ${template}`);
+  await run(url, `CREATE DATABASE ${template} OWNER ${serverRole}`);
   await migrate(databaseAt(url, template));
   // Nothing may be connected to what is copied, not even a process that cleans up.
   await run(url, `ALTER DATABASE ${template} WITH ALLOW_CONNECTIONS false`);

@@ -13,6 +13,11 @@ const run = promisify(execFile);
 /** The kernel's limit for the path of a unix socket, less PostgreSQL's own file name (and its lock file's) in that directory. */
 const longestSocketDirectory = 107 - '/.s.PGSQL.5432'.length;
 
+/** Only sets up; earlier versions did everything as this role. PostgreSQL never lets its first role be less. */
+export const superuser = 'ringfence';
+/** Owns the tables and nothing more: as this role, the server, backups and restores connect. */
+export const serverRole = 'ringfence_server';
+
 export const clusterDirectory = (dir: string): string => join(dir, 'postgres');
 
 /** The version that created the cluster; undefined when there is none yet. */
@@ -66,7 +71,7 @@ export async function makeCluster(
   };
   try {
     await initdb(
-      '--username=ringfence',
+      `--username=${superuser}`,
       '--auth=reject',
       '--encoding=UTF8',
       '--no-locale',
@@ -97,9 +102,10 @@ const plainName = /^[\w.@$-]+$/;
 export async function guardLogin(dir: string, account: Account | undefined): Promise<void> {
   const names = (await loginNames())?.filter((name) => plainName.test(name));
   const method = names === undefined ? 'trust' : 'peer map=ringfence';
-  const lines = (names ?? []).map((name) => `ringfence "${name}" ringfence\n`);
+  const roles = [superuser, serverRole];
+  const lines = (names ?? []).flatMap((name) => roles.map((role) => `ringfence "${name}" ${role}\n`));
   await writeOwned(join(clusterDirectory(dir), 'pg_ident.conf'), lines.join(''), account);
-  await writeOwned(join(clusterDirectory(dir), 'pg_hba.conf'), `local all ringfence ${method}\n`, account);
+  await writeOwned(join(clusterDirectory(dir), 'pg_hba.conf'), `local all ${roles.join(',')} ${method}\n`, account);
 }
 
 /** Whole or not at all, readable by PostgreSQL only. */
@@ -132,7 +138,7 @@ export async function socketDirectory(
 
 /** How the supervised database is reached through its private socket. */
 export const socketUrl = (sockets: string): string =>
-  `postgres://ringfence@/postgres?host=${encodeURIComponent(sockets)}`;
+  `postgres://${serverRole}@/postgres?host=${encodeURIComponent(sockets)}`;
 
 export interface PidFile {
   readonly pid: number;

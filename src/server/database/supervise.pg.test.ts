@@ -11,6 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Client } from 'pg';
+import { asSuperuser } from '../../../test/lib/postgres.ts';
 import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
 import type { Store } from '../store/contract/store.ts';
@@ -81,6 +83,59 @@ test('it is reached by a private socket only, and never runs as root', async () 
   expect(sockets).not.toContain(`pid=${pidOf(database)},`);
 });
 
+describe('the role that the server has', () => {
+  /** In the database, by a connection of whoever the URL names. */
+  const ask = async (url: string, text: string): Promise<readonly Record<string, unknown>[]> => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    try {
+      return (await client.query<Record<string, unknown>>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  };
+
+  test('runs no program, reads no file of the machine and makes no role, and the server works with it', async () => {
+    const database = await open();
+    await (await storeOn(database)).users.create({ username: 'olga' }, asServer);
+    for (const attempt of [
+      "COPY (SELECT '') TO PROGRAM 'id'",
+      "SELECT pg_read_file('/etc/passwd')",
+      'CREATE ROLE mine SUPERUSER',
+      "ALTER SYSTEM SET archive_command = 'id'",
+      'SET SESSION AUTHORIZATION ringfence',
+    ])
+      expect(await failure(ask(database.url, attempt)), attempt).toMatchObject({ code: '42501' });
+  });
+
+  test('gets the tables of a directory in which an earlier version did everything as superuser, also between two of ours', async () => {
+    const first = await open();
+    // As earlier versions did: the same role set up and served.
+    const asBefore = await openStore({ url: asSuperuser(first.url), phase: 3 });
+    const olga = await asBefore.users.create({ username: 'olga' }, asServer);
+    await asBefore.close();
+    // Somebody may have left functions there in the hope that a superuser calls them.
+    await ask(
+      first.url,
+      "CREATE FUNCTION public.format(text, text, text) RETURNS text LANGUAGE sql AS $$ SELECT 'ALTER ROLE ringfence_server SUPERUSER' $$",
+    );
+    const owners = (url: string) =>
+      ask(
+        url,
+        `SELECT DISTINCT rolname, rolsuper FROM pg_roles o JOIN (
+           SELECT relowner AS owner FROM pg_class WHERE relnamespace = 'public'::regnamespace
+           UNION SELECT proowner FROM pg_proc WHERE pronamespace = 'public'::regnamespace) AS found ON owner = o.oid`,
+      );
+    expect(await owners(first.url)).toContainEqual({ rolname: 'ringfence', rolsuper: true });
+    await first.stop();
+    const again = await open();
+    expect(await owners(again.url)).toEqual([{ rolname: 'ringfence_server', rolsuper: false }]);
+    const store = await storeOn(again);
+    expect((await store.users.byName('olga'))?.id).toBe(olga.id);
+    await store.organizations.create(olga.id, { name: 'acme', description: '' }, asServer);
+  });
+});
+
 test('a second server on the same directory is refused with the pid of the first, and does it no harm', async () => {
   copyMade();
   const database = await open();
@@ -130,7 +185,7 @@ describe('under root', () => {
   test('nobody logs in but the server’s own user, though others reach the socket or share its account', async () => {
     copyMade();
     const database = await openToAll();
-    expect(login(database, 0)).toBe('ringfence');
+    expect(login(database, 0)).toBe('ringfence_server');
     for (const uid of [nobody, runsAs(database)]) expect(login(database, uid)).toMatch(/Peer authentication failed/);
     await (await storeOn(database)).ping();
   });
@@ -141,7 +196,7 @@ describe('under root', () => {
     await writeFile(hba, 'local all all trust\n');
     const database = await openToAll();
     expect(login(database, nobody)).toMatch(/Peer authentication failed/);
-    expect(login(database, 0)).toBe('ringfence');
+    expect(login(database, 0)).toBe('ringfence_server');
     const { mode, uid } = await stat(hba);
     expect([mode & 0o777, uid]).toEqual([0o600, runsAs(database)]);
   });

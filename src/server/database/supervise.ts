@@ -7,6 +7,7 @@ import { access, mkdir, realpath, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setUpRole } from '../store/schema/set-up.ts';
 import { chooseAccount, launcher, type Launch } from './account.ts';
 import {
   clusterDirectory,
@@ -15,8 +16,10 @@ import {
   isPostmasterOf,
   makeCluster,
   readPidFile,
+  serverRole,
   socketUrl,
   socketDirectory,
+  superuser,
 } from './cluster.ts';
 import { DatabaseError } from './errors.ts';
 import { lockDirectory } from './lock.ts';
@@ -266,6 +269,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     };
     try {
       await supervisor.start();
+      await setUpRole({ host: sockets.path, superuser, role: serverRole }).catch((cause: unknown) => {
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        throw new DatabaseError('failed', `the database cannot be set up: ${reason}`, { cause });
+      });
     } catch (error) {
       await supervisor.stop();
       throw error;
