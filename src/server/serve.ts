@@ -163,7 +163,6 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
       return await openStore({
         url,
         listenUrl: config.databaseListenUrl,
-        readUrl: config.databaseReadUrl,
         phase: config.phase,
         quotas: quotasOf(config),
         clock,
@@ -308,7 +307,6 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
     cleanup.push(() => fleetCounts.close());
     metrics.countDevices(() => fleetCounts.read());
-    metrics.countReads(() => store.countReads());
     const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
     cleanup.push(endSampler);
     if (config.webhookHosts.length > 0) {

@@ -73,7 +73,7 @@ export class PatroniStack {
     const ports = new Map<string, number>();
     for (const host of ['10.0.0.11', '10.0.0.12', '10.0.0.13'])
       for (const port of [2379, 2380, 5432, 8008]) ports.set(`${host}:${port}`, await freePort());
-    for (const port of [5432, 5433]) ports.set(`127.0.0.1:${port}`, await freePort());
+    ports.set('127.0.0.1:5432', await freePort());
     const stack = new PatroniStack({ folder, account, ports, bin: (await findPrograms({})).bin });
     try {
       await stack.#startAll();
@@ -268,13 +268,12 @@ export class PatroniStack {
     await this.isWhole({ synchronous });
   }
 
-  /** The URLs of `server.env`: by HAProxy, by the names of all machines, and of the standbys. */
-  async urls(): Promise<Readonly<Record<'byProxy' | 'byHosts' | 'standbys', string>>> {
-    const urls = [...this.#here(await example('server.env')).matchAll(/^#?RINGFENCE_DATABASE_(?:READ_)?URL=(.*)$/gm)];
-    const [byProxy, byHosts, standbys] = urls.map(([, url = '']) => url);
-    if (byProxy === undefined || byHosts === undefined || standbys === undefined)
-      throw new Error('server.env lacks a URL');
-    return { byProxy, byHosts, standbys };
+  /** The URLs of `server.env`: by HAProxy, and by the names of all machines. */
+  async urls(): Promise<Readonly<Record<'byProxy' | 'byHosts', string>>> {
+    const urls = [...this.#here(await example('server.env')).matchAll(/^#?RINGFENCE_DATABASE_URL=(.*)$/gm)];
+    const [byProxy, byHosts] = urls.map(([, url = '']) => url);
+    if (byProxy === undefined || byHosts === undefined) throw new Error('server.env lacks a URL');
+    return { byProxy, byHosts };
   }
 
   async stop(): Promise<void> {

@@ -17,11 +17,8 @@ let servers: readonly [byProxy: TestServer, byHosts: TestServer];
 let place: Place;
 beforeAll(async () => {
   stack = await PatroniStack.start();
-  const { byProxy, byHosts, standbys } = await stack.urls();
-  servers = [
-    await startTestServer(none, { url: byProxy, databaseReadUrl: standbys }),
-    await startTestServer(none, { url: byHosts }),
-  ];
+  const { byProxy, byHosts } = await stack.urls();
+  servers = [await startTestServer(none, { url: byProxy }), await startTestServer(none, { url: byHosts })];
   place = await newPlace(servers[0]);
 }, 300_000);
 afterAll(async () => {
@@ -154,15 +151,6 @@ test('with synchronous_mode, a switchover and the loss of the primary lose no ac
   console.log(
     `longest pause between writes by HAProxy, by hosts: switchover ${seconds(moving.gaps)}; primary lost ${seconds(losing.gaps)}; outcome unknown ${moving.unknown.size} and ${losing.unknown.size} of ${acknowledged.length}`,
   );
-});
-
-test('standbys behind HAProxy answer pages of the audit', async () => {
-  const [server] = servers;
-  const ask = async (): Promise<number | undefined> => {
-    await server.nobody.as(place.owner.token).expect(200, 'GET', `${place.base}/audit?limit=1`);
-    return server.store.countReads()?.standby;
-  };
-  await expect.poll(ask).toBeGreaterThan(0);
 });
 
 test('without synchronous_mode, followers undo what the loss of the primary lost: 0 missed, 0 ghosts', async () => {

@@ -25,12 +25,6 @@ export function readDatabaseUrl(text: string): string {
   return text;
 }
 
-/** Of standbys. */
-export function readStandbyUrl(text: string): string {
-  parseDatabaseUrl(text, 'standby');
-  return text;
-}
-
 export function readIssuers(text: string): readonly string[] {
   const issuers = readList(text);
   for (const issuer of issuers) {

@@ -17,14 +17,13 @@ export type ServerConfig = {
   readonly [
     K in Exclude<
       keyof typeof serverOptions,
-      'data' | 'checkConfig' | 'databaseUrl' | 'databaseListenUrl' | 'databaseReadUrl' | 'postgresBin'
+      'data' | 'checkConfig' | 'databaseUrl' | 'databaseListenUrl' | 'postgresBin'
     >
   ]: ValueOf<(typeof serverOptions)[K]>;
 } & {
   readonly data: string;
   readonly databaseUrl?: string | undefined;
   readonly databaseListenUrl?: string | undefined;
-  readonly databaseReadUrl?: string | undefined;
   readonly postgresBin?: string | undefined;
   /** The first administrator's token, where the operator chose it. */
   readonly adminToken?: string | undefined;
@@ -93,9 +92,6 @@ export function serverConfig(
   refuseUnreadable(values);
   if (values.databaseListenUrl !== undefined && values.databaseUrl === undefined) {
     throw new Error('--database-listen-url needs --database-url.');
-  }
-  if (values.databaseReadUrl !== undefined && values.databaseUrl === undefined) {
-    throw new Error('--database-read-url needs --database-url.');
   }
   refuseHalves(values);
   if ((values.tlsCert === undefined) !== (values.tlsKey === undefined)) {

@@ -39,12 +39,8 @@ const parameters = new Set([
   'sslcert',
   'sslkey',
 ]);
-/** What the server does there. It cannot write to a standby, whatever the URL allows. */
-export type DatabaseRole = 'primary' | 'standby';
-const sessionAttributes: Readonly<Record<DatabaseRole, readonly [string, ...string[]]>> = {
-  primary: ['read-write', 'primary', 'any'],
-  standby: ['standby', 'prefer-standby', 'read-only', 'any'],
-};
+/** The server works on the primary only, whatever the URL allows. */
+const sessionAttributes = new Set(['read-write', 'primary', 'any']);
 
 const form = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
@@ -126,7 +122,7 @@ function readTls(given: ReadonlyMap<string, string>): DatabaseAddress['tls'] {
 }
 
 /** Throws an error whose message is a sentence for the operator. */
-export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): DatabaseAddress {
+export function parseDatabaseUrl(text: string): DatabaseAddress {
   if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('It must start with postgres://.');
   const match = form.exec(text);
   if (match === null) throw new Error('It must be a URL like postgres://user:password@host:5432/database.');
@@ -134,11 +130,8 @@ export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): 
   const given = readParameters(query);
   const colon = account?.indexOf(':') ?? -1;
   const user = colon < 0 ? account : account?.slice(0, colon);
-  const [usual, ...others] = sessionAttributes[role];
-  const attributes = given.get('target_session_attrs') ?? usual;
-  if (attributes !== usual && !others.includes(attributes)) {
-    const why = role === 'primary' ? 'the server does not work on a standby' : 'these reads go to standbys';
-    throw new Error(`Its target_session_attrs must be ${usual}: ${why}.`);
+  if (!sessionAttributes.has(given.get('target_session_attrs') ?? 'any')) {
+    throw new Error('Its target_session_attrs must be read-write: the server does not work on a standby.');
   }
   const seconds = Number(given.get('connect_timeout') ?? defaultConnectSeconds);
   if (!Number.isInteger(seconds) || seconds < 0) throw new Error('Its connect_timeout must be a number of seconds.');
@@ -153,8 +146,8 @@ export function parseDatabaseUrl(text: string, role: DatabaseRole = 'primary'): 
 }
 
 /** The URL for people and logs. */
-export function withoutPassword(text: string, role?: DatabaseRole): string {
-  const { hosts, user, password, database, tls } = parseDatabaseUrl(text, role);
+export function withoutPassword(text: string): string {
+  const { hosts, user, password, database, tls } = parseDatabaseUrl(text);
   const shown = hosts.map(({ host, port }) =>
     host.startsWith('/') ? host : `${host.includes(':') ? `[${host}]` : host}:${port}`,
   );

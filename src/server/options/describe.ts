@@ -25,7 +25,6 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     ...(config.trustedProxy === undefined ? [] : [`trusted proxies ${config.trustedProxy.join(', ')}`]),
     `database ${database}`,
     ...(config.databaseListenUrl === undefined ? [] : [`listens at ${withoutPassword(config.databaseListenUrl)}`]),
-    ...(config.databaseReadUrl === undefined ? [] : [`standbys ${withoutPassword(config.databaseReadUrl, 'standby')}`]),
     `workers ${config.workers}`,
     `phase ${config.phase}`,
     describeRates(config),

@@ -1,6 +1,6 @@
 /** Owns the options of the service itself: where it listens, where its data is, and how it runs. */
 import { availableParallelism } from 'node:os';
-import { readDatabaseUrl, readListen, readNetworks, readPublicUrl, readStandbyUrl } from './addresses.ts';
+import { readDatabaseUrl, readListen, readNetworks, readPublicUrl } from './addresses.ts';
 import type { ServerOption } from './option.ts';
 import { between, oneOf, readList, readPath, whole } from './values.ts';
 import { readWebhookHost, type WebhookHost } from '../limits/webhook-hosts.ts';
@@ -54,13 +54,6 @@ export const serviceOptions = {
     env: 'RINGFENCE_DATABASE_LISTEN_URL',
     help: 'direct database URL for LISTEN, if --database-url goes through a connection pooler; without it, the server polls for changes of other servers',
     read: readDatabaseUrl,
-    secret: true,
-  },
-  databaseReadUrl: {
-    flags: '--database-read-url <url>',
-    env: 'RINGFENCE_DATABASE_READ_URL',
-    help: 'standbys of the database, which answer reads of the audit, the history and observed traffic; the primary answers when they are down or behind',
-    read: readStandbyUrl,
     secret: true,
   },
   databaseWait: {

@@ -18,7 +18,6 @@ import { changeSetsIn } from './changes/change-sets.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
 import { Primary } from './postgres/primary.ts';
-import { StandbyReads } from './schema/standby-reads.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { invitationsIn } from './accounts/invitations.ts';
@@ -95,10 +94,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
     },
   });
-  const standbys =
-    options.readUrl === undefined
-      ? undefined
-      : new StandbyReads({ reads, standby: new Primary(options.readUrl, { role: 'standby' }), onWarning });
   const quotas = { ...defaultQuotas, ...options.quotas };
   const context: Context = {
     phase: options.phase,
@@ -106,7 +101,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     callers,
     reads,
     warnings,
-    standbyReads: standbys ?? reads,
     writes,
     transactions,
     guard,
@@ -132,7 +126,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await uses.flush().catch(() => {});
     await hints.close();
     transactions.close();
-    await Promise.all([callers.close(), reads.close(), warnings.close(), writes.close(), standbys?.close()]);
+    await Promise.all([callers.close(), reads.close(), warnings.close(), writes.close()]);
   };
   let closing: Promise<void> | undefined;
 
@@ -197,8 +191,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     async phaseObstacles(phase) {
       return phaseObstacles(reads, phase);
     },
-
-    countReads: () => standbys?.counts(),
 
     close() {
       closing ??= close();

@@ -20,8 +20,6 @@ export interface Metrics {
   text(): Promise<string>;
   /** Devices by state, in all organizations, as last counted. */
   countDevices(read: () => Readonly<Record<string, number>> | undefined): void;
-  /** Reads that a standby may answer, by who answered them, as counted so far. */
-  countReads(read: () => Readonly<Record<string, number>> | undefined): void;
 }
 
 /** Organizations with a series of their own: a server may have many thousands, and a series lasts as long as the process. */
@@ -70,17 +68,6 @@ export function createMetrics(
     registers: [registry],
   });
   for (const kind of ['full', 'resumed']) tlsHandshakes.inc({ kind }, 0);
-  let readReads: () => Readonly<Record<string, number>> | undefined = () => undefined;
-  const databaseReads = new Counter({
-    name: 'ringfence_database_reads_total',
-    help: 'Reads that a standby may answer (--database-read-url), by who answered: standby, primary.',
-    labelNames: ['from'] as const,
-    registers: [registry],
-    collect: () => {
-      databaseReads.reset();
-      for (const [from, count] of Object.entries(readReads() ?? {})) databaseReads.inc({ from }, count);
-    },
-  });
   const refusedPackets = new Counter({
     name: 'ringfence_refused_packets_total',
     help: `Refused packets that devices reported, by organization. The first ${mostOrganizations} organizations in each process have their own series; the others add up as "other".`,
@@ -128,9 +115,6 @@ export function createMetrics(
     },
     countDevices(read) {
       readDevices = read;
-    },
-    countReads(read) {
-      readReads = read;
     },
   };
 }

@@ -85,8 +85,6 @@ export interface Store {
   ticketSecret(periodMs: number): Promise<TicketSecret>;
   /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
   phaseObstacles(phase: Phase): Promise<readonly string[]>;
-  /** Where reads went so far that a standby may answer; undefined where there are no standbys. */
-  countReads(): Readonly<Record<'standby' | 'primary', number>> | undefined;
   /** Finishes what is in flight, records the last uses of tokens, closes every connection. */
   close(): Promise<void>;
 }
@@ -101,8 +99,6 @@ export interface StoreOptions {
   readonly url: string;
   /** Where to LISTEN for the hints of other servers, if `url` leads through a pooler. */
   readonly listenUrl?: string | undefined;
-  /** Standbys, for reads of what the primary need not answer: the audit, the history, observed traffic. */
-  readonly readUrl?: string | undefined;
   readonly phase: Phase;
   /** Bounds other than the default ones. */
   readonly quotas?: Partial<Quotas> | undefined;

@@ -14,7 +14,7 @@ import { readPage } from './walk.ts';
 const noTime = '1970-01-01T00:00:00.000Z';
 
 export function flowsIn(context: Context, options: FlowOptions): Flows {
-  const { reads, standbyReads } = context;
+  const { reads } = context;
 
   const write = reportWriter(context);
 
@@ -33,10 +33,10 @@ export function flowsIn(context: Context, options: FlowOptions): Flows {
       if (row?.refusal !== null && row?.refusal !== undefined) throw new StoreError({ code: row.refusal });
     },
 
-    page: (org, query) => readPage(standbyReads, org, query),
+    page: (org, query) => readPage(reads, org, query),
 
     async coverage(org, since, devices) {
-      const rows = await standbyReads.run(sql.readCoverage, [org, since, devices ?? null]);
+      const rows = await reads.run(sql.readCoverage, [org, since, devices ?? null]);
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 

@@ -85,7 +85,7 @@ export interface RuleUsageOptions {
 }
 
 export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): RuleUsageCounts {
-  const { reads, standbyReads, writes, clock } = context;
+  const { reads, writes, clock } = context;
 
   /** Judges by this state from now on. False where another process judges by a later one, or has just come to this one. */
   const moveTo = async (org: OrganizationId, judge: UsageJudge, { at }: FlowHorizon): Promise<boolean> => {
@@ -171,18 +171,18 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
     },
 
     async coverage(org, since, devices) {
-      const rows = await standbyReads.run(sql.readUsageCoverage, [org, since, devices]);
+      const rows = await reads.run(sql.readUsageCoverage, [org, since, devices]);
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 
     async uncountedTime(org) {
-      const rows = await standbyReads.run(sql.readUncountedTime, [org]);
+      const rows = await reads.run(sql.readUncountedTime, [org]);
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 
     async judgedSince(org, group) {
-      const pairs = await standbyReads.run(sql.readPairs, [org, group ?? null]);
-      const [position] = await standbyReads.run(sql.readSynced, [org]);
+      const pairs = await reads.run(sql.readPairs, [org, group ?? null]);
+      const [position] = await reads.run(sql.readSynced, [org]);
       return {
         pairs: pairs.map(({ group_id, device_id, since }) => ({
           group: parseGroupId(group_id),
@@ -194,7 +194,7 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
     },
 
     async counts(org, since, group) {
-      const rows = await standbyReads.run(sql.readCounts, [org, since, group ?? null]);
+      const rows = await reads.run(sql.readCounts, [org, since, group ?? null]);
       return rows.map(({ group_id, rule, packets, last_hit }) => ({
         group: parseGroupId(group_id),
         rule,

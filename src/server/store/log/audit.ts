@@ -201,7 +201,7 @@ interface PendingAuditRow {
 }
 
 export function auditIn(context: Context, keepMs: number): Audit {
-  const { standbyReads, writes } = context;
+  const { reads, writes } = context;
   let waiting: PendingAuditRow[] = [];
   let busy = false;
 
@@ -229,10 +229,9 @@ export function auditIn(context: Context, keepMs: number): Audit {
 
     async list(org, page) {
       const values = askedValues(page);
-      if (org === undefined)
-        return (await standbyReads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
+      if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
-      const rows = await standbyReads.run(listOfOrganization, [org, reader ?? null, ...values]);
+      const rows = await reads.run(listOfOrganization, [org, reader ?? null, ...values]);
       return rows.map((row) => (reader === undefined ? record(row) : detailed(row)));
     },
 

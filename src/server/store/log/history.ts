@@ -190,14 +190,14 @@ const stateOf = <T>(kind: WatchKind, { revision, type, at, user_id, username, bo
 });
 
 export function historyIn(context: Context, keepMs: number): History {
-  const { reads, standbyReads, writes } = context;
+  const { reads, writes } = context;
 
   async function states<T>(
     kind: WatchKind,
     [org, id]: readonly [string, string],
     { reader, below, limit }: StatePage & { readonly reader?: GroupReader },
   ): Promise<readonly State<T>[]> {
-    const rows = await standbyReads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
+    const rows = await reads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
     return rows.map((row) => stateOf<T>(kind, row));
   }
 
@@ -223,18 +223,18 @@ export function historyIn(context: Context, keepMs: number): History {
       return (await reads.run(listAddresses, [org, id])).map(({ address }) => address);
     },
     async namesakes(org, id, { below, limit } = {}) {
-      const rows = await standbyReads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
+      const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
       return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
     },
 
     groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
       const values = [...pageValues(page), gt_revision ?? 0, reader ?? null, owned];
-      return standing<GroupRecord>(standbyReads, groupsAt, [org, revision, ...values]);
+      return standing<GroupRecord>(reads, groupsAt, [org, revision, ...values]);
     },
 
     devicesAt: (org, revision, { gt_revision, ...page }) =>
-      standing<DeviceRecord>(standbyReads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0]),
+      standing<DeviceRecord>(reads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0]),
 
     async between(org, { after, through, limit }) {
       const rows = await reads.run(listBetween, [org, after, through, limit]);

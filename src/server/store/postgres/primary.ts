@@ -10,12 +10,7 @@ import { readFile } from 'node:fs/promises';
 import { Socket } from 'node:net';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import { Client, type ClientConfig } from 'pg';
-import {
-  parseDatabaseUrl,
-  type DatabaseAddress,
-  type DatabaseHost,
-  type DatabaseRole,
-} from '../../options/database-url.ts';
+import { parseDatabaseUrl, type DatabaseAddress, type DatabaseHost } from '../../options/database-url.ts';
 import type { SharedTimeline } from '../contract/broadcast.ts';
 import { DatabaseConnection } from './database-connection.ts';
 import { typeParsers } from './type-parsers.ts';
@@ -96,7 +91,6 @@ const nameOf = ({ host, port }: DatabaseHost): string =>
   host.startsWith('/') ? `${host}:${port}` : `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 export interface PrimaryOptions {
-  readonly role?: DatabaseRole;
   /** What other processes of this server have seen of it. */
   readonly timeline?: SharedTimeline | undefined;
 }
@@ -109,25 +103,22 @@ export class Primary {
   #timeline = 0;
   readonly #open = new Map<DatabaseConnection, number>();
 
-  readonly #role: DatabaseRole;
   readonly #shared: SharedTimeline | undefined;
 
-  constructor(url: string, { role = 'primary', timeline: shared }: PrimaryOptions = {}) {
-    this.#address = parseDatabaseUrl(url, role);
-    this.#role = role;
+  constructor(url: string, { timeline: shared }: PrimaryOptions = {}) {
+    this.#address = parseDatabaseUrl(url);
     // With one host, timelines are not compared.
-    if (role === 'primary' && this.#address.hosts.length > 1) this.#shared = shared;
+    if (this.#address.hosts.length > 1) this.#shared = shared;
     this.#shared?.listen((newest) => this.#raiseTimeline(newest));
   }
 
-  /** Opens a connection on whichever host is the primary now, or on a standby. */
+  /** Opens a connection on whichever host is the primary now. */
   async open(options: OpenOptions = {}): Promise<DatabaseConnection> {
     const { hosts } = this.#address;
     const [first] = hosts;
     if (hosts.length === 1) return this.#openAt(first, options);
-    if (this.#role === 'primary' && this.#timeline === 0) await this.#compare(hosts);
-    // Of standbys, each process begins with another one.
-    const last = this.#last ?? (this.#role === 'primary' ? first : (hosts[process.pid % hosts.length] ?? first));
+    if (this.#timeline === 0) await this.#compare(hosts);
+    const last = this.#last ?? first;
     return this.#openFirst([last, ...hosts.filter((host) => host !== last)], options);
   }
 
@@ -144,10 +135,6 @@ export class Primary {
   }
 
   #checkRole(row: LookRow | undefined): asserts row {
-    if (this.#role === 'standby') {
-      if (row?.standby !== true) throw new Error('it is not a standby');
-      return;
-    }
     if (row === undefined || row.standby) throw new Error('it is a standby');
     if (row.read_only) throw new Error('it is read-only');
   }
@@ -188,7 +175,7 @@ export class Primary {
             causes.push(cause);
             // All of them: the last one alone would hide that another is a standby, or was replaced.
             if (failures.length === hosts.length)
-              reject(new AggregateError(causes, `no ${this.#role}: ${failures.join('; ')}`));
+              reject(new AggregateError(causes, `no primary: ${failures.join('; ')}`));
             else tryNext();
           },
         );

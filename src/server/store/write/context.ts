@@ -1,7 +1,7 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
 import type { Phase } from '../contract/phase.ts';
 import type { Quotas } from '../contract/quotas.ts';
-import type { PipelinedConnections, Runner, Transactions } from '../postgres/connection.ts';
+import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
 import type { WarningReads } from '../postgres/warning-reads.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
@@ -17,8 +17,6 @@ export interface Context extends Stamps {
   readonly reads: PipelinedConnections;
   /** For reading what only warns. */
   readonly warnings: WarningReads;
-  /** For reading what no right, revision or receipt depends on: a standby may answer. */
-  readonly standbyReads: Runner;
   /** For single statements that write, so that no long listing is in their way. */
   readonly writes: PipelinedConnections;
   readonly transactions: Transactions;
