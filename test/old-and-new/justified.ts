@@ -7,7 +7,16 @@ interface Justified {
   readonly is: (command: Command, answers: Answers) => boolean;
 }
 
-const justified: readonly Justified[] = [];
+const turned = ({ old, new: now }: Answers, from: number, to: number): boolean =>
+  old.status === from && now.status === to;
+
+const justified: readonly Justified[] = [
+  {
+    reason: 'An owner may revert every trial of the organization.',
+    is: ({ method, path }, answers) =>
+      method === 'POST' && /\/trials\/[^/]+\/revert$/.test(path) && turned(answers, 403, 200),
+  },
+];
 
 /** Why this difference is meant; undefined where it is a defect until somebody can say why it is better. */
 export const justification = (command: Command, answers: Answers): string | undefined =>

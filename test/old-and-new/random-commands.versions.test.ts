@@ -117,7 +117,8 @@ const justified = new Map<string, number>();
 /** What devices report and do is told a moment later: such answers become alike. */
 const settles = /\/(device_statuses|convergence|explain|overview|trials|simulate)\b/;
 
-async function compare(seed: number, at: number | string, command: Command, commands?: Commands): Promise<void> {
+/** Whether the two have parted: a meant difference of a write, after which their records differ. */
+async function compare(seed: number, at: number | string, command: Command, commands?: Commands): Promise<boolean> {
   const heads = ({ headers, status }: Answered): unknown => ({
     status,
     ...Object.fromEntries(
@@ -137,16 +138,17 @@ async function compare(seed: number, at: number | string, command: Command, comm
     }
     commands?.learn(command, answers.old);
     count(command, answers.old.status);
-    if (differences.length === 0) return;
+    if (differences.length === 0) return false;
     const reason = justification(command, answers);
     if (reason !== undefined) {
       justified.set(reason, (justified.get(reason) ?? 0) + 1);
-      return;
+      return !isRead && answers.old.status < 300 !== answers.new.status < 300;
     }
     const body = command.body === undefined ? '' : JSON.stringify(command.body);
     found.push({ seed, at, asked: `${command.as}: ${command.method} ${command.path} ${body}`, differences });
-    return;
+    return false;
   }
+  return false;
 }
 
 /** How often each kind of command was answered how: what never succeeds or is never refused compares little. */
@@ -200,8 +202,14 @@ async function run(seed: number): Promise<void> {
     ['by identity', servers.streams(owner, people.org, [{ kind: 'device', view: 'identity' }])],
   ] as const;
   for (const [, pair] of followed) await Promise.all([pair.old.tail(), pair.new.tail()]);
-  for (let at = 0; at < requestsOfSeed; at += 1) await compare(seed, at, commands.next(), commands);
-  const atTheEnd = (as: Caller, path: string): Promise<void> => compare(seed, 'end', { as, method: 'GET', path });
+  for (let at = 0; at < requestsOfSeed; at += 1) {
+    if (!(await compare(seed, at, commands.next(), commands))) continue;
+    for (const [, pair] of followed) [pair.old, pair.new].forEach((stream) => stream.close());
+    return;
+  }
+  const atTheEnd = async (as: Caller, path: string): Promise<void> => {
+    await compare(seed, 'end', { as, method: 'GET', path });
+  };
   for (const caller of [owner, ada]) {
     for (const list of [
       'devices',
