@@ -120,6 +120,7 @@ const bounds = fc.record({
   mostSets: fc.constantFrom(undefined, 0, 3),
   mostAlone: fc.constantFrom(undefined, 1),
   fewestInCommon: fc.constantFrom(undefined, 1),
+  longestList: fc.constantFrom(undefined, 2),
 });
 
 describe('a kernel', () => {

@@ -28,8 +28,8 @@ export const rulesetOf = (policy: EffectivePolicy, { named, ...options }: Instal
   compile((named === true ? canonicalizeNames(policy) : undefined) ?? canonicalize(policy), options);
 
 /**
- * With `few`, short lists become rules, ports are bundled and both protocols look up one map, as where a policy would make
- * too many sets and chains.
+ * With `few`, short lists become rules, ports are bundled, both protocols look up one map and lists are cut into parts, as where a policy would make
+ * too many sets and chains, or has long lists.
  */
 export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOptions => ({
   interface: parseInterfaceName(driver),
@@ -37,6 +37,7 @@ export const optionsFor = (neighbourDiscovery: boolean, few?: number): CompileOp
   mostSets: few,
   mostAlone: few,
   fewestInCommon: few,
+  longestList: few === undefined ? undefined : few + 2,
 });
 
 export const rebuildText = (ruleset: Ruleset): string => printCommands(rebuild(ruleset));

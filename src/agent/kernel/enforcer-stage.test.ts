@@ -3,8 +3,10 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { Command } from '../../nft/ast.ts';
 import { decompile } from '../../nft/read/decompile.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
+import { remove } from '../../nft/plan/plan.ts';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
+import { samePolicy } from '../../policy/same-policy.ts';
 import { Enforcer, type Target } from './enforcer.ts';
 import { FakeNft } from './fake-nft.fixture.ts';
 import { NftError } from './nft.ts';
@@ -85,5 +87,49 @@ describe('a large policy', () => {
     await enforcer.collect();
     expect(enforcer.garbage).toBe(0);
     expect((await enforcer.verify()).findings).toEqual([]);
+  });
+});
+
+describe('so many ranges that the kernel could not keep a message for each', () => {
+  const hosts = (from: number): string[] =>
+    Array.from({ length: 50_000 }, (_, i) => `10.${from + (i >> 15)}.${(i >> 7) & 255}.${(2 * i) & 255}`);
+  const many = on(policyOf([written('tcp', 22, 22, ...hosts(0))], [written('tcp', 443, 443, ...hosts(8))]));
+  /** What the kernel keeps a message for. A range of a list that stands in a rule is two elements. */
+  const elementsIn = (batch: readonly Command[]): number =>
+    batch.reduce((sum, command) => {
+      if (command.kind === 'addElements') return sum + command.elements.length;
+      if (command.kind !== 'addRule') return sum;
+      const { matches, action } = command.rule;
+      const lists = matches.map((match) => (match.kind === 'address' ? match.ranges.length : 0));
+      return sum + 2 * lists.reduce((a, b) => a + b, 'entries' in action ? action.entries.length : 0);
+    }, 0);
+  const mostElements = (): number => Math.max(...nft.batches.map(elementsIn));
+
+  test('come a few thousand at a time, and hold from the last transaction on', async () => {
+    await enforcer.apply(many);
+    expect(nft.batches.reduce((sum, batch) => sum + elementsIn(batch), 0)).toBeGreaterThan(200_000);
+    expect(mostElements()).toBeLessThan(5_000);
+    expect(nft.enforced.slice(0, -1).every((policy) => policy !== undefined && samePolicy(policy, small.policy))).toBe(
+      true,
+    );
+    expect(samePolicy(nft.enforced.at(-1) ?? small.policy, many.policy)).toBe(true);
+  });
+
+  test('come so too when another program has flushed the ruleset', async () => {
+    await enforcer.apply(many);
+    await nft.run([...remove()]);
+    nft.batches.length = 0;
+    await enforcer.repair({ tables: new Set(['service', 'service-forward'] as const), chains: new Set() });
+    expect(mostElements()).toBeLessThan(5_000);
+    expect((await enforcer.verify()).findings).toEqual([]);
+  });
+
+  test('another list changes the parts around it, and no other', async () => {
+    await enforcer.apply(many);
+    nft.batches.length = 0;
+    await enforcer.apply(
+      on(policyOf([written('tcp', 22, 22, ...hosts(0), '10.1.255.255')], [written('tcp', 443, 443, ...hosts(8))])),
+    );
+    expect(nft.batches.reduce((sum, batch) => sum + elementsIn(batch), 0)).toBeLessThan(10_000);
   });
 });

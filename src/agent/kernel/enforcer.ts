@@ -17,6 +17,7 @@ import { decompile, type Decompiled } from '../../nft/read/decompile.ts';
 import type { Installed, InstalledTables } from '../../nft/read/listing.ts';
 import type { Finding } from '../../nft/read/read-chain.ts';
 import { isSmall, plan, rebuild, remove, resetBases, stageBatches, type Update } from '../../nft/plan/plan.ts';
+import { isLarge } from '../../nft/plan/transactions.ts';
 import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { sameDigest } from '../../policy/digest/digest.ts';
 import { samePolicy } from '../../policy/same-policy.ts';
@@ -241,7 +242,10 @@ export class Enforcer {
     }
     if (!whole && (await this.#attempt({ stage: [], flip: resetBases(ruleset, change.chains) }))) return;
     // A table that was deleted may be there again: an inspection can come before the monitor's word. To add to it would double its rules.
-    if (whole && (await this.#attempt({ stage: [], flip: rebuild(ruleset, change.tables) }))) return;
+    const anew = whole ? rebuild(ruleset, change.tables) : undefined;
+    // So much is loaded in parts. To learn what is there takes little time where the table is gone.
+    if (anew !== undefined && isLarge(anew)) return void (await this.apply(target));
+    if (anew !== undefined && (await this.#attempt({ stage: [], flip: anew }))) return;
     await this.#nft.run(rebuild(ruleset));
   }
 
@@ -336,7 +340,7 @@ export class Enforcer {
   /** Runs the transactions; false when the kernel refuses one. */
   async #attempt({ stage, flip }: Pick<Update, 'stage' | 'flip'>): Promise<boolean> {
     try {
-      await this.#nft.run(stage);
+      for (const batch of stageBatches(stage)) await this.#nft.run(batch);
       await this.#nft.run(flip);
       return true;
     } catch (error) {

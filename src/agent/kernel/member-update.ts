@@ -28,6 +28,7 @@ const sameOptions = (a: NamedTarget, b: NamedTarget): boolean =>
   a.mostSets === b.mostSets &&
   a.mostAlone === b.mostAlone &&
   a.fewestInCommon === b.fewestInCommon &&
+  a.longestList === b.longestList &&
   a.observe === b.observe &&
   a.refuseWith === b.refuseWith &&
   sameServerAccess(a.serverAccess, b.serverAccess);

@@ -61,6 +61,8 @@ const draw = (): Target => ({
   neighbourDiscovery: true,
   forwarding: 'on',
   serverAccess: random.chance(0.5) ? drawAccess() : undefined,
+  // Of some, lists stand in parts, as long ones do.
+  longestList: random.chance(0.5) ? 2 : undefined,
 });
 
 /** Admits the flood's permitted packets by plain conditions, in chains that no draw before it had. */

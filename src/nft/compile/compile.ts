@@ -53,8 +53,9 @@ import {
   type HookPoint,
 } from './base.ts';
 import { bundle } from './bundles.ts';
-import { allHelpers, helperChain, Helpers } from './helpers.ts';
+import { allHelpers, Helpers, type MadeChain } from './helpers.ts';
 import type { InterfaceName, ObjectName } from '../names.ts';
+import { longestListByDefault } from './parts.ts';
 import { PeerMaps } from './peer-maps.ts';
 import { recordersOf, type Recorder, type RecorderOptions } from './recorder.ts';
 import { serverAccessRules } from './server-access.ts';
@@ -78,6 +79,8 @@ export interface CompileOptions extends RecorderOptions {
   readonly mostAlone?: number | undefined;
   /** How many ports must lead somewhere before both protocols look up one map instead of one each that say the same. */
   readonly fewestInCommon?: number | undefined;
+  /** How many ranges of a list stand in one chain; see `parts`. */
+  readonly longestList?: number | undefined;
   /** Gives every helper chain another name; see `plan`. */
   readonly salt?: string;
 }
@@ -103,7 +106,7 @@ const fewRules = 2;
 /** What all places at which one direction is judged have in common. */
 interface Leaves {
   /** The chains of addresses that were made already: equal sets have equal names anyway, this only spares printing one twice. */
-  readonly chains: Map<Addresses, HelperChain>;
+  readonly chains: Map<Addresses, MadeChain>;
   /** Lists of up to this many ranges become a rule for each range instead of a set. */
   readonly withoutSet: number;
   /** How many small parts have chains of their own. */
@@ -120,19 +123,17 @@ interface Leaves {
 class DirectionCompiler {
   readonly #place: HookPoint;
   readonly #direction: Direction;
-  readonly #salt: string;
   readonly #helpers: Helpers;
   readonly #leaves: Leaves;
   readonly #addressOptions: AddressRulesOptions;
   /** What was made already: rules about both protocols have it in common. */
   readonly #known = new Map<readonly PortNode[], readonly PortEntry[]>();
 
-  constructor(place: HookPoint, leaves: Leaves, salt = '') {
+  constructor(place: HookPoint, leaves: Leaves, { salt = '', longestList = longestListByDefault }: CompileOptions) {
     this.#place = place;
     this.#direction = place.direction;
-    this.#helpers = new Helpers(salt);
+    this.#helpers = new Helpers({ salt, longestList });
     this.#leaves = leaves;
-    this.#salt = salt;
     this.#addressOptions = addressRulesOptions(this.#direction, leaves);
   }
 
@@ -282,10 +283,9 @@ class DirectionCompiler {
   #leaf(addresses: Addresses): ObjectName {
     const known = this.#leaves.chains.get(addresses);
     const purpose = this.#direction === 'inbound' ? 'from' : 'to';
-    const chain = known ?? helperChain(purpose, leafRules(addresses, this.#addressOptions), this.#salt);
-    if (known === undefined) this.#leaves.chains.set(addresses, chain);
-    this.#helpers.put(chain);
-    return chain.name;
+    const made = known ?? this.#helpers.make(purpose, leafRules(addresses, this.#addressOptions));
+    if (known === undefined) this.#leaves.chains.set(addresses, made);
+    return this.#helpers.put(made);
   }
 }
 
@@ -318,8 +318,8 @@ function partOf(place: HookPoint, policy: DirectionPolicy, leaves: BothLeaves, o
   if (!isCounted(place.direction, policy)) {
     return { content: policy.kind === 'open' ? { kind: 'open' } : { kind: 'default' }, helpers: [] };
   }
-  const admitted = new DirectionCompiler(place, leaves.admitted, options.salt);
-  const forbidden = new DirectionCompiler(place, leaves.forbidden, options.salt);
+  const admitted = new DirectionCompiler(place, leaves.admitted, options);
+  const forbidden = new DirectionCompiler(place, leaves.forbidden, options);
   const own = place.table === 'service';
   const before = { neighbourDiscovery: own && options.neighbourDiscovery, ...(own && admitted.server(options)) };
   const forbid = policy.forbid && forbidden.dispatch(policy.forbid);

@@ -21,7 +21,7 @@ import type { ObjectName } from '../names.ts';
 
 /** One table, chain by chain: targets come before the chains that name them. */
 class EarlierTable {
-  readonly #helpers = new Helpers();
+  readonly #helpers = new Helpers({ salt: '', longestList: Number.POSITIVE_INFINITY });
   readonly #names = new Map<ObjectName, ObjectName>();
 
   of<T extends TableRules>(table: T): T {

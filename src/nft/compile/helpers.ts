@@ -6,6 +6,7 @@ import { sha256Hex } from '#sha256';
 import { node, type HelperChain, type Rule } from '../ast.ts';
 import { parseObjectName, type ObjectName } from '../names.ts';
 import { printRules } from '../print.ts';
+import { inParts } from './parts.ts';
 
 /** The first word of a helper chain's name. It only shows a reader of the listing what the chain is for. */
 export type HelperPurpose =
@@ -22,6 +23,7 @@ export type HelperPurpose =
   | 'to'
   | 'tree'
   | 'ports'
+  | 'part'
   | 'bundle'
   | 'record'
   | 'admit'
@@ -40,7 +42,7 @@ export function helperName(purpose: HelperPurpose, rules: readonly Rule[], salt 
   return parseObjectName(`${purpose}-${sha256Hex(content).slice(0, digestDigits)}`);
 }
 
-export const helperChain = (purpose: HelperPurpose, rules: readonly Rule[], salt = ''): HelperChain =>
+const helperChain = (purpose: HelperPurpose, rules: readonly Rule[], salt = ''): HelperChain =>
   node({ kind: 'helper', name: helperName(purpose, rules, salt), rules });
 
 /** The chains of all parts, each once. */
@@ -50,24 +52,50 @@ export const allHelpers = (
   ...new Map(parts.flatMap((part) => part?.helpers ?? []).map((chain) => [chain.name, chain])).values(),
 ];
 
+/** How a collection makes its chains. */
+export interface HelperOptions {
+  readonly salt: string;
+  /** Ranges of a list that stand in one chain; see `parts`. */
+  readonly longestList: number;
+}
+
+/** A chain, and those that hold parts of its lists. */
+export interface MadeChain {
+  readonly parts: readonly HelperChain[];
+  readonly chain: HelperChain;
+}
+
 /** Collects helper chains, each content once, targets before the chains that name them. */
 export class Helpers {
   readonly #chains = new Map<ObjectName, HelperChain>();
-  readonly #salt: string;
+  readonly #options: HelperOptions;
 
-  constructor(salt = '') {
-    this.#salt = salt;
+  constructor(options: HelperOptions) {
+    this.#options = options;
+  }
+
+  make(purpose: HelperPurpose, rules: readonly Rule[]): MadeChain {
+    const { salt, longestList } = this.#options;
+    const parts: HelperChain[] = [];
+    const chainOf = (some: readonly Rule[]): ObjectName => {
+      const part = helperChain('part', some, salt);
+      parts.push(part);
+      return part.name;
+    };
+    // The addresses of the server are few, and their chain is left out of the table for forwarded connections.
+    const longest = purpose === 'server' ? Number.POSITIVE_INFINITY : longestList;
+    const short = rules.map((each) => inParts(each, { longest, chainOf }));
+    return { parts, chain: helperChain(purpose, parts.length === 0 ? rules : short, salt) };
   }
 
   add(purpose: HelperPurpose, rules: readonly Rule[]): ObjectName {
-    const chain = helperChain(purpose, rules, this.#salt);
-    this.put(chain);
-    return chain.name;
+    return this.put(this.make(purpose, rules));
   }
 
   /** Takes a chain over as it is, its name included. */
-  put(chain: HelperChain): void {
-    if (!this.#chains.has(chain.name)) this.#chains.set(chain.name, chain);
+  put({ parts, chain }: MadeChain): ObjectName {
+    for (const each of [...parts, chain]) if (!this.#chains.has(each.name)) this.#chains.set(each.name, each);
+    return chain.name;
   }
 
   get chains(): readonly HelperChain[] {

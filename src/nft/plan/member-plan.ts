@@ -4,9 +4,11 @@
  */
 import { changeOfMembers, isMember } from '../../policy/fleet/members.ts';
 import type { Command, PeerMap, Ruleset, TableName, TableRules } from '../ast.ts';
+import type { Family } from '../../policy/rule.ts';
 import type { Installed } from '../read/listing.ts';
 import type { ObjectName } from '../names.ts';
 import { withMembers, type MembersByKey } from '../compile/peer-maps.ts';
+import { inTransactions, pieces } from './transactions.ts';
 
 /** One look-up of a packet sees one state of its map, two look-ups may see two; so what must not be seen apart is in this order. */
 const order = ['forbid-in', 'admit-in', 'admit-out', 'forbid-out'] as const;
@@ -26,21 +28,30 @@ interface MapChange {
   readonly gone: readonly bigint[];
 }
 
+/** Puts elements into a map. */
+export const addElements = (
+  map: ObjectName,
+  family: Family,
+  elements: readonly (readonly [bigint, ObjectName])[],
+): Command[] => [...pieces(elements)].map((some) => ({ kind: 'addElements', map, family, elements: some }));
+
 function stepsOf({ name, family, verdict }: PeerMap, { added, replaced, gone }: MapChange): MemberStep[] {
-  const add = (list: readonly (readonly [bigint, ObjectName])[]): Command[] =>
-    list.length === 0 ? [] : [{ kind: 'addElements', map: name, family, elements: list }];
-  const remove = (addresses: readonly bigint[]): Command[] =>
-    addresses.length === 0 ? [] : [{ kind: 'deleteElements', map: name, family, addresses }];
   const kind = verdict === 'accept' ? 'admit' : 'forbid';
-  // Another counter for the same address: in one transaction, so that a look-up finds the one or the other.
-  const comes =
-    replaced.length === 0
-      ? add(added)
-      : [...remove(replaced.map(([address]) => address)), ...add([...replaced, ...added])];
-  const steps: MemberStep[] = [];
-  if (comes.length > 0) steps.push({ when: `${kind}-in`, commands: comes });
-  if (gone.length > 0) steps.push({ when: `${kind}-out`, commands: remove(gone) });
-  return steps;
+  const remove = (addresses: readonly bigint[]): Command => ({
+    kind: 'deleteElements',
+    map: name,
+    family,
+    addresses,
+  });
+  return [
+    // Another counter for the same address: in one transaction, so that a look-up finds the one or the other.
+    ...[...pieces(replaced)].map((some): MemberStep => ({
+      when: `${kind}-in`,
+      commands: [remove(some.map(([address]) => address)), ...addElements(name, family, some)],
+    })),
+    ...addElements(name, family, added).map((each): MemberStep => ({ when: `${kind}-in`, commands: [each] })),
+    ...[...pieces(gone)].map((some): MemberStep => ({ when: `${kind}-out`, commands: [remove(some)] })),
+  ];
 }
 
 /** What turns the members that are installed into those of the map. */
@@ -130,19 +141,14 @@ export function planMembers(
 }
 
 /**
- * One transaction for each time at which something is done: widen before narrowing, forbid before admitting, and the other
+ * Transactions for each time at which something is done: widen before narrowing, forbid before admitting, and the other
  * way round when members leave.
  */
-export function memberBatches(steps: readonly MemberStep[]): readonly (readonly Command[])[] {
-  const batches: Command[][] = [];
-  for (const when of order) {
-    const batch: Command[] = [];
-    for (const step of steps) {
-      if (step.when !== when) continue;
-      const { table, commands } = step;
-      for (const each of commands) batch.push(table === undefined ? each : { ...each, table });
-    }
-    if (batch.length > 0) batches.push(batch);
-  }
-  return batches;
-}
+export const memberBatches = (steps: readonly MemberStep[]): readonly (readonly Command[])[] =>
+  order.flatMap((when) =>
+    inTransactions(
+      steps
+        .filter((step) => step.when === when)
+        .map(({ table, commands }) => (table === undefined ? commands : commands.map((each) => ({ ...each, table })))),
+    ),
+  );

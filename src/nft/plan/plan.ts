@@ -25,7 +25,8 @@ import {
   type InstalledRule,
 } from '../read/listing.ts';
 import { baseName } from '../compile/base.ts';
-import { memberBatches, memberSteps } from './member-plan.ts';
+import { addElements, memberBatches, memberSteps } from './member-plan.ts';
+import { inTransactions } from './transactions.ts';
 import { isObjectName, type ObjectName } from '../names.ts';
 import { printRule } from '../print.ts';
 
@@ -79,7 +80,7 @@ const addCounters = (counters: readonly ObjectName[]): Command[] =>
 /** A map with all its members: it is filled before any rule looks it up. */
 const loadMap = ({ name, family, elements }: PeerMap): Command[] => [
   { kind: 'addMap', name, family },
-  ...(elements.size === 0 ? [] : [{ kind: 'addElements' as const, map: name, family, elements: [...elements] }]),
+  ...addElements(name, family, [...elements]),
 ];
 
 const addSets = (sets: readonly RecordSet[]): Command[] =>
@@ -159,22 +160,18 @@ const makesNoSet = (command: Command): boolean =>
 export const isSmall = ({ stage, flip }: Pick<Update, 'stage' | 'flip'>): boolean =>
   stage.length + flip.length <= fewCommands && stage.every(makesNoSet) && flip.every(makesNoSet);
 
-/** Commands of one transaction, about: the kernel goes through all of a transaction for each set of it that a rule takes. */
-const manyCommands = 2_048;
-
 /**
  * The new parts as several transactions, where they are many. No packet comes to any of them yet, and none is left half: each chain is loaded whole,
  * after those that it leads to.
  */
 export function stageBatches(stage: readonly Command[]): readonly (readonly Command[])[] {
-  const batches: (readonly Command[])[] = [];
-  let from = 0;
-  for (const [at, { kind }] of stage.entries()) {
-    if (at - from < manyCommands || kind !== 'addChain') continue;
-    batches.push(stage.slice(from, at));
-    from = at;
+  const chains: Command[][] = [];
+  for (const command of stage) {
+    const chain = chains.at(-1);
+    if (chain === undefined || command.kind !== 'addRule') chains.push([command]);
+    else chain.push(command);
   }
-  return from < stage.length ? [...batches, stage.slice(from)] : batches;
+  return inTransactions(chains);
 }
 
 function sameRules(installed: readonly InstalledRule[], desired: readonly Rule[]): boolean {

@@ -52,6 +52,7 @@ describe('a listing', () => {
           mostSets: fc.constantFrom(undefined, 0, 3),
           mostAlone: fc.constantFrom(undefined, 1),
           fewestInCommon: fc.constantFrom(undefined, 1),
+          longestList: fc.constantFrom(undefined, 2),
         }),
         recorderOptions,
         fc.infiniteStream(fc.boolean()),

@@ -1,5 +1,6 @@
 /** Owns the reading of installed chains: either all their rules are ours, or reading stops with the finding. */
 import type { Rule, Verdict } from '../ast.ts';
+import { wholeOf } from '../compile/parts.ts';
 import { withVerdicts } from './recorder-verdicts.ts';
 import type { Installed, InstalledMembers } from './listing.ts';
 
@@ -51,7 +52,16 @@ export class ChainReader {
     return map.members;
   }
 
+  /** The rules of a chain, long lists whole. */
   rules(name: string): readonly Rule[] {
+    return this.#written(name).map((each) => {
+      const whole = wholeOf(each, (part) => this.#written(part));
+      if (whole === undefined) throw unexpectedLayout(name);
+      return whole;
+    });
+  }
+
+  #written(name: string): readonly Rule[] {
     const chain = this.#installed.chains.get(name);
     if (chain === undefined) throw new Unexpected('missing_chain', name, 'the chain does not exist');
     this.used.add(name);

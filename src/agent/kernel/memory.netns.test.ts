@@ -1,0 +1,123 @@
+/** Proves that many ranges are put in force in little of the kernel's memory while its rules are monitored, as the agent does. */
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../../../test/lib/eventually.ts';
+import { Namespace } from '../../../test/lib/netns.ts';
+import { systemClock } from '../../client/clock.ts';
+import { parseInterfaceName } from '../../nft/names.ts';
+import { policyOf, written } from '../../nft/policies.fixture.ts';
+import { NetlinkChannel } from '../netlink/channel.ts';
+import { inetHead, messageTypeOf, netfilter } from '../netlink/nftables/transaction.ts';
+import { Enforcer } from './enforcer.ts';
+import { FilterMonitor } from './filter-monitor.ts';
+import { RealNft } from './real-nft.ts';
+
+const getTables = 1;
+const hosts = Array.from({ length: 50_000 }, (_, i) => `10.${i >> 15}.${(i >> 7) & 255}.${(2 * i) & 255}`);
+const target = {
+  policy: policyOf([written('tcp', 22, 22, ...hosts)]),
+  interface: parseInterfaceName('rf0'),
+  neighbourDiscovery: true,
+};
+/** Megabytes; the messages for 50,000 ranges at once take four hundred. */
+const most = 150;
+/** Other programs take memory of the kernel too, and give it back: one time of these is without them. */
+const times = 4;
+
+/** What the kernel takes for its own objects, in megabytes, at most while this goes on: read by a process that does nothing else. */
+async function peakWhile(work: () => Promise<unknown>): Promise<number> {
+  const watcher = spawn(process.execPath, ['-e', watching], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let said = '';
+  watcher.stdout.on('data', (text: Buffer) => (said += text.toString()));
+  const ended = new Promise((resolve) => watcher.once('close', resolve));
+  try {
+    await eventually('the watcher runs', () => said.includes('\n'));
+    await work();
+    watcher.stdin.end();
+    await ended;
+    const [before = Number.NaN, peak = Number.NaN] = said.split('\n').map(Number);
+    return (peak - before) / 1_024;
+  } finally {
+    watcher.kill();
+  }
+}
+
+/** Says what the kernel takes at its start, and at its end what it took at most. */
+const watching = `
+  const { readFileSync } = require('node:fs');
+  const slab = () => Number(/^Slab: +([0-9]+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]);
+  let most = slab();
+  process.stdout.write(most + '\\n');
+  setInterval(() => { most = Math.max(most, slab()); }, 2);
+  process.stdin.on('end', () => { process.stdout.write(most + '\\n', () => process.exit()); }).resume();
+`;
+
+describe('50,000 ranges, monitored', () => {
+  let namespace: Namespace;
+  let scratch: string;
+  let monitor: FilterMonitor;
+  let isMonitored = false;
+  beforeAll(async () => {
+    namespace = await Namespace.create();
+    scratch = await mkdtemp(join(tmpdir(), 'ringfence-memory-'));
+    const prefix = namespace.inside([]);
+    monitor = new FilterMonitor({
+      clock: systemClock,
+      prefix,
+      onEvent: ({ kind }) => {
+        if (kind !== 'lost') isMonitored = true;
+      },
+    });
+    monitor.start();
+  });
+  afterAll(async () => {
+    await monitor?.stop();
+    await namespace?.close();
+    await rm(scratch ?? '', { recursive: true, force: true });
+  });
+
+  test.each(['nft', 'netlink'])(
+    'are put in force by %s, and again after a flush, in little memory of the kernel',
+    async (way) => {
+      const prefix = namespace.inside([]);
+      const netlink = way === 'nft' ? undefined : new NetlinkChannel({ clock: systemClock, prefix });
+      // Only a helper that runs is used.
+      await netlink?.dump(netfilter, { type: messageTypeOf(getTables), payload: inetHead }, () => {});
+      const nft = new RealNft({ clock: systemClock, scratch, prefix, ...(netlink && { netlink }) });
+      const enforcer = new Enforcer({ nft, random: Math.random });
+      const peaks: { first: number; repair: number }[] = [];
+      // The monitor may have been overrun before, and started anew.
+      const monitored = (): Promise<void> => {
+        isMonitored = false;
+        return eventually('the monitor tells what changes', async () => {
+          await nft.run([{ kind: 'addTable' }, { kind: 'deleteTable' }]);
+          return isMonitored;
+        });
+      };
+      try {
+        while (peaks.length < times && !peaks.some(({ first, repair }) => Math.max(first, repair) < most)) {
+          await enforcer.remove();
+          await monitored();
+          const first = await peakWhile(() => enforcer.apply(target));
+          await monitored();
+          const repair = await peakWhile(() =>
+            enforcer.repair({ tables: new Set(['service', 'service-forward'] as const), chains: new Set() }),
+          );
+          expect((await enforcer.verify()).findings).toEqual([]);
+          peaks.push({ first, repair });
+        }
+        expect(
+          Math.min(...peaks.map(({ first, repair }) => Math.max(first, repair))),
+          JSON.stringify(peaks),
+        ).toBeLessThan(most);
+      } finally {
+        await enforcer.remove();
+        await nft.close();
+        await netlink?.close();
+      }
+    },
+  );
+});
