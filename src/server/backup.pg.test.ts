@@ -3,12 +3,15 @@
  * and that no reader resumes from a lost history.
  */
 import { asServer } from './store/contract/actor.ts';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { startPostgres } from '../../test/lib/postgres.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { asSuperuser, startPostgres } from '../../test/lib/postgres.ts';
 import { backup, restore } from './backup.ts';
+import { findPrograms } from './database/programs.ts';
 import { openDatabase } from './database/supervise.ts';
 import { serverConfig } from './options/config.ts';
 import { openStore } from './store/open.ts';
@@ -44,7 +47,7 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
   const world = await fill(store);
   const before = await contents(store, world);
   const head = (await store.organizations.get(world.org)).revision;
-  expect(await backup(at({ data }), file)).toBe((await stat(file)).size);
+  expect(await backup(at({ data }), file)).toEqual({ bytes: (await stat(file)).size, isSealed: true });
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 
   for (let index = 0; index < 5; index += 1)
@@ -58,7 +61,9 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
     /not empty: to replace its content with the backup, use --replace/,
   );
   await writeFile(join(folder, 'broken'), (await readFile(file)).subarray(0, -200));
-  await expect(restore(at({ data }), join(folder, 'broken'), { replace: true })).rejects.toThrow(/pg_restore failed/);
+  await expect(restore(at({ data }), join(folder, 'broken'), { replace: true, unverified: true })).rejects.toThrow(
+    /pg_restore failed/,
+  );
   await expect(restore(at({ data }), join(folder, 'absent'), { replace: true })).rejects.toThrow(
     /cannot read .*absent/,
   );
@@ -69,7 +74,7 @@ test('a running server is backed up; a stopped one gets exactly that back', asyn
   await store.close();
   await database.stop();
 
-  await restore(at({ data }), file, { replace: true });
+  expect(await restore(at({ data }), file, { replace: true })).toBe('unaltered');
   database = await openDatabase({ dir: data });
   store = await openStore({ url: database.url, phase: 3 });
   try {
@@ -137,4 +142,123 @@ test('a database by URL is backed up and restored too, but not while servers use
   } finally {
     await postgres.stop();
   }
+});
+
+const programs = await findPrograms({});
+
+describe('a backup that somebody altered', () => {
+  const tool = (name: string, ...args: string[]): string =>
+    execFileSync(join(programs.bin, name), args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], cwd: '/' });
+  /** A backup with an owner, an organization, a device and a group, and where it came from. */
+  const taken = async () => {
+    const [data, file] = [join(folder, 'data'), join(folder, 'backup')];
+    const database = await openDatabase({ dir: data });
+    const store = await openStore({ url: database.url, phase: 3 });
+    const world = await fill(store);
+    const before = await contents(store, world);
+    await store.close();
+    await database.stop();
+    await backup(at({ data }), file);
+    return { data, file, world, before };
+  };
+  /** The text of all definitions in the data directory's database. */
+  const definitions = async (data: string): Promise<string> => {
+    const database = await openDatabase({ dir: data });
+    try {
+      return tool('pg_dump', database.url, '--schema-only').replaceAll(/^\\(un)?restrict .*$/gm, '');
+    } finally {
+      await database.stop();
+    }
+  };
+  /** Puts text of the same length in the place of other text, as `sed` would: the file stays well-formed. */
+  const exchange = async (file: string, from: string, to: string): Promise<string> => {
+    const bytes = await readFile(file);
+    const place = bytes.indexOf(from);
+    expect(place, from).toBeGreaterThan(0);
+    expect(to.length).toBeLessThanOrEqual(from.length);
+    bytes.write(to.padEnd(from.length), place, 'latin1');
+    const other = `${file}-altered`;
+    await writeFile(other, bytes);
+    return other;
+  };
+
+  test('runs no command: what Ringfence does not make is refused by name, and left out where that is asked', async () => {
+    const { data, file, before, world } = await taken();
+    const made = await definitions(data);
+    const mark = join(folder, 'ran');
+    // PostgreSQL's account could write it.
+    await chmod(folder, 0o777);
+    // With tools of PostgreSQL alone, as whoever holds the file can do it.
+    const postgres = await startPostgres();
+    const altered = join(folder, 'altered');
+    try {
+      const url = asSuperuser(await postgres.emptyUrl());
+      tool('pg_restore', `--dbname=${url}`, '--no-owner', file);
+      const program = `CREATE FUNCTION run_it() RETURNS text LANGUAGE plpgsql AS $$ BEGIN COPY (SELECT '') TO PROGRAM 'id >${mark}'; RETURN 'x'; END $$`;
+      tool('psql', '-qAtc', program, '-c', 'CREATE MATERIALIZED VIEW seen AS SELECT run_it()', url);
+      tool('pg_dump', url, '--format=custom', '--no-owner', `--file=${altered}`);
+    } finally {
+      await postgres.stop();
+    }
+    await rm(mark, { force: true });
+    const elsewhere = join(folder, 'elsewhere');
+    for (const there of [data, elsewhere])
+      await expect(restore(at({ data: there }), altered, { replace: true })).rejects.toThrow(
+        there === data ? /has no seal/ : /does not make: FUNCTION public run_it\(\), MATERIALIZED VIEW public seen/,
+      );
+    expect(await restore(at({ data }), altered, { replace: true, unverified: true })).toBe('no_seal');
+    expect(existsSync(mark)).toBe(false);
+    // All that was made by our own program is there, and nothing else.
+    expect(await definitions(data)).toBe(made);
+    const database = await openDatabase({ dir: data });
+    const store = await openStore({ url: database.url, phase: 3 });
+    try {
+      expect(await contents(store, world)).toEqual(before);
+    } finally {
+      await store.close();
+      await database.stop();
+    }
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  test('takes no definition along, and no statement in the place of rows', async () => {
+    const { data, file } = await taken();
+    const made = await definitions(data);
+    const body = 'BEGIN INSERT INTO audit_outbox (audit_id) VALUES (NEW.id); RETURN NULL; END';
+    const hidden = await exchange(file, body, "BEGIN COPY (SELECT '') TO PROGRAM 'id'; RETURN NULL; END");
+    await restore(at({ data }), hidden, { replace: true, unverified: true });
+    expect(await definitions(data)).toBe(made);
+    const statement = await exchange(file, 'COPY public.era_starts (', 'DELETE FROM users; --(');
+    await expect(restore(at({ data }), statement, { replace: true, unverified: true })).rejects.toThrow(
+      /a statement where rows should be: "DELETE FROM users/,
+    );
+    const foreign = await exchange(file, 'COPY public.era_starts (', 'COPY public.pg_class (');
+    await expect(restore(at({ data: join(folder, 'elsewhere') }), foreign, { replace: true })).rejects.toThrow(
+      /rows of a table that Ringfence does not have: pg_class/,
+    );
+    expect(await definitions(data)).toBe(made);
+  });
+
+  test('is refused by the key of the server that wrote it, and by that of another; without a key that is said', async () => {
+    const { data, file } = await taken();
+    const bytes = await readFile(file);
+    bytes[bytes.length - 200] = (bytes.at(-200) ?? 0) ^ 1;
+    const altered = join(folder, 'altered');
+    await writeFile(altered, bytes);
+    await expect(restore(at({ data }), altered, { replace: true })).rejects.toThrow(
+      /does not fit the key .*backup-key/,
+    );
+    await writeFile(altered, (await readFile(file)).subarray(0, -(17 + 1 + 64)));
+    await expect(restore(at({ data }), altered, { replace: true })).rejects.toThrow(/has no seal/);
+    expect((await stat(join(data, 'backup-key'))).mode & 0o777).toBe(0o600);
+
+    const elsewhere = join(folder, 'elsewhere');
+    expect(await restore(at({ data: elsewhere }), file, { replace: false })).toBe('no_key');
+    // With the key of the first server beside it, the other one can tell.
+    await cp(join(data, 'backup-key'), join(elsewhere, 'backup-key'));
+    expect(await restore(at({ data: elsewhere }), file, { replace: true })).toBe('unaltered');
+    await rm(join(elsewhere, 'backup-key'));
+    await backup(at({ data: elsewhere }), join(folder, 'another'));
+    await expect(restore(at({ data: elsewhere }), file, { replace: true })).rejects.toThrow(/does not fit the key/);
+  });
 });

@@ -17,9 +17,10 @@ import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
-import { dumpDatabase, restoreDump } from '../../src/server/database/dump.ts';
+import { dumpDatabase } from '../../src/server/database/dump.ts';
 import { openDatabase, type Database as Supervised } from '../../src/server/database/supervise.ts';
 import { asSuperuser, temporaryDirectory, type TestPostgres } from '../lib/postgres.ts';
+import { pgRestore } from '../lib/pg-restore.ts';
 import { newPlace, startTestServer, type Place, type TestServer } from '../lib/server.ts';
 import { EventStream } from '../lib/stream.ts';
 
@@ -97,7 +98,7 @@ const ways: readonly (readonly [
         await rm(join(snapshots, 'dump'), { force: true });
         await dumpDatabase({ ...database, file: join(snapshots, 'dump') });
       },
-      putBack: () => restoreDump({ ...database, file: join(snapshots, 'dump') }),
+      putBack: () => pgRestore({ ...database, file: join(snapshots, 'dump') }),
     },
   ],
 ];

@@ -6,9 +6,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { dumpDatabase, restoreDump } from '../../src/server/database/dump.ts';
+import { dumpDatabase } from '../../src/server/database/dump.ts';
 import { findPrograms } from '../../src/server/database/programs.ts';
 import { DatabaseNode } from '../lib/database-node.ts';
+import { pgRestore } from '../lib/pg-restore.ts';
 import { agentCount, FleetLoad, readerCount, writerCount } from './fleet-load.ts';
 
 interface Copy {
@@ -38,7 +39,7 @@ const ways: readonly (readonly [title: string, take: (node: DatabaseNode) => Pro
       await dumpDatabase(dump);
       return {
         async putBack() {
-          await restoreDump(dump);
+          await pgRestore(dump);
           return performance.now();
         },
       };

@@ -27,9 +27,17 @@ export function addBackupCommands(program: Command): void {
     const made = program.command(name).argument('<file>').description(description);
     for (const option of options) made.addOption(option);
     return made.action(
-      async (file: string, { replace, webhooks, ...values }: ServerValues & { replace?: true; webhooks?: boolean }) => {
+      async (
+        file: string,
+        {
+          replace,
+          unverified,
+          webhooks,
+          ...values
+        }: ServerValues & { replace?: true; unverified?: true; webhooks?: boolean },
+      ) => {
         const { runBackup } = await import('../../server/backup.ts');
-        process.exitCode = await runBackup({ name, file, replace, webhooks }, values);
+        process.exitCode = await runBackup({ name, file, replace, unverified, webhooks }, values);
       },
     );
   };
@@ -37,8 +45,10 @@ export function addBackupCommands(program: Command): void {
     '--no-webhooks',
     'leave out webhooks, whose signing secrets would be in the file in clear text',
   );
-  command('restore', "restore a backup into the server's database; no server may be running on it").option(
-    '--replace',
-    'replace the current content of the database',
-  );
+  command('restore', "restore a backup into the server's database; no server may be running on it")
+    .option('--replace', 'replace the current content of the database')
+    .option(
+      '--unverified',
+      'restore a file that the key of this server does not vouch for, without what Ringfence does not make',
+    );
 }

@@ -1,5 +1,5 @@
-/** Owns the calls of `pg_dump` and `pg_restore`, which copy a whole database out and back. */
-import { execFile } from 'node:child_process';
+/** Owns the calls of `pg_dump`, which copies a whole database out, and of `pg_restore`, which tells what is in such a copy. */
+import { execFile, spawn } from 'node:child_process';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -41,42 +41,55 @@ function environmentOf(url: string): NodeJS.ProcessEnv {
 const databaseOf = (url: string): string =>
   `--dbname=dbname='${(parseDatabaseUrl(url).database ?? '').replaceAll(/['\\]/g, String.raw`\$&`)}'`;
 
-async function tool(name: string, { programs, url, signal }: DumpOptions, args: readonly string[]): Promise<void> {
+function failureOf(
+  name: string,
+  stderr: string,
+  { cause, signal }: { readonly cause: unknown; readonly signal?: AbortSignal | undefined },
+): DatabaseError {
+  if (signal?.aborted === true) return new DatabaseError('failed', 'stopped before the end', { cause });
+  const said = stderr.trim().split('\n').filter(Boolean);
+  const detail = said.find((line) => /error/i.test(line)) ?? said.at(-1) ?? String(cause);
+  return new DatabaseError('failed', `${name} failed: ${detail.replace(/^pg_\w+: (error: )?/, '')}`, { cause });
+}
+
+async function pgDump({ programs, url, signal }: DumpOptions, args: readonly string[]): Promise<void> {
   try {
-    await run(join(programs.bin, name), [databaseOf(url), ...args], {
+    await run(join(programs.bin, 'pg_dump'), [databaseOf(url), ...args], {
       env: environmentOf(url),
       cwd: '/',
       maxBuffer: 1 << 24,
       signal,
     });
   } catch (cause) {
-    if (signal?.aborted === true) throw new DatabaseError('failed', 'stopped before the end', { cause });
-    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim().split('\n') : [];
-    const detail = said.find((line) => /error/i.test(line)) ?? said.at(-1) ?? String(cause);
-    throw new DatabaseError('failed', `${name} failed: ${detail.replace(/^pg_\w+: (error: )?/, '')}`, { cause });
+    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr) : '';
+    throw failureOf('pg_dump', said, { cause, signal });
   }
 }
 
 export interface TakeOptions extends DumpOptions {
   /** Tables whose rows are left out. */
   readonly without?: readonly string[];
+  /** Adds what belongs to it before it appears. */
+  readonly finish?: (file: string) => Promise<unknown>;
 }
 
 /** Writes everything as of one moment into a file that only its owner can read; it appears under its name when it is whole. Gives its size. */
-export async function dumpDatabase({ without = [], ...options }: TakeOptions): Promise<number> {
+export async function dumpDatabase({ without = [], finish, ...options }: TakeOptions): Promise<number> {
   const leaveOut = without.map((table) => `--exclude-table-data=public.${table}`);
   const partial = `${options.file}.partial-${process.pid}`;
   try {
     // Made by us first, so that it is private from the first byte on.
     const handle = await open(partial, 'wx', 0o600);
     try {
-      await tool('pg_dump', options, [
+      await pgDump(options, [
         '--format=custom',
         '--no-owner',
         '--no-privileges',
+        '--encoding=UTF8',
         ...leaveOut,
         `--file=${partial}`,
       ]);
+      await finish?.(partial);
       await handle.sync();
     } finally {
       await handle.close();
@@ -89,12 +102,54 @@ export async function dumpDatabase({ without = [], ...options }: TakeOptions): P
   return (await stat(options.file)).size;
 }
 
-/** Puts a dump in the place of what the database holds, all of it or nothing. */
-export async function restoreDump(options: DumpOptions): Promise<void> {
-  const handle = await open(options.file, 'r').catch((cause: unknown) => {
-    throw new DatabaseError('failed', `cannot read ${options.file}: ${(cause as Error).message}`, { cause });
+export interface DumpFile {
+  readonly programs: Programs;
+  readonly file: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What `pg_restore` writes about the file. It reaches no database. Fails at the end if it failed. */
+async function* written({ programs, file, signal }: DumpFile, args: readonly string[]): AsyncGenerator<Buffer> {
+  const child = spawn(join(programs.bin, 'pg_restore'), [...args, file], {
+    env: { ...process.env, LC_ALL: 'C' },
+    cwd: '/',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
   });
-  await handle.close();
-  const whole = ['--clean', '--if-exists', '--single-transaction', '--exit-on-error'];
-  await tool('pg_restore', options, [...whole, '--no-owner', '--no-privileges', options.file]);
+  let said = '';
+  child.stderr.on('data', (text: Buffer) => {
+    said = `${said}${text.toString()}`.slice(0, 4_096);
+  });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject).once('close', resolve);
+  });
+  ended.catch(() => {});
+  try {
+    for await (const piece of child.stdout) yield piece as Buffer;
+    if ((await ended) === 0) return;
+    throw new Error(said.trim());
+  } catch (cause) {
+    throw failureOf('pg_restore', said, { cause, signal });
+  } finally {
+    child.kill();
+  }
+}
+
+/** A dump as text: what is in it, and the script of its rows. */
+export function readDump(dump: DumpFile): {
+  list(): Promise<readonly string[]>;
+  rows(table?: string): AsyncIterable<Buffer>;
+} {
+  return {
+    async list() {
+      const pieces: Buffer[] = [];
+      for await (const piece of written(dump, ['--list'])) pieces.push(piece);
+      const lines = Buffer.concat(pieces).toString().split('\n');
+      return lines.filter((line) => line !== '' && !line.startsWith(';'));
+    },
+    rows(table) {
+      const only = table === undefined ? [] : [`--table=${table}`, '--schema=public'];
+      return written(dump, ['--data-only', '--file=-', ...only]);
+    },
+  };
 }
