@@ -5,6 +5,7 @@
 import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseOrganizationId } from '../../src/policy/ids.ts';
+import { processSlices } from '../../src/server/scheduling/time-slices.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { printAddress } from '../../src/policy/address.ts';
 import { protocolName } from '../../src/policy/flow/protocol.ts';
@@ -122,8 +123,17 @@ async function addingUp({ query, database, org }: FlowPlace): Promise<number> {
     // Only what is counted is added up.
     const horizon = await store.ruleUsage.horizon();
     if (horizon === undefined) throw new Error('reports are being written');
-    const judge = { revision: Number.MAX_SAFE_INTEGER, policies: new Map(), pairs: [], rulesOf: () => [] };
-    await store.ruleUsage.count(parseOrganizationId(org), judge, { horizon, blocks: Infinity });
+    const judge = {
+      revision: Number.MAX_SAFE_INTEGER,
+      policies: new Map(),
+      pairs: [],
+      *rulesOf() {
+        yield;
+        return [];
+      },
+    };
+    const span = { horizon, blocks: Infinity, workMs: Infinity };
+    await store.ruleUsage.count(parseOrganizationId(org), judge, span, processSlices());
     const spent = await spentBy(() => store.flows.forget());
     const [left] = await query<{ count: string }>(
       `SELECT count(*) FROM flows WHERE NOT is_hourly AND until < now() - interval '4 hours'`,

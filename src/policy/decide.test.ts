@@ -5,7 +5,7 @@ import { rounds } from '../../test/lib/thorough.ts';
 import { parseAddress } from './address.ts';
 import { packet as anyPacket, policy as anyPolicy } from './arbitrary.fixture.ts';
 import { admits, canonicalize } from './canonicalize.ts';
-import { admittingRules, decide } from './decide.ts';
+import { admittingRules, decide, decidingRules } from './decide.ts';
 import { effectivePolicy, type EffectivePolicy } from './effective.ts';
 import { parseGroupId } from './ids.ts';
 import { normalizeRules } from './normalize.ts';
@@ -44,6 +44,12 @@ const packet = (direction: Direction, remote: string, transport: Transport, stat
   return { direction, family: address.family, remote: address.value, transport, state };
 };
 const from = (remote: string, transport: Transport): Packet => packet('inbound', remote, transport);
+const finish = <T>(steps: Generator<void, T>): T => {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+};
 const to = (remote: string, transport: Transport): Packet => packet('outbound', remote, transport);
 const tcp = (dport: number): Transport => ({ kind: 'tcp', dport });
 const udp = (dport: number): Transport => ({ kind: 'udp', dport });
@@ -113,6 +119,54 @@ describe('decide', () => {
     const policy = list(group(7, []), group(8, [], [rule('tcp', 443)]));
     expect(decide(policy, to('1.1.1.1', tcp(443))).verdict).toBe('accept');
     expect(decide(policy, to('1.1.1.1', tcp(80))).verdict).toBe('drop');
+  });
+});
+
+describe('decidingRules', () => {
+  it('has the verdict of `decide`, and every rule without all of which the verdict would be another', () => {
+    fc.assert(
+      fc.property(
+        anyPolicy,
+        fc.array(anyPolicy, { maxLength: 2 }),
+        fc.array(anyPolicy, { maxLength: 2 }),
+        fc.array(anyPacket, { maxLength: 20 }),
+        (policy, forbid, require, packets) => {
+          const guardrails = {
+            forbid: forbid.flatMap(({ groups }) => groups),
+            require: require.flatMap(({ groups }) => groups),
+          };
+          const whole = { ...policy, guardrails };
+          for (const given of packets) {
+            const one = { ...given, state: 'new' as const };
+            const { verdict, reason } = decide(whole, one);
+            const found = finish(decidingRules(whole, one));
+            expect(found.verdict).toBe(verdict);
+            expect(found.rules.length > 0).toBe('rule' in reason);
+            if (!('rule' in reason)) continue;
+            expect(found.rules.map(({ rule: decides }) => decides)).toContain(reason.rule);
+            const gone = new Set(found.rules.map(({ rule: decides }) => decides));
+            // The direction stays closed.
+            const without = ({ inbound, outbound, ...rest }: PolicyGroup): PolicyGroup => ({
+              ...rest,
+              inbound: inbound.map((kept) => (gone.has(kept) ? { ...kept, expired: true as const } : kept)),
+              outbound: outbound.map((kept) => (gone.has(kept) ? { ...kept, expired: true as const } : kept)),
+            });
+            const left = decide(
+              {
+                ...whole,
+                groups: whole.groups.map(without),
+                guardrails: { forbid: guardrails.forbid.map(without), require: guardrails.require.map(without) },
+              },
+              one,
+            );
+            expect(left.reason).not.toEqual(reason);
+            if (reason.kind !== 'forbid') expect(left.verdict).toBe('drop');
+            else expect(left.reason.kind).not.toBe('forbid');
+          }
+        },
+      ),
+      { numRuns: rounds(200, 2_000) },
+    );
   });
 });
 

@@ -121,18 +121,6 @@ export const admittingRules = (
   options: DecideOptions = {},
 ): RuleReason<'rule'>[] => matchingRules('rule', groups, packet, options);
 
-/** Every rule on which the decision stands: as long as one of them is left, the verdict stays. */
-export function decidingRules(
-  policy: EffectivePolicy,
-  packet: Packet,
-  { reason }: Decision,
-): readonly Extract<Reason, { readonly rule: StoredRule }>[] {
-  const { forbid = [], require = [] } = policy.guardrails ?? {};
-  if (reason.kind === 'forbid') return matchingRules('forbid', forbid, packet, {});
-  if (reason.kind !== 'rule' && reason.kind !== 'require') return [];
-  return [...matchingRules('require', require, packet, {}), ...admittingRules(policy, packet)];
-}
-
 /** The rules of groups and of `require` guardrails that have expired and would admit the packet otherwise. */
 function expiredRules(
   { groups, guardrails }: EffectivePolicy,
@@ -179,4 +167,41 @@ export function decide(effective: EffectivePolicy, packet: Packet, options: Deci
     verdict: 'drop',
     reason: { kind: 'no-rule', ...(expired.length > 0 && { expired }), ...(peerGone.length > 0 && { peerGone }) },
   };
+}
+
+/** A rule on which a decision stands. */
+export type DecidingRule = Extract<Reason, { readonly rule: StoredRule }>;
+
+/**
+ * Every rule on which the verdict stands: as long as one of them is left, the verdict stays. With the verdict. A policy may have very many rules: the caller
+ * can do other work between two steps, of a group each.
+ */
+export function* decidingRules(
+  effective: EffectivePolicy,
+  packet: Packet,
+): Generator<void, { readonly verdict: Decision['verdict']; readonly rules: readonly DecidingRule[] }> {
+  const policy = withIsolation(effective);
+  const { direction } = packet;
+  const { forbid, require } = policy.guardrails ?? { forbid: [], require: [] };
+  /** The groups with only those rules that matter: what does not match decides nothing, but that a direction is closed. */
+  const narrowed: Record<'forbid' | 'require' | 'rule', PolicyGroup[]> = { forbid: [], require: [], rule: [] };
+  const found: Record<'forbid' | 'require' | 'rule', DecidingRule[]> = { forbid: [], require: [], rule: [] };
+  for (const [kind, groups] of [
+    ['forbid', forbid],
+    ['require', require],
+    ['rule', policy.groups],
+  ] as const) {
+    for (const group of groups) {
+      const matching = matchingRules(kind, [group], packet, {});
+      found[kind].push(...matching);
+      const [first = rulesOf(group, direction)[0]] = matching.map(({ rule }) => rule);
+      const rules = first === undefined ? [] : [first];
+      narrowed[kind].push(direction === 'inbound' ? { ...group, inbound: rules } : { ...group, outbound: rules });
+      yield;
+    }
+  }
+  const guardrails = { forbid: narrowed.forbid, require: narrowed.require };
+  const { verdict, reason } = decide({ ...policy, groups: narrowed.rule, guardrails }, packet);
+  if (reason.kind === 'forbid') return { verdict, rules: found.forbid };
+  return { verdict, rules: 'rule' in reason ? [...found.require, ...found.rule] : [] };
 }

@@ -5,7 +5,7 @@ import type { GroupUsage } from '../../api/usage/rule-usage.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { Snapshots, type SnapshotsOptions } from '../preview/snapshots.ts';
-import { processSlices } from '../scheduling/time-slices.ts';
+import { processSlices, SlicedWork } from '../scheduling/time-slices.ts';
 import { asServer } from '../store/contract/actor.ts';
 import type { FlowSum } from '../store/contract/flows/flows.ts';
 import type { Store, StoreOptions } from '../store/contract/store.ts';
@@ -84,7 +84,7 @@ async function setUp(options: Partial<StoreOptions> = {}) {
       asServer,
     );
   const usage = async (id: GroupId, since = begin): Promise<GroupUsage> => {
-    await counter.count(org);
+    await counter.count(org, processSlices());
     const snapshot = await snapshots.read(org);
     const found = await groupUsage(
       { org, group: id, snapshot, reader: undefined, since, until: now.at },
@@ -96,7 +96,7 @@ async function setUp(options: Partial<StoreOptions> = {}) {
   const states = async (id: GroupId, since?: number): Promise<readonly string[]> =>
     (await usage(id, since)).rules.map(({ state, packets }) => `${state} ${packets}`);
   const unused = async (since: number): Promise<number> => {
-    await counter.count(org);
+    await counter.count(org, processSlices());
     const snapshot = await snapshots.read(org);
     return (await unusedRules({ org, snapshot, reader: undefined, since, until: now.at }, { store, slices })).count;
   };
@@ -273,9 +273,59 @@ test('a request does not wait for a counting of the upkeep, which may take long'
   const { counter } = counterOf({ log: store.log, ruleUsage: { ...store.ruleUsage, count } }, clock);
   const upkeep = counter.countAll();
   await begun;
-  await counter.count(org);
+  await counter.count(org, processSlices());
   expect(await store.ruleUsage.uncounted()).toEqual([org]);
   end();
   await upkeep;
+  expect(await store.ruleUsage.uncounted()).toEqual([]);
+});
+
+test('traffic and many rules are judged in pauses: none is longer than a group takes, however many rules there are', async () => {
+  const { begin, now, clock, newGroup, newDevice, report, store } = await setUp();
+  const groups: GroupId[] = [];
+  for (let n = 0; n < 20; n += 1)
+    groups.push(await newGroup(80, ...Array.from({ length: 999 }, (_, index) => 1 + n * 1_000 + index)));
+  await newDevice(...groups).then((id) => {
+    now.at = begin + minute;
+    return report(
+      id,
+      Array.from({ length: 200 }, (_, n) => 1 + n * 90),
+    );
+  });
+  let pauses = 0;
+  class Counted extends SlicedWork {
+    protected override readonly monotonic = () => performance.now();
+    override next(): undefined {
+      pauses += 1;
+    }
+  }
+  const { snapshots } = counterOf(store, clock);
+  await new RuleCounter({ store, snapshots, slices: new Counted(), clock }).countAll();
+  expect(await store.ruleUsage.uncounted()).toEqual([]);
+  // Each of 200 sums meets 20 groups.
+  expect(pauses).toBeGreaterThan(200 * 20);
+});
+
+test('an organization that takes long to count lets others go first, and is counted with what is left of the upkeep', async () => {
+  const { store, org, begin, newGroup, newDevice, report, owner, clock } = await setUp();
+  await newDevice(await newGroup(80)).then((id) => report(id, [80]));
+  const { id: other } = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
+  const { record } = await store.devices.create(other, owner, device(owner.user_id));
+  const span = { since: time(begin - minute), until: time(begin), observed: 'all', not_recorded: 0 } as const;
+  await store.flows.report(other, record.id, { ...span, sums: [admitted(80)] }, asServer);
+  const [first = org] = await store.ruleUsage.uncounted();
+  const turns: string[] = [];
+  const shares: number[] = [];
+  const count: Store['ruleUsage']['count'] = async (of, judge, given, work) => {
+    turns.push(of === first ? 'slow' : 'other');
+    if (of !== first) return store.ruleUsage.count(of, judge, given, work);
+    shares.push(given.workMs);
+    expect(given.leastBlocks).toBe(1);
+    return shares.length < 3 ? 'more' : store.ruleUsage.count(of, judge, given, work);
+  };
+  const { counter } = counterOf({ log: store.log, ruleUsage: { ...store.ruleUsage, count } }, clock);
+  await counter.countAll();
+  expect(turns).toEqual(['slow', 'other', 'slow', 'slow']);
+  expect(shares).toEqual([...shares].toSorted((a, b) => a - b));
   expect(await store.ruleUsage.uncounted()).toEqual([]);
 });

@@ -6,7 +6,7 @@ import type { UnusedRule, UnusedRules } from '../../api/usage/rule-usage.ts';
 import { rulesOf } from '../../policy/decide.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
+import type { Direction, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { ruleIdOf } from './count-rules.ts';
 import { groupsIn, policiesWith } from './group-policies.ts';
 import { ObservedRules } from './observed-rules.ts';
@@ -43,11 +43,11 @@ export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: U
   const found: UnusedRule[] = [];
   let count = 0;
   for (const group of groupsToJudge(asked, devicesOf)) {
-    const places = directions.flatMap((direction) =>
-      rulesOf(group, direction).flatMap((rule) =>
-        known.countOf(group.id, ruleIdOf(direction, rule)) === undefined ? [{ direction, rule }] : [],
-      ),
-    );
+    const places: { readonly direction: Direction; readonly rule: StoredRule }[] = [];
+    for (const direction of directions)
+      await slices.each(rulesOf(group, direction), (rule) => {
+        if (known.countOf(group.id, ruleIdOf(direction, rule)) === undefined) places.push({ direction, rule });
+      });
     const devices = devicesOf.get(group.id) ?? [];
     if (places.length === 0 || (await known.notRecorded(devices)) > 0) continue;
     const observed = group.guardrail === 'forbid' ? observedRefused : observedAll;

@@ -31,23 +31,40 @@ export interface UsageRequest {
 
 const directions = ['inbound', 'outbound'] as const;
 const statesLooked = 64;
+/** A state may have some megabytes. */
+const statesAtOnce = 2;
+
+/** The states of a group, newest first, a few at a time. */
+async function* statesOf(
+  { store }: UsageOptions,
+  { org, group, reader }: Pick<UsageRequest, 'org' | 'group' | 'reader'>,
+) {
+  let below: number | undefined;
+  for (let left = statesLooked; left > 0; left -= statesAtOnce) {
+    const states = await store.history.ofGroup(org, group, { limit: statesAtOnce, below, reader });
+    yield* states;
+    below = states.at(-1)?.revision;
+    if (states.length < statesAtOnce) return;
+  }
+}
 
 /** Since when each rule has been in the group and enforced without a break, as far as the history of the window goes back. A group that was watch only had no rules in force. */
 export async function rulesSince(
-  { store }: UsageOptions,
-  { org, group, reader, since }: Pick<UsageRequest, 'org' | 'group' | 'reader' | 'since'>,
+  options: UsageOptions,
+  asked: Pick<UsageRequest, 'org' | 'group' | 'reader' | 'since'>,
 ): Promise<(direction: Direction, identity: string) => number> {
-  const states = await store.history.ofGroup(org, group, { limit: statesLooked, reader });
+  const { since } = asked;
+  const { slices } = options;
   const found = new Map<string, number>();
   const ended = new Set<string>();
-  for (const [index, { record, at }] of states.entries()) {
+  let isNewest = true;
+  for await (const { record, at } of statesOf(options, asked)) {
     const here = new Set<string>();
-    for (const direction of record.mode === 'observe' ? [] : directions) {
-      for (const rule of record[`${direction}_rules`] ?? []) here.add(`${direction} ${ruleIdentity(rule)}`);
-    }
-    const isNewest = index === 0;
+    for (const direction of record.mode === 'observe' ? [] : directions)
+      await slices.each(record[`${direction}_rules`] ?? [], (rule) => here.add(`${direction} ${ruleIdentity(rule)}`));
     for (const key of here) if (isNewest || (found.has(key) && !ended.has(key))) found.set(key, Date.parse(at));
     for (const key of found.keys()) if (!here.has(key)) ended.add(key);
+    isNewest = false;
     if (Date.parse(at) <= since) break;
   }
   return (direction, identity) => Math.max(since, found.get(`${direction} ${identity}`) ?? since);
@@ -72,15 +89,17 @@ export async function groupUsage(asked: UsageRequest, options: UsageOptions): Pr
   const sinceOf = await rulesSince(options, asked);
   const rules: RuleUsage[] = [];
   for (const direction of directions) {
-    for (const [index, rule] of rulesOf(group, direction).entries()) {
-      const from = sinceOf(direction, ruleIdentity(rule));
+    const places: (Pick<RuleUsage, 'rule' | 'rule_id'> & { readonly from: number })[] = [];
+    await options.slices.each(rulesOf(group, direction).entries(), ([index, rule]) =>
+      places.push({ rule: index, rule_id: ruleIdOf(direction, rule), from: sinceOf(direction, ruleIdentity(rule)) }),
+    );
+    for (const { rule, rule_id, from } of places) {
       const share = await shareSince(from);
-      const rule_id = ruleIdOf(direction, rule);
       const count = known.countOf(id, rule_id);
       const isKnown = share.isFull && not_recorded === 0;
       rules.push({
         direction,
-        rule: index,
+        rule,
         rule_id,
         packets: count?.packets ?? 0,
         ...(count && { last_hit: count.last_hit }),

@@ -28,7 +28,7 @@ const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, r
   const until = clock();
   // What is older is no longer kept.
   const since = Math.max(windowStart(call.query.since, until, defaultDays), until - store.ruleUsage.keptMs);
-  await ruleCounter.count(org);
+  await ruleCounter.count(org, call.work);
   const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
   const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: call.work });
@@ -40,7 +40,7 @@ const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, ru
   const { org_id: org } = call.params;
   const until = clock();
   const since = Math.max(windowStart(call.query.since, until, unusedDays), until - store.ruleUsage.keptMs);
-  await ruleCounter.count(org);
+  await ruleCounter.count(org, call.work);
   const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
   return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: call.work }));

@@ -3,8 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
+import { processSlices } from '../../scheduling/time-slices.ts';
 import { asServer } from '../contract/actor.ts';
 import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
+import type { UsageJudge } from '../contract/flows/rule-usage.ts';
 import type { StoreOptions } from '../contract/store.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
@@ -36,7 +38,15 @@ const batch = (at: number, sums: readonly FlowSum[], more: Partial<FlowBatch> = 
 });
 
 /** Only what is counted is added up. */
-const noRules = { revision: 1_000, policies: new Map(), pairs: [], rulesOf: () => [] };
+const noRules: UsageJudge = {
+  revision: 1_000,
+  policies: new Map(),
+  pairs: [],
+  *rulesOf() {
+    yield;
+    return [];
+  },
+};
 
 async function setUp(options: Partial<StoreOptions> = {}) {
   const time = { now: start };
@@ -57,7 +67,8 @@ async function setUp(options: Partial<StoreOptions> = {}) {
   const report = (id: DeviceId, given: FlowBatch) => store.flows.report(org, id, given, asServer);
   const count = async (): Promise<void> => {
     const horizon = await store.ruleUsage.horizon();
-    if (horizon !== undefined) await store.ruleUsage.count(org, noRules, { horizon, blocks: Infinity });
+    const span = { blocks: Infinity, workMs: Infinity };
+    if (horizon !== undefined) await store.ruleUsage.count(org, noRules, { horizon, ...span }, processSlices());
   };
   return { ...world, time, one, other, all, report, count };
 }

@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { EffectivePolicy } from '../../../policy/effective.ts';
 import { parseGroupId, type DeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { processSlices } from '../../scheduling/time-slices.ts';
 import { asServer } from '../contract/actor.ts';
 import type { FlowSum } from '../contract/flows/flows.ts';
-import type { RuleUsageCounts, UsageJudge } from '../contract/flows/rule-usage.ts';
+import type { FlowHorizon, RuleUsageCounts, UsageJudge } from '../contract/flows/rule-usage.ts';
 import type { Store, StoreOptions } from '../contract/store.ts';
 import { device, makeWorld, openTestStore, query } from '../store.fixture.ts';
 import { blockFilter, writeBlock } from './sum-block.ts';
@@ -22,6 +23,8 @@ const day = 86_400_000;
 const start = Date.UTC(2026, 10, 18, 12);
 const group = parseGroupId('00000000-0000-4000-8000-0000000000a1');
 const other = parseGroupId('00000000-0000-4000-8000-0000000000a2');
+const slices = processSlices();
+const everything = (horizon: FlowHorizon) => ({ horizon, blocks: Infinity, workMs: Infinity });
 const time = (at: number): string => new Date(at).toISOString();
 const sum = (port: number): FlowSum => ({
   direction: 'in',
@@ -45,7 +48,10 @@ function judge(
     revision: 100,
     policies: new Map(devices.map((id) => [id, policy])),
     pairs: groups.flatMap((id) => devices.map((one) => ({ group: id, device: one }))),
-    rulesOf: (_policy, { port }) => groups.map((id) => ({ group: id, rule: ruleFor(port) })),
+    *rulesOf(_policy, { port }) {
+      yield;
+      return groups.map((id) => ({ group: id, rule: ruleFor(port) }));
+    },
     ...rest,
   };
 }
@@ -91,7 +97,7 @@ async function countAll(
 ): Promise<boolean> {
   const horizon = await ruleUsage.horizon();
   if (horizon === undefined) throw new Error('no horizon');
-  return ruleUsage.count(org, by, { horizon, blocks });
+  return (await ruleUsage.count(org, by, { horizon, blocks, workMs: Infinity }, slices)) === 'all';
 }
 
 test('every sum counts once for its rule and day, and a second counting adds nothing', async () => {
@@ -182,7 +188,7 @@ test('a report that is being written is waited for, and one that takes too long 
   await writer.query('COMMIT');
   const horizon = await asked;
   if (horizon === undefined) throw new Error('no horizon');
-  expect(await ruleUsage.count(org, judge([id]), { horizon, blocks: Infinity })).toBe(true);
+  expect(await ruleUsage.count(org, judge([id]), everything(horizon), slices)).toBe('all');
   expect(Object.keys(await packets(0))).toEqual(expect.arrayContaining(['a1/22', 'a1/80']));
 });
 
@@ -192,9 +198,9 @@ test('a place in the traffic of a lost primary counts nothing and begins no coun
   const horizon = await store.ruleUsage.horizon();
   if (horizon === undefined) throw new Error('no horizon');
   const lost = { ...horizon, id: '1000', timeline: 'FFFFFFFF' };
-  expect(await store.ruleUsage.count(org, judge([id]), { horizon: lost, blocks: Infinity })).toBe(false);
+  expect(await store.ruleUsage.count(org, judge([id]), everything(lost), slices)).toBe('elsewhere');
   expect([await packets(), await store.ruleUsage.uncounted()]).toEqual([{}, [org]]);
-  expect(await store.ruleUsage.count(org, judge([id]), { horizon, blocks: Infinity })).toBe(true);
+  expect(await store.ruleUsage.count(org, judge([id]), everything(horizon), slices)).toBe('all');
   expect(await packets()).toEqual({ 'a1/22': 1 });
   // Up to here, traffic by the hour counts, too.
   expect(await query(url, 'SELECT hourly_through::text AS id FROM usage_positions')).toEqual([{ id: horizon.id }]);
@@ -325,4 +331,26 @@ test('coverage is kept for 31 days', async () => {
     await store.flows.forget();
     expect(await days()).toBe(left);
   }
+});
+
+test('a counting that may take no longer judges as many whole blocks as it must, and the next one goes on there', async () => {
+  const { store, org, id, url, packets } = await setUp();
+  await fill(url, { org, id }, 5);
+  let judged = 0;
+  const slow = judge([id], {
+    *rulesOf() {
+      judged += 1;
+      for (let step = 0; step < 1_000; step += 1) yield;
+      return [{ group, rule: ruleFor(80) }];
+    },
+  });
+  const horizon = await store.ruleUsage.horizon();
+  if (horizon === undefined) throw new Error('no horizon');
+  const count = (leastBlocks: number) =>
+    store.ruleUsage.count(org, slow, { horizon, blocks: Infinity, workMs: 0, leastBlocks }, slices);
+  expect([await count(0), await packets()]).toEqual(['more', {}]);
+  expect([await count(2), await packets()]).toEqual(['more', { 'a1/80': 2 }]);
+  expect([await count(0), await packets()]).toEqual(['more', { 'a1/80': 2 }]);
+  expect([await count(9), await packets()]).toEqual(['all', { 'a1/80': 5 }]);
+  expect(judged).toBeGreaterThan(0);
 });

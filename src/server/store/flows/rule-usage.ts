@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EffectivePolicy } from '../../../policy/effective.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
-import { processSlices, type SlicedWork } from '../../scheduling/time-slices.ts';
 import type { DecidingRule, FlowHorizon, RuleUsageCounts, UsageJudge } from '../contract/flows/rule-usage.ts';
 import { eachSum, sumNamed } from './sum-block.ts';
 import type { Value } from '../postgres/sql.ts';
@@ -11,8 +10,11 @@ import * as sql from './rule-usage-statements.ts';
 
 /** Blocks of one step, some megabyte. */
 const blocksAtOnce = 512;
-/** Different traffic that is remembered, some 50 MB. */
-const mostVerdicts = 262_144;
+/** What is remembered of different traffic: some 50 MB of names, or 16 MB of rules. */
+const mostRemembered = 2_097_152;
+const nameWeight = 8;
+/** Rules that are added between two pauses. */
+const rulesAtOnce = 4_096;
 const pollMs = 10;
 /** So long the counting waits for reports that are being written; then it leaves all for the next time. */
 const patienceMs = 2_000;
@@ -22,26 +24,29 @@ const none: readonly DecidingRule[] = [];
 class Verdicts {
   readonly #judge: UsageJudge;
   #known = new Map<EffectivePolicy, Map<string, readonly DecidingRule[]>>();
-  #size = 0;
+  #remembered = 0;
 
   constructor(judge: UsageJudge) {
     this.#judge = judge;
   }
 
-  of(policy: EffectivePolicy, name: string): readonly DecidingRule[] {
-    let ofPolicy = this.#known.get(policy);
-    const known = ofPolicy?.get(name);
+  *of(policy: EffectivePolicy, name: string): Generator<void, readonly DecidingRule[]> {
+    const known = this.#known.get(policy)?.get(name);
     if (known !== undefined) return known;
-    if (this.#size >= mostVerdicts) {
-      this.#known = new Map();
-      this.#size = 0;
-      ofPolicy = undefined;
-    }
-    if (ofPolicy === undefined) this.#known.set(policy, (ofPolicy = new Map()));
-    const rules = this.#judge.rulesOf(policy, sumNamed(name));
-    ofPolicy.set(name, rules.length === 0 ? none : rules);
-    this.#size += 1;
+    const rules = yield* this.#judge.rulesOf(policy, sumNamed(name));
+    this.#remember(policy, name, rules.length === 0 ? none : rules);
     return rules;
+  }
+
+  #remember(policy: EffectivePolicy, name: string, rules: readonly DecidingRule[]): void {
+    if (this.#remembered >= mostRemembered) {
+      this.#known = new Map();
+      this.#remembered = 0;
+    }
+    let ofPolicy = this.#known.get(policy);
+    if (ofPolicy === undefined) this.#known.set(policy, (ofPolicy = new Map()));
+    ofPolicy.set(name, rules);
+    this.#remembered += nameWeight + rules.length;
   }
 }
 
@@ -51,24 +56,67 @@ interface DayCount extends DecidingRule {
   last: string;
 }
 
+const addPackets = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER);
+
 /** What a step adds, by day, group and rule. */
 class DayCounts {
   readonly #counts = new Map<string, DayCount>();
 
-  add({ group, rule }: DecidingRule, packets: number, until: string): void {
+  /** What the rules decided in traffic of one time. */
+  *add(packetsOf: ReadonlyMap<DecidingRule, number>, until: string): Generator<void, void> {
     const day = until.slice(0, 10);
-    const key = `${group} ${day} ${rule}`;
-    const known = this.#counts.get(key);
-    if (known === undefined) this.#counts.set(key, { group, rule, day, packets, last: until });
-    else {
-      known.packets = Math.min(known.packets + packets, Number.MAX_SAFE_INTEGER);
-      if (until > known.last) known.last = until;
+    let added = 0;
+    for (const [{ group, rule }, packets] of packetsOf) {
+      const key = `${group} ${day} ${rule}`;
+      const known = this.#counts.get(key);
+      if (known === undefined) this.#counts.set(key, { group, rule, day, packets, last: until });
+      else {
+        known.packets = addPackets(known.packets, packets);
+        if (until > known.last) known.last = until;
+      }
+      if (++added % rulesAtOnce === 0) yield;
     }
   }
 
   /** In one order, as every process writes them. */
   get sorted(): readonly DayCount[] {
     return [...this.#counts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, count]) => count);
+  }
+}
+
+/** The packets that each rule decided in a block. */
+function* judgeBlock(
+  policy: EffectivePolicy,
+  block: Buffer,
+  verdicts: Verdicts,
+): Generator<void, ReadonlyMap<DecidingRule, number>> {
+  const sums: (readonly [name: string, packets: number])[] = [];
+  eachSum(block, (name, packets) => sums.push([name, packets]));
+  const found = new Map<DecidingRule, number>();
+  for (const [name, packets] of sums) {
+    const rules = yield* verdicts.of(policy, name);
+    for (let from = 0; from < rules.length; from += rulesAtOnce) {
+      for (const rule of rules.slice(from, from + rulesAtOnce))
+        found.set(rule, addPackets(found.get(rule) ?? 0, packets));
+      if (rules.length > rulesAtOnce) yield;
+    }
+  }
+  return found;
+}
+
+/** Passes on each pause of the steps, and gives the milliseconds that they took; or undefined where they were broken off because they took longer. */
+function* within<T>(
+  steps: Generator<void, T>,
+  mostMs: number,
+): Generator<void, { readonly value: T; readonly tookMs: number } | undefined> {
+  let tookMs = 0;
+  for (;;) {
+    const begun = performance.now();
+    const { done, value } = steps.next();
+    tookMs += performance.now() - begun;
+    if (done === true) return { value, tookMs };
+    if (tookMs > mostMs) return undefined;
+    yield;
   }
 }
 
@@ -97,26 +145,6 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
     return (await writes.run(sql.moveState, [...from, String(judge.revision), ...pairs])).length > 0;
   };
 
-  const judgeBlocks = async (
-    rows: readonly sql.UncountedRow[],
-    {
-      judge,
-      verdicts,
-      slices,
-    }: { readonly judge: UsageJudge; readonly verdicts: Verdicts; readonly slices: SlicedWork },
-  ): Promise<readonly DayCount[]> => {
-    const counts = new DayCounts();
-    // Where there are many rules, a sum takes long.
-    await slices.each(rows, ({ device_id, until, block }) => {
-      const policy = judge.policies.get(parseDeviceId(device_id));
-      if (policy === undefined) return;
-      eachSum(block, (name, packets) => {
-        for (const rule of verdicts.of(policy, name)) counts.add(rule, packets, until);
-      });
-    });
-    return counts.sorted;
-  };
-
   return {
     keptMs: keepMs,
 
@@ -141,33 +169,50 @@ export function ruleUsageIn(context: Context, { keepMs }: RuleUsageOptions): Rul
       }
     },
 
-    async count(org, judge, { horizon, blocks }) {
+    async count(org, judge, { horizon, blocks, workMs, leastBlocks = 0 }, work) {
       const revision = String(judge.revision);
       await writes.run(sql.insertPosition, [org, horizon.id, horizon.timeline]);
-      if (!(await moveTo(org, judge, horizon))) return false;
-      const work = { judge, verdicts: new Verdicts(judge), slices: processSlices() };
-      for (let left = blocks; left > 0; left -= blocksAtOnce) {
-        const limit = Math.min(left, blocksAtOnce);
+      if (!(await moveTo(org, judge, horizon))) return 'elsewhere';
+      const verdicts = new Verdicts(judge);
+      let leftMs = workMs;
+      let judged = 0;
+      while (judged < blocks) {
+        const limit = Math.min(blocks - judged, blocksAtOnce);
         const [position] = await reads.run(sql.readPosition, [org]);
-        if (position?.revision !== revision) return false;
+        if (position?.revision !== revision) return 'elsewhere';
         const { counted, hourly_through } = position;
-        if (BigInt(counted) >= BigInt(horizon.id)) return true;
+        if (BigInt(counted) >= BigInt(horizon.id)) return 'all';
         const rows = await reads.run(sql.readUncounted, [org, counted, horizon.id, hourly_through, limit]);
-        const isEnd = rows.length < limit;
-        const through = isEnd ? horizon.id : (rows.at(-1)?.id ?? counted);
-        const counts = await judgeBlocks(rows, work);
+        const counts = new DayCounts();
+        let done = 0;
+        for (const { device_id, until, block } of rows) {
+          const mostMs = judged + done < leastBlocks ? Infinity : leftMs;
+          if (mostMs <= 0) break;
+          const policy = judge.policies.get(parseDeviceId(device_id));
+          const steps = policy === undefined ? undefined : judgeBlock(policy, block, verdicts);
+          const found = steps && (await work.run(within(steps, mostMs)));
+          if (steps !== undefined && found === undefined) break;
+          leftMs -= found?.tookMs ?? 0;
+          if (found !== undefined) await work.run(counts.add(found.value, until));
+          done += 1;
+        }
+        judged += done;
+        if (done === 0 && rows.length > 0) return 'more';
+        const isEnd = done === rows.length && rows.length < limit;
+        const through = isEnd ? horizon.id : (rows[done - 1]?.id ?? counted);
         const moved = await writes.run(sql.addCounts, [
           org,
           revision,
           counted,
           through,
-          ...countValues(counts),
+          ...countValues(counts.sorted),
           horizon.timeline,
         ]);
-        if (moved.length === 0) return false;
-        if (isEnd) return true;
+        if (moved.length === 0) return 'elsewhere';
+        if (isEnd) return 'all';
+        if (done < rows.length) return 'more';
       }
-      return false;
+      return 'more';
     },
 
     async coverage(org, since, devices) {

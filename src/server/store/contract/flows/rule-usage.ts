@@ -1,6 +1,7 @@
 /** Owns the interface of the usage of rules in the store: how often each rule decided observed traffic, by day, counted once for each report (decision 0117). */
 import type { EffectivePolicy } from '../../../../policy/effective.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../../../policy/ids.ts';
+import type { SlicedWork } from '../../../scheduling/time-slices.ts';
 import type { Timestamp } from '../records.ts';
 import type { FlowCoverage, FlowSum } from './flows.ts';
 
@@ -17,9 +18,22 @@ export interface UsageJudge {
   readonly policies: ReadonlyMap<DeviceId, EffectivePolicy>;
   /** Every group that a device has. */
   readonly pairs: readonly { readonly group: GroupId; readonly device: DeviceId }[];
-  /** Every rule on which the kernel's verdict stands; none where this policy decides otherwise. */
-  rulesOf(policy: EffectivePolicy, sum: FlowSum): readonly DecidingRule[];
+  /** Every rule on which the kernel's verdict stands, each once and always as the same object; none where this policy decides otherwise. In short steps: there may be very many. */
+  rulesOf(policy: EffectivePolicy, sum: FlowSum): Generator<void, readonly DecidingRule[]>;
 }
+
+/** How far one counting goes. */
+export interface CountingSpan {
+  readonly horizon: FlowHorizon;
+  readonly blocks: number;
+  /** Milliseconds of the event loop. */
+  readonly workMs: number;
+  /** Blocks of traffic that are judged however long they take, so that every counting gets on: default 0. */
+  readonly leastBlocks?: number;
+}
+
+/** `elsewhere`: another process counts by a later state of the organization. */
+export type CountingEnd = 'all' | 'more' | 'elsewhere';
 
 /** A place in the stored traffic: everything up to here is committed or will never be. */
 export interface FlowHorizon {
@@ -55,14 +69,9 @@ export interface RuleUsageCounts {
   /** Waits for the reports that are being written. Undefined where they take too long. */
   horizon(): Promise<FlowHorizon | undefined>;
   /**
-   * Counts the traffic up to a horizon, at most so many blocks of it. Each block counts once, whoever counts, and however often it is broken off. False where
-   * some is left: there was more, or another process counts by a later state of the organization.
+   * Counts the traffic up to a horizon, as much of it as the span allows. Each block counts once, whoever counts, and however often it is broken off.
    */
-  count(
-    org: OrganizationId,
-    judge: UsageJudge,
-    span: { readonly horizon: FlowHorizon; readonly blocks: number },
-  ): Promise<boolean>;
+  count(org: OrganizationId, judge: UsageJudge, span: CountingSpan, work: SlicedWork): Promise<CountingEnd>;
   /** How long devices were observed, on the days from this time on, whether or not their sums are still kept. */
   coverage(org: OrganizationId, since: Timestamp, devices: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
   /** What of the coverage is not counted. Read after the coverage, and before the counts: then nothing that the coverage has is missing from both. */
