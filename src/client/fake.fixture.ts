@@ -3,6 +3,9 @@ import type { Clock } from './clock.ts';
 import { Client, type ClientOptions } from './http.ts';
 import type { FetchInit, FetchResponse } from './request.ts';
 
+/** The tests of the pages are compiled without the names of Node, but all tests run in it. */
+const { setImmediate } = globalThis as unknown as { readonly setImmediate: (run: () => void) => void };
+
 /** Lets everything run that is ready to run, without letting time pass. Streams take a few turns of the loop. */
 export async function turn(times = 1): Promise<void> {
   for (let index = 0; index < times; index += 1) {

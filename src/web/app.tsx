@@ -61,6 +61,7 @@ function AuthBoundary(): ReactNode {
   const [methods, setMethods] = useState<SignInMethods>({ token: true });
   /** What the client sends; undefined: the browser's cookie does. */
   const token = useRef<string | undefined>(undefined);
+  const currentToken = useCallback(() => token.current, []);
 
   /** The same person goes on where they were; another begins anew. */
   const admit = useCallback(async (me: WhoAmI, secret: string | undefined): Promise<void> => {
@@ -73,7 +74,7 @@ function AuthBoundary(): ReactNode {
       setAuthState((before) => {
         if (before.kind === 'in' && before.me.id === me.id)
           return { ...before, me, round: before.round + 1, expired: false };
-        const client = lastingClient(() => token.current);
+        const client = lastingClient(currentToken);
         return { kind: 'in', me, client, Pages, round: 0, expired: false };
       }),
     );
@@ -131,8 +132,10 @@ function AuthBoundary(): ReactNode {
   const { client, me, round } = signedIn ?? {};
   const session = useMemo(
     () =>
-      client === undefined || me === undefined || round === undefined ? undefined : { client, me, round, end, expired },
-    [client, me, round, end, expired],
+      client === undefined || me === undefined || round === undefined
+        ? undefined
+        : { client, token: currentToken, me, round, end, expired },
+    [client, currentToken, me, round, end, expired],
   );
   if (authState.kind === 'out') return <SignIn enter={enter} methods={methods} why={authState.why} />;
   if (signedIn === undefined || session === undefined) return <Splash />;

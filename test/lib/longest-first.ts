@@ -7,6 +7,7 @@ const seconds: Readonly<Record<string, number>> = {
   'pages.browser.test.ts': 90,
   'looks.browser.test.ts': 60,
   'live.browser.test.ts': 60,
+  'tabs.browser.test.ts': 60,
   'watch.faults.test.ts': 60,
   'policy.netns.test.ts': 60,
   'rights.pg.test.ts': 60,

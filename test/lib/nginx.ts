@@ -41,7 +41,7 @@ export async function startNginx(
   const port = await freePort();
   const block = setUp === 'documented' ? await documented() : unadapted;
   const placed = block
-    .replace('listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`)
+    .replace('listen 443 ', `listen 127.0.0.1:${port} `)
     .replace('/etc/nginx/ringfence.crt', join(folder, 'tls.crt'))
     .replace('/etc/nginx/ringfence.key', join(folder, 'tls.key'))
     .replace('http://127.0.0.1:8080', target);

@@ -207,8 +207,9 @@ export function OrganizationFrame(): ReactNode {
   const { org } = useParams({ from: '/o/$org' });
   // The router draws in one go; what is dear in the frame follows in slices, and so do the first requests.
   const isDrawn = useDeferredValue(true, false);
-  const { client, round } = useSession();
-  const live = useMemo(() => new LiveOrganization(client, org), [client, org]);
+  const { token, me, round } = useSession();
+  const user = me.id;
+  const live = useMemo(() => new LiveOrganization(org, user, token), [org, user, token]);
   useEffect(() => (isDrawn ? live.start() : undefined), [live, isDrawn]);
   const role = useOwnRole(org, isDrawn);
   useEffect(() => {

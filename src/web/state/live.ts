@@ -3,10 +3,9 @@ import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchKind } from '../../api/kinds.ts';
 import type { Change } from '../../client/cache.ts';
-import { RingfenceError } from '../../client/error.ts';
-import type { Client } from '../../client/http.ts';
-import { createInformer, type Informer } from '../../client/informer.ts';
+import type { RingfenceError } from '../../client/error.ts';
 import { initialState, type ConnectionState } from '../../client/state.ts';
+import { PageCopy } from '../stream/page-copy.ts';
 import { Ordered, sortKey } from './order.ts';
 
 export interface FeedEntry {
@@ -90,28 +89,27 @@ export function snapshotOf(devices: readonly Device[], groups: readonly Security
 
 export class LiveOrganization {
   readonly id: string;
-  readonly #informer: Informer;
+  readonly #copy: PageCopy;
   readonly #listeners = new Set<() => void>();
   #snapshot: Snapshot = emptyPicture;
   readonly #devices = orderedDevices();
   readonly #groups = orderedGroups();
-  #stop: AbortController | undefined;
+  #stop: (() => void) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Whether the first listing is sorted. From then on changes are inserted one by one. */
   #ordered = false;
   #events: FeedEntry[] = [];
   #count = 0;
 
-  constructor(client: Client, organization: string) {
+  constructor(organization: string, user: string, token: () => string | undefined) {
     this.id = organization;
-    this.#informer = createInformer({
-      client,
-      organization,
-      kinds: ['device', 'security-groups'],
-      backoff: { longest: 10_000 },
+    this.#copy = new PageCopy({
+      subject: () => ({ organization, user, token: token() }),
+      onChanges: (changes) => this.#take(changes),
+      onConnection: (connection) => this.#publish({ connection }),
+      onSynced: () => this.#arrange(),
+      onFailure: (failure) => this.#publish({ failure }),
     });
-    this.#informer.onChange((changes) => this.#take(changes));
-    this.#informer.onState((connection) => this.#publish({ connection }));
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -120,22 +118,12 @@ export class LiveOrganization {
   };
   readonly read = (): Snapshot => this.#snapshot;
 
-  /** Follows until the answer is called. */
+  /** Follows while the page is shown, until the answer is called. */
   start(): () => void {
-    const stop = new AbortController();
-    this.#stop = stop;
-    const online = (): void => this.#informer.retryNow();
-    window.addEventListener('online', online, { signal: stop.signal });
     this.#publish({ failure: undefined });
-    this.#informer.run({ signal: stop.signal }).catch((error: unknown) => {
-      if (!stop.signal.aborted) this.#publish({ failure: asFailure(error) });
-    });
-    void this.#informer.whenSynced({ signal: stop.signal }).then(
-      () => this.#arrange(),
-      () => undefined,
-    );
+    this.#stop = this.#copy.start();
     return () => {
-      this.#stop?.abort();
+      this.#stop?.();
       clearTimeout(this.#timer);
       this.#timer = undefined;
     };
@@ -143,17 +131,17 @@ export class LiveOrganization {
 
   retryNow(): void {
     if (this.#snapshot.failure !== undefined) {
-      this.#stop?.abort();
+      this.#stop?.();
       this.start();
-    } else this.#informer.retryNow();
+    } else this.#copy.retryNow();
   }
 
   /** The first listing is whole: it is sorted in one task and shown in the next, so that neither holds the page for long. */
   #arrange(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#devices.replaceAll(this.#informer.view('device'));
-      this.#groups.replaceAll(this.#informer.view('security-groups'));
+      this.#devices.replaceAll(this.#copy.view('device').values());
+      this.#groups.replaceAll(this.#copy.view('security-groups').values());
       this.#ordered = true;
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
@@ -173,8 +161,8 @@ export class LiveOrganization {
     }
     const devices = changes.filter(({ kind }) => kind === 'device');
     const groups = changes.filter(({ kind }) => kind === 'security-groups');
-    if (devices.length > 0) this.#devices.apply(devices, this.#informer.view('device'));
-    if (groups.length > 0) this.#groups.apply(groups, this.#informer.view('security-groups'));
+    if (devices.length > 0) this.#devices.apply(devices, this.#copy.view('device'));
+    if (groups.length > 0) this.#groups.apply(groups, this.#copy.view('security-groups'));
     const at = Date.now();
     for (const change of changes) this.#events.unshift({ number: (this.#count += 1), at, change });
     this.#events.length = Math.min(this.#events.length, keptEvents);
@@ -182,7 +170,7 @@ export class LiveOrganization {
   }
 
   #size(): number {
-    return this.#informer.view('device').size + this.#informer.view('security-groups').size;
+    return this.#copy.view('device').size + this.#copy.view('security-groups').size;
   }
 
   #refresh(kinds: ReadonlySet<WatchKind>): void {
@@ -200,8 +188,3 @@ export class LiveOrganization {
     for (const listener of this.#listeners) listener();
   }
 }
-
-const asFailure = (error: unknown): RingfenceError =>
-  error instanceof RingfenceError
-    ? error
-    : new RingfenceError({ code: 'bad_answer', message: 'The page could not follow the organization.', cause: error });

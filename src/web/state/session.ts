@@ -9,10 +9,13 @@ import type { WhoAmI } from '../../api/user.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { Client } from '../../client/http.ts';
 import { signInMethods, signOut } from '../../client/sign-in.ts';
+import { clientFor } from './client.ts';
 
 export interface Session {
   /** The same for as long as the same person is signed in, also across a sign-in that had to be repeated. */
   readonly client: Client;
+  /** What the client sends now; undefined: the browser's cookie. */
+  readonly token: () => string | undefined;
   readonly me: WhoAmI;
   /** Rises when the person has signed in again after the credential ended. */
   readonly round: number;
@@ -28,10 +31,6 @@ const place = 'ringfence-token';
 export const storedToken = (): string | undefined => sessionStorage.getItem(place) ?? undefined;
 export const keepToken = (token: string): void => sessionStorage.setItem(place, token);
 export const forgetToken = (): void => sessionStorage.removeItem(place);
-
-/** With a token, or by the cookie that the browser adds and no script sees. */
-const clientFor = (token: string | undefined): Client =>
-  new Client({ url: location.origin, headers: { [csrfHeader]: '1' }, ...(token === undefined ? {} : { token }) });
 
 /** For a client that lives on when the token changes. */
 export const lastingClient = (token: () => string | undefined): Client =>
