@@ -1,7 +1,6 @@
 /** Owns the interface of the usage of rules in the store: how often each rule decided observed traffic, by day, counted once for each report (decision 0117). */
 import type { EffectivePolicy } from '../../../../policy/effective.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../../../policy/ids.ts';
-import type { SlicedWork } from '../../../scheduling/time-slices.ts';
 import type { Timestamp } from '../records.ts';
 import type { FlowCoverage, FlowSum } from './flows.ts';
 
@@ -30,6 +29,11 @@ export interface CountingSpan {
   readonly workMs: number;
   /** Blocks of traffic that are judged however long they take, so that every counting gets on: default 0. */
   readonly leastBlocks?: number;
+}
+
+/** Does the steps of a generator, and other work in between. */
+export interface PausingWork {
+  run<T>(steps: Generator<void, T>): Promise<T>;
 }
 
 /** `elsewhere`: another process counts by a later state of the organization. */
@@ -71,7 +75,7 @@ export interface RuleUsageCounts {
   /**
    * Counts the traffic up to a horizon, as much of it as the span allows. Each block counts once, whoever counts, and however often it is broken off.
    */
-  count(org: OrganizationId, judge: UsageJudge, span: CountingSpan, work: SlicedWork): Promise<CountingEnd>;
+  count(org: OrganizationId, judge: UsageJudge, span: CountingSpan, work: PausingWork): Promise<CountingEnd>;
   /** How long devices were observed, on the days from this time on, whether or not their sums are still kept. */
   coverage(org: OrganizationId, since: Timestamp, devices: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
   /** What of the coverage is not counted. Read after the coverage, and before the counts: then nothing that the coverage has is missing from both. */
