@@ -227,7 +227,16 @@ export const rows = {
     summary: "Change a member's role: make an owner, or an owner a member",
     body: UpdateMember,
     answer: Member,
-    fails: ['last_owner', 'limit_reached'],
+    fails: ['last_owner'],
+  },
+  acceptMembership: {
+    effect: 'write',
+    cost: 'fixed',
+    subject: 'user',
+    tag: 'organizations',
+    summary: 'Accept that somebody else made me an owner',
+    answer: Member,
+    fails: ['conflict', 'limit_reached'],
   },
   removeMember: {
     effect: 'write',

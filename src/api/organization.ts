@@ -68,7 +68,21 @@ const role = Type.Enum(['owner', 'member'], {
 });
 
 export const Member = Type.Object(
-  { user_id: id<UserId>('The user.'), username: Type.String(), role, created_at: Timestamp },
+  {
+    user_id: id<UserId>('The user.'),
+    username: Type.String(),
+    role,
+    accepted: Type.Optional(
+      Type.Unsafe<false>(
+        Type.Boolean({
+          const: false,
+          description:
+            'On an owner who was made one by somebody else and has not accepted yet, otherwise omitted. Such an owner has the rights of an owner, and does not count as one who stays.',
+        }),
+      ),
+    ),
+    created_at: Timestamp,
+  },
   { ...strict, $id: 'Member', title: 'Member' },
 );
 export type Member = Wire<typeof Member>;

@@ -237,6 +237,8 @@ export class Client {
     add: this.#send('addMember'),
     get: this.#call('readMember'),
     update: this.#send('updateMember'),
+    /** For oneself only. */
+    accept: this.#call('acceptMembership'),
     remove: this.#call('removeMember'),
   };
 

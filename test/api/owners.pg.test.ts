@@ -1,7 +1,8 @@
-/** Proves that an organization has one owner or several, and what goes along with a member who is removed (reference 4.4 (2), (5), (6)). */
+/** Proves that an organization has one owner or several, who counts as one, and what goes along with a member who is removed (reference 4.4 (2), (5), (6), (10)). */
 import { describe, expect, test } from 'vitest';
-import { newPerson, newPlace, type Person, type Place } from '../lib/server.ts';
+import { newPerson, newPlace, startTestServer, type Person, type Place } from '../lib/server.ts';
 import { useServer } from '../lib/stage.ts';
+import { rounds } from '../lib/thorough.ts';
 
 const stage = useServer();
 
@@ -17,6 +18,10 @@ async function join(place: Place, role: 'owner' | 'member' = 'member'): Promise<
 
 const setRole = (place: Place, person: Person, role: string, by: Person = place.owner) =>
   by.api.expect(200, 'PATCH', `${place.base}/members/${person.id}`, { role });
+
+/** Another server on the same database, at which users may own this many organizations. */
+const openWithQuota = (maxOwnedOrganizations: number) =>
+  startTestServer(stage.postgres, { url: stage.server.databaseUrl, maxOwnedOrganizations });
 
 const ownerOf = async (place: Place): Promise<string> =>
   (await place.member.api.expect(200, 'GET', place.base)).owner_id as string;
@@ -90,9 +95,156 @@ describe('owners', () => {
   test('may leave while another stays, and a user who is the last owner somewhere cannot be removed', async () => {
     const place = await newPlace(stage.server);
     const second = await join(place, 'owner');
+    await second.api.expect(200, 'POST', `${place.base}/members/${second.id}/accept`);
     await stage.server.admin.expect(200, 'DELETE', `/api/users/${place.owner.id}`);
     expect(await ownerOf(place)).toBe(second.id);
     expect(codeOf(await stage.server.admin.expect(409, 'DELETE', `/api/users/${second.id}`))).toBe('last_owner');
+  });
+});
+
+describe('an owner made by somebody else', () => {
+  const memberOf = (place: Place, person: { readonly id: string }) =>
+    place.member.api.expect(200, 'GET', `${place.base}/members/${person.id}`);
+  const accept = (place: Place, person: Person) => `${place.base}/members/${person.id}/accept`;
+
+  test('has the rights at once, and does not count until it accepts: nobody leaves an organization to it', async () => {
+    const place = await newPlace(stage.server);
+    const second = await join(place, 'owner');
+    expect(await memberOf(place, second)).toMatchObject({ role: 'owner', accepted: false });
+    await second.api.expect(200, 'GET', `${place.base}/audit`);
+    const own = `${place.base}/members/${place.owner.id}`;
+    expect(codeOf(await place.owner.api.expect(409, 'DELETE', own))).toBe('last_owner');
+    expect(codeOf(await place.owner.api.expect(409, 'PATCH', own, { role: 'member' }))).toBe('last_owner');
+    // Only the person itself accepts.
+    await place.owner.api.expect(403, 'POST', accept(place, second));
+    await place.member.api.expect(403, 'POST', accept(place, second));
+    await place.member.api.expect(409, 'POST', accept(place, place.member));
+    const stranger = await newPerson(stage.server, `stranger-${newKey()}`);
+    await stranger.api.expect(404, 'POST', accept(place, stranger));
+    const accepted = await second.api.expect(200, 'POST', accept(place, second));
+    expect(accepted).toMatchObject({ user_id: second.id, role: 'owner' });
+    expect(accepted.accepted).toBeUndefined();
+    await second.api.expect(200, 'POST', accept(place, second));
+    await place.owner.api.expect(200, 'DELETE', own);
+    expect(await ownerOf(place)).toBe(second.id);
+    const audit = await second.api.expect(200, 'GET', `${place.base}/audit`);
+    const entries = audit.filter(({ operation }: { operation: string }) => operation === 'acceptMembership');
+    expect(entries.map(({ user_id }: { user_id: string }) => user_id)).toEqual([second.id, second.id]);
+  });
+
+  test('accepts by its first write as an owner, and by none that it may do as a member', async () => {
+    const asMember = async (place: Place, { api, id }: Person): Promise<void> => {
+      const device = await api.expect(201, 'POST', `${place.base}/devices`, { public_key: newKey() });
+      await api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { hostname: 'mine' });
+      const own = `/api/user/${place.org}/security_groups`;
+      const group = await api.expect(201, 'POST', own, { group_name: newKey() });
+      await api.expect(200, 'POST', `${place.base}/changes`, {
+        security_groups: [{ id: group.id, group_description: 'of its own' }],
+      });
+      const tried = await api.expect(201, 'POST', `${own}?confirm_within=600`, { group_name: newKey() });
+      await api.expect(200, 'POST', `${place.base}/trials/${tried.trial.id}/confirm`);
+      await api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { security_groups: [group.id] });
+      await api.expect(422, 'PATCH', place.base, { name: '' });
+      expect(await memberOf(place, { id })).toMatchObject({ accepted: false });
+    };
+    const writes: Record<string, (place: Place, person: Person) => Promise<unknown>> = {
+      organization: ({ base }, { api }) => api.expect(200, 'PATCH', base, { description: 'by the second' }),
+      group: ({ base }, { api }) => api.expect(201, 'POST', `${base}/security_groups`, { group_name: newKey() }),
+      'group by a change': ({ base }, { api }) =>
+        api.expect(200, 'POST', `${base}/changes`, { security_groups: [{ group_name: newKey() }] }),
+      "somebody else's device": async ({ base, member }, { api }) => {
+        const { id } = await member.api.expect(201, 'POST', `${base}/devices`, { public_key: newKey() });
+        await api.expect(200, 'PATCH', `${base}/devices/${id}`, { hostname: 'theirs' });
+      },
+      'labels on its own device': ({ base }, { api }) =>
+        api.expect(201, 'POST', `${base}/devices`, { public_key: newKey(), labels: ['db'] }),
+      'a key with labels': ({ base }, { api }) =>
+        api.expect(201, 'POST', `${base}/enrollment_keys`, { labels: ['db'] }),
+      "a trial of the organization's group": async ({ base, owner }, { api }) => {
+        const body = { group_name: newKey() };
+        const made = await owner.api.expect(201, 'POST', `${base}/security_groups?confirm_within=600`, body);
+        await api.expect(200, 'POST', `${base}/trials/${made.trial.id}/revert`);
+      },
+      'the removal of the other owner': ({ base, owner }, { api }) =>
+        api.expect(200, 'DELETE', `${base}/members/${owner.id}`),
+    };
+    for (const [what, write] of Object.entries(writes)) {
+      const place = await newPlace(stage.server);
+      const second = await join(place, 'owner');
+      await asMember(place, second);
+      await write(place, second);
+      expect((await memberOf(place, second)).accepted, what).toBeUndefined();
+    }
+  });
+
+  test('accepts in an organization with policy tests too, where single writes run in transactions', async () => {
+    const place = await newPlace(stage.server);
+    const tests = [
+      { name: 'closed', from: { labels: ['x'] }, to: { labels: ['y'] }, protocol: 'tcp', port: 1, expect: 'refuse' },
+    ];
+    await place.owner.api.expect(200, 'PUT', `${place.base}/policy_tests`, tests);
+    const second = await join(place, 'owner');
+    await second.api.expect(201, 'POST', `${place.base}/devices`, { public_key: newKey() });
+    expect(await memberOf(place, second)).toMatchObject({ accepted: false });
+    await second.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: newKey() });
+    expect((await memberOf(place, second)).accepted).toBeUndefined();
+  });
+
+  test('uses up nothing of its own quota, so nobody is kept from owning what it makes itself', async () => {
+    const victim = await newPerson(stage.server, `victim-${newKey()}`);
+    const owner = await newPerson(stage.server, `giver-${newKey()}`);
+    const places: string[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      const { id } = await owner.api.expect(201, 'POST', '/api/organizations', { name: newKey() });
+      places.push(`/api/organizations/${id}/members/${victim.id}`);
+      await owner.api.expect(201, 'POST', `/api/organizations/${id}/members`, { user_id: victim.id });
+      await owner.api.expect(200, 'PATCH', `/api/organizations/${id}/members/${victim.id}`, { role: 'owner' });
+    }
+    const limited = await openWithQuota(2);
+    try {
+      const as = limited.nobody.as(victim.token);
+      for (let n = 0; n < 2; n += 1) await as.expect(201, 'POST', '/api/organizations', { name: newKey() });
+      expect(codeOf(await as.expect(409, 'POST', '/api/organizations', { name: newKey() }))).toBe('limit_reached');
+      expect(codeOf(await as.expect(409, 'POST', `${places[0]}/accept`))).toBe('limit_reached');
+      // The rights are there all the same, and what stays pending does not count.
+      const base = places[0]?.split('/members')[0] ?? '';
+      await as.expect(200, 'PATCH', base, { description: 'by the victim' });
+      expect(await as.expect(200, 'GET', places[0] ?? '')).toMatchObject({ role: 'owner', accepted: false });
+    } finally {
+      await limited.close();
+    }
+  });
+
+  test('may give the role back, also while the others cannot leave', async () => {
+    const place = await newPlace(stage.server);
+    const second = await join(place, 'owner');
+    await setRole(place, second, 'member', second);
+    expect(await memberOf(place, second)).toMatchObject({ role: 'member' });
+    await setRole(place, second, 'owner');
+    await second.api.expect(200, 'DELETE', `${place.base}/members/${second.id}`);
+    expect(await ownerOf(place)).toBe(place.owner.id);
+  });
+
+  test('keeps an owner who agreed, however acceptance, leaving and removal race', async () => {
+    for (let round = 0; round < rounds(8, 40); round += 1) {
+      const place = await newPlace(stage.server);
+      const second = await join(place, 'owner');
+      const own = `${place.base}/members/${place.owner.id}`;
+      const statuses = await Promise.all([
+        second.api.status('POST', accept(place, second)),
+        place.owner.api.status('DELETE', own),
+        place.owner.api.status('DELETE', `${place.base}/members/${second.id}`),
+        second.api.status('DELETE', `${place.base}/members/${second.id}`),
+      ]);
+      for (const status of statuses) expect([200, 403, 404, 409]).toContain(status);
+      const all: { role: string; accepted?: false }[] = await place.member.api.expect(
+        200,
+        'GET',
+        `${place.base}/members`,
+      );
+      const agreed = all.filter(({ role, accepted }) => role === 'owner' && accepted === undefined);
+      expect(agreed.length, statuses.join(' ')).toBeGreaterThan(0);
+    }
   });
 });
 

@@ -199,6 +199,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
     body: { role: role === 'owning_user' ? 'owner' : 'member' },
   }),
+  acceptMembership: async () => ({ params: { user_id: (await newMember()).id } }),
   removeMember: async (_kind, role) => ({
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
   }),
@@ -353,8 +354,8 @@ async function attempt(
 const reads = (id: OperationId): boolean =>
   readByPost.includes(id) || described.some((one) => one.id === id && one.method === 'get');
 
-/** These end the place or a membership that later tries need: they are tried last, the leaving ones in places of their own. */
-const ending: readonly OperationId[] = ['deleteOrganization', 'removeMember'];
+/** These end the place or a membership that later tries need, or need an owner who has not accepted: they are tried last, and what is allowed in places of their own. */
+const ending: readonly OperationId[] = ['acceptMembership', 'deleteOrganization', 'removeMember'];
 
 describe('the table of rights', () => {
   test('has a row for every operation that the server describes, and no other', () => {

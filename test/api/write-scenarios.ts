@@ -123,6 +123,10 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   deleteOrganization: () => ({}),
   addMember: async ({ server }) => ({ body: { user_id: (await newUser(server)).id } }),
   updateMember: async (stage) => ({ params: { user_id: (await newMember(stage)).id }, body: { role: 'owner' } }),
+  acceptMembership: async ({ keeper, actor, base }) => {
+    await keeper.api.expect(200, 'PATCH', `${base}/members/${actor.id}`, { role: 'owner' });
+    return { params: { user_id: actor.id } };
+  },
   removeMember: async (stage) => ({
     params: { user_id: stage.role === 'owning_user' ? stage.actor.id : (await newMember(stage)).id },
   }),

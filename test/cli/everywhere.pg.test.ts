@@ -103,6 +103,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   { path: 'member list', shows: /owner-/, data: true },
   { path: 'member show', args: [guest], shows: /user-/, data: true },
   { path: 'member role', args: [guest, 'owner'], shows: /user-/, data: true },
+  { path: 'member accept', shows: /You are an owner/, data: true },
   { path: 'member remove', args: [guest], asks: true, shows: /user-/ },
   { path: 'group create', args: [`web-${tag}`, '--in', 'tcp 443'], shows: /web-/, data: true },
   { path: 'group list', shows: /web-/, data: true },

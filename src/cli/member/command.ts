@@ -64,10 +64,23 @@ export function addMemberCommands(program: Command): void {
       usage: 'role <user> <role>',
       dryRun: true,
       summary: 'make a member an owner, or an owner a member',
-      about: 'The role is owner or member. An organization always keeps at least one owner.',
+      about:
+        'The role is owner or member. A new owner has the rights at once and counts as an owner once it has accepted (`ringfence member accept`). An organization always keeps at least one owner who has accepted.',
       examples: ['ringfence member role ada owner'],
     },
     (run, session, { args: [text = '', role = ''] }) => run.setRole(session, text, role),
+  );
+  addCommand(
+    member,
+    {
+      usage: 'accept',
+      dryRun: true,
+      summary: 'accept that somebody else made you an owner',
+      about:
+        'You have the rights of an owner at once. Until you accept, or make a change that only an owner may make, you do not count as an owner who stays: the others cannot leave the organization to you, and it does not count among the organizations that you may own.',
+      examples: ['ringfence member accept --org acme'],
+    },
+    (run, session) => run.accept(session),
   );
   addCommand<RemoveOptions>(
     member,

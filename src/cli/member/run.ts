@@ -14,10 +14,12 @@ import { shellWord } from '../terminal/text.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 
+const roleText = ({ role, accepted }: Member): string => (accepted === false ? `${role} (not accepted)` : role);
+
 const columns = (layout: Layout): readonly Column<Member>[] => [
   { head: 'USERNAME', text: ({ username }) => username },
   idColumn('ID', ({ user_id }) => user_id, layout),
-  { head: 'ROLE', text: ({ role }) => role },
+  { head: 'ROLE', text: roleText },
   { head: 'SINCE', text: ({ created_at }) => shortTime(created_at) },
 ];
 
@@ -165,9 +167,17 @@ export async function setRole(session: Session, text: string, role: string): Pro
   const member = await client.members.update(organization, user_id, { role });
   await session.printRecord(
     member,
-    `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization.`,
+    `${member.username} is ${role === 'owner' ? 'an owner' : 'a member'} of the organization${member.accepted === false ? ', and counts as one after accepting' : ''}.`,
     member.user_id,
   );
+}
+
+export async function accept(session: Session): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const { id } = await client.whoAmI();
+  const member = await client.members.accept(organization, id);
+  await session.printRecord(member, 'You are an owner of the organization.', member.user_id);
 }
 
 export interface RemoveOptions {

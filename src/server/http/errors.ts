@@ -190,8 +190,10 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'last_owner':
       return new HttpError(
         'last_owner',
-        'The last owner of an organization cannot leave, be removed or become a member: make another member an owner first, or delete the organization.',
+        'The last owner of an organization cannot leave, be removed or become a member: another owner has to accept first, or delete the organization.',
       );
+    case 'not_an_owner':
+      return new HttpError('conflict', 'Only an owner has something to accept, and this member is none.');
     case 'newer_record':
       return new HttpError(
         'newer_record',

@@ -83,18 +83,18 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
   const testedStates = new StateMemory(clock);
+  const quotas = { ...defaultQuotas, ...options.quotas };
   const writer = new Writer({
     connections: writes,
     transactions,
     guard,
-    clock,
+    ownership: { clock, newId, quotas },
     check: policyTestCheck(testedStates),
     committed: (org, { head, logged: entries }) => {
       if (head !== undefined) guard.wrote(org, head);
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
     },
   });
-  const quotas = { ...defaultQuotas, ...options.quotas };
   const context: Context = {
     phase: options.phase,
     quotas,

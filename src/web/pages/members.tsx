@@ -219,10 +219,18 @@ export function MembersPage(): ReactNode {
     },
     'Something went wrong',
   );
-  const owners = data?.filter(({ role }) => role === 'owner').length ?? 0;
-  /** The last owner stays. */
-  const mayGo = ({ role, user_id }: Member): boolean =>
-    (role !== 'owner' || owners > 1) && (governs || (mayWrite && user_id === me.id));
+  const { start: accept } = useWrite(async () => {
+    await client.members.accept(org, me.id);
+    await queries.invalidateQueries({ queryKey: ['members', org] });
+    notify('You are an owner of this organization.');
+  }, 'Something went wrong');
+  const hasAccepted = ({ role, accepted }: Member): boolean => role === 'owner' && accepted !== false;
+  const isPending = data?.some((member) => member.user_id === me.id && member.accepted === false) === true;
+  /** The last owner who has accepted stays. */
+  const mayStepDown = (member: Member): boolean =>
+    data?.some((other) => other.user_id !== member.user_id && hasAccepted(other)) === true;
+  const mayGo = (member: Member): boolean =>
+    (member.role !== 'owner' || mayStepDown(member)) && (governs || (mayWrite && member.user_id === me.id));
   const removeAll = (): void =>
     setConfirmation({
       title: `Delete ${organization?.name ?? 'the organization'}?`,
@@ -256,6 +264,17 @@ export function MembersPage(): ReactNode {
             <span className="small dimmed">{data === undefined ? '' : plural(data.length, 'member')}</span>
           </div>
           <ListState query={query} loading="Loading the members…" />
+          {isPending && mayWrite ? (
+            <div className="row card-body">
+              <p className="grow">
+                Another owner made you an owner. You have the rights already. Accept to count as one: the others can
+                then leave the organization to you.
+              </p>
+              <Button size="compact-sm" onClick={() => accept()}>
+                Accept
+              </Button>
+            </div>
+          ) : null}
           {data === undefined ? null : (
             <ul className="group-list wrapping">
               {data.map((member) => (
@@ -268,8 +287,9 @@ export function MembersPage(): ReactNode {
                       since <Ago at={member.created_at} />
                     </p>
                   </div>
+                  {member.accepted === false ? <Tag>not accepted</Tag> : null}
                   {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
-                  {governs && (member.role === 'member' || owners > 1) ? (
+                  {governs && (member.role === 'member' || mayStepDown(member)) ? (
                     <Button
                       size="compact-sm"
                       variant="default"

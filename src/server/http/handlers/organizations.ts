@@ -49,10 +49,11 @@ const remove: Handler<'deleteOrganization'> = async (call, { store }) => {
   return answer(await store.organizations.delete(org_id, call.by, expected));
 };
 
-const shown = ({ user_id, username, role, created_at }: MemberRecord): Member => ({
+const shown = ({ user_id, username, role, accepted, created_at }: MemberRecord): Member => ({
   user_id,
   username,
   role,
+  ...(accepted !== undefined && { accepted }),
   created_at,
 });
 
@@ -106,6 +107,11 @@ const updateMember: Handler<'updateMember'> = async (call, { store }) => {
   return record(shown(await store.members.setRole(org_id, call.by, user_id, call.body.role)));
 };
 
+const acceptMembership: Handler<'acceptMembership'> = async (call, { store }) => {
+  const { org_id, user_id } = call.params;
+  return record(shown(await store.members.accept(org_id, call.by, user_id)));
+};
+
 const removeMember: Handler<'removeMember'> = async (call, { store }) => {
   const { org_id, user_id } = call.params;
   const { keep, detach = false } = call.query;
@@ -131,5 +137,6 @@ export const organizationHandlers = {
   addMember,
   readMember,
   updateMember,
+  acceptMembership,
   removeMember,
 } as const;

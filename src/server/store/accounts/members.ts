@@ -13,12 +13,13 @@ import { pageValues, statement } from '../postgres/sql.ts';
 import type { Members } from '../contract/members.ts';
 import type { Batched } from '../contract/caller-lookups.ts';
 import { removeMember } from './member-removal.ts';
-import { endOwnership, makeOwner } from './owners.ts';
+import { accept, endOwnership, makeOwner } from './owners.ts';
 
 interface MemberRow {
   readonly user_id: string;
   readonly username: string;
   readonly role: MemberRole;
+  readonly is_pending: boolean;
   readonly created_at: string;
 }
 
@@ -36,7 +37,7 @@ const memberships = statement<MembershipRow>(
 );
 
 const select = `
-  SELECT m.user_id, u.username, m.role, m.created_at FROM members m JOIN users u ON u.id = m.user_id`;
+  SELECT m.user_id, u.username, m.role, m.is_pending, m.created_at FROM members m JOIN users u ON u.id = m.user_id`;
 
 /** Values: organization, after this user, limit. */
 const listMembers = statement<MemberRow>(
@@ -58,7 +59,13 @@ const insertMember = statement<never>(
   'insert_member',
   'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
 );
-const record = (row: MemberRow): MemberRecord => ({ ...row, user_id: parseUserId(row.user_id) });
+const record = ({ user_id, username, role, is_pending, created_at }: MemberRow): MemberRecord => ({
+  user_id: parseUserId(user_id),
+  username,
+  role,
+  ...(is_pending && { accepted: false as const }),
+  created_at,
+});
 
 async function get(tx: Runner, org: string, user: string): Promise<MemberRecord> {
   const [row] = await tx.run(getMember, [org, user]);
@@ -84,6 +91,9 @@ export async function admitMember(
   if (role === 'owner') await makeOwner(context, locked, found.id);
   return get(tx, org, found.id);
 }
+
+/** What the audit shows of a change. Who has accepted, it shows by the entries of acceptances. */
+const roleOnly = ({ role }: MemberRecord) => ({ role });
 
 /** What the audit shows of a new member. */
 export const shownMember = ({ user_id, username, role }: MemberRecord) => ({
@@ -137,9 +147,30 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
           if (before.role === role) return { before, after: before };
           if (role === 'owner') await makeOwner(context, locked, user);
           else await endOwnership(context, locked, user);
-          return { before, after: { ...before, role } };
+          return { before, after: await get(locked.tx, org, user) };
         },
-        ({ before, after }) => ({ subject_id: user, name: before.username, ...changeOf(before, after) }),
+        ({ before, after }) => ({ subject_id: user, name: before.username, ...changeOf(roleOnly(before), roleOnly(after)) }),
+      );
+      return member;
+    },
+
+    async accept(org, by, user) {
+      const { after: member } = await inOrganization(
+        context,
+        org,
+        by,
+        async (locked) => {
+          const before = await get(locked.tx, org, user);
+          if (before.role !== 'owner') return refuse({ code: 'not_an_owner' });
+          if (before.accepted === undefined) return { before, after: before };
+          await accept(context, locked, user);
+          return { before, after: await get(locked.tx, org, user) };
+        },
+        ({ before }) => ({
+          subject_id: user,
+          name: before.username,
+          ...(before.accepted === undefined ? { unchanged: true as const } : { before: {}, after: {} }),
+        }),
       );
       return member;
     },

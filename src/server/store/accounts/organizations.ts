@@ -14,7 +14,7 @@ import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
 import { now } from '../write/stamp.ts';
-import { lockNextOwner } from './user-lock.ts';
+import { lockNextOwner } from '../write/user-lock.ts';
 import { inOrganization, outsideOrganizations, type Locked } from '../write/transaction.ts';
 import { revokeOrganizationDeviceTokens } from '../devices/statements.ts';
 import { makeDefaultGroup } from '../groups/default-group.ts';

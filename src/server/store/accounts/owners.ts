@@ -1,32 +1,36 @@
 /**
- * Owns the owners of an organization: there is always at least one. The organization's record names the one who has
- * been an owner longest.
+ * Owns the owners of an organization: there is always one who has agreed to be one. The organization's record names the
+ * one who has been an owner longest.
  */
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { headVersion, logChanges, takeRevision } from '../write/revisions.ts';
-import { lockNextOwner } from './user-lock.ts';
+import { acceptOwnership } from '../write/pending-ownership.ts';
+import { lockNextOwner, lockUser } from '../write/user-lock.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
+
+/** Whether membership `m` is of an owner without whom nobody who has agreed would own the organization. */
+const isLastOwner = (m: string): string => `(${m}.role = 'owner' AND NOT EXISTS (
+  SELECT FROM members o WHERE o.org_id = ${m}.org_id AND o.role = 'owner' AND NOT o.is_pending AND o.user_id <> ${m}.user_id))`;
 
 /** Values: organization, user, now. */
 const promote = statement<never>(
   'make_owner',
-  `UPDATE members SET role = 'owner', owner_since = $3 WHERE org_id = $1 AND user_id = $2`,
+  `UPDATE members SET role = 'owner', owner_since = $3, is_pending = true WHERE org_id = $1 AND user_id = $2 AND role <> 'owner'`,
 );
 /** No row: there is no other owner. Values: organization, user. */
 const demote = statement<{ user_id: string }>(
   'end_ownership',
-  `UPDATE members m SET role = 'member', owner_since = NULL WHERE m.org_id = $1 AND m.user_id = $2
-     AND EXISTS (SELECT FROM members o WHERE o.org_id = $1 AND o.role = 'owner' AND o.user_id <> $2)
-   RETURNING m.user_id`,
+  `UPDATE members m SET role = 'member', owner_since = NULL, is_pending = false
+   WHERE m.org_id = $1 AND m.user_id = $2 AND NOT ${isLastOwner('m')} RETURNING m.user_id`,
 );
 /** Nothing where the record names the owner of longest standing already. Values: organization, now. */
 const nameOwner = statement<never>(
   'name_owner',
   `WITH longest AS (
-     SELECT user_id FROM members WHERE org_id = $1 AND role = 'owner' ORDER BY owner_since, user_id LIMIT 1),
+     SELECT user_id FROM members WHERE org_id = $1 AND role = 'owner' ORDER BY is_pending, owner_since, user_id LIMIT 1),
    changed AS (
      UPDATE organizations o SET owner_id = l.user_id, updated_at = $2 FROM longest l WHERE o.id = $1 AND o.owner_id <> l.user_id
      RETURNING o.id AS org_id, o.id, '{"id":"' || o.id || '"' AS body, ${headVersion}),
@@ -40,12 +44,19 @@ const endInvitations = statement<never>(
   'DELETE FROM invitations WHERE org_id = $1 AND invited_by = $2',
 );
 
+/** By somebody else than this user, who has the rights at once and counts once it has accepted. */
 export async function makeOwner(context: Context, { tx, org }: Locked, user: string): Promise<void> {
-  await lockNextOwner(tx, user, context.quotas);
+  await lockUser(tx, user);
   await tx.run(promote, [org, user, now(context)]);
 }
 
-/** Makes an owner a member. Refused for the only owner. */
+/** `limit_reached` where the user owns as many organizations as it may. */
+export async function accept(context: Context, { tx, org }: Locked, user: string): Promise<void> {
+  await lockNextOwner(tx, user, context.quotas);
+  await tx.run(acceptOwnership, [org, user, now(context)]);
+}
+
+/** Makes an owner a member. Refused for the last one who has agreed to be one. */
 export async function endOwnership(context: Context, { tx, org }: Locked, user: string): Promise<void> {
   if ((await tx.run(demote, [org, user])).length === 0) refuse({ code: 'last_owner' });
   await tx.run(endInvitations, [org, user]);

@@ -1,7 +1,7 @@
 /** Owns tokens in the store: the digests of their secrets, their users or devices, and when they were last used. */
 import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
-import { lockUser } from './user-lock.ts';
+import { lockUser } from '../write/user-lock.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
 import { drainWrites } from './drain-writes.ts';
 import { refuse } from '../contract/errors.ts';

@@ -4,7 +4,7 @@
  * (`outcome.ts`).
  */
 import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
-import { serverRight, type Actor } from '../contract/actor.ts';
+import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { ChangeOperation, DeviceChange, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
 import type { GroupOwner, GroupPatch, SavedGroup } from '../contract/groups.ts';
@@ -26,6 +26,7 @@ import {
   type SingleStatementOperation,
   type SingleStatementRow,
 } from '../write/single-statement.ts';
+import { acceptByWriting } from '../write/pending-ownership.ts';
 import { now } from '../write/stamp.ts';
 import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -82,6 +83,7 @@ class ChangeSetTransaction {
       groups: byId(await tx.run(sql.groupsBefore, [org, groupIds])),
       devices: byId(await tx.run(sql.devicesBefore, [org, deviceIds, deletedGroups])),
     };
+    if (this.#isForOwners(before)) await acceptByWriting(this.#context, tx, org, this.#write.by);
     // Selectors decide about every device, labels about their own.
     const movesSelectors =
       deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && isMoving(one.patch));
@@ -116,6 +118,24 @@ class ChangeSetTransaction {
       revision: changes.head ?? head,
       tokens,
     };
+  }
+
+  /** Whether a part is for owners only: then whoever writes the set does so as an owner. */
+  #isForOwners({
+    groups,
+    devices,
+  }: {
+    readonly groups: ReadonlyMap<string, sql.GroupRow>;
+    readonly devices: ReadonlyMap<string, sql.DeviceRow>;
+  }): boolean {
+    const { set, by } = this.#write;
+    if (by.right.roles === rightRoles.server) return false;
+    const isOthers = (id: string): boolean => (groups.get(id) ?? devices.get(id))?.user_id !== by.user_id;
+    return (
+      set.groups.some((one) => (one.type === 'create' ? one.owner === 'organization' : isOthers(one.id))) ||
+      set.devices.some(({ id, patch }) => isOthers(id) || patch.labels !== undefined) ||
+      set.deletes.some(({ id }) => isOthers(id))
+    );
   }
 
   /** Whether lists decide which devices open, and the devices whose own list the set empties: that asks for it. A revert asks for nothing. */
@@ -158,7 +178,7 @@ class ChangeSetTransaction {
     if (items.length === 0) return new Map();
     const { tx, org } = this.#locked;
     // Policy tests are looked at after the whole set.
-    const tested = items.map((item) => ({ ...item, tested: true }));
+    const tested = items.map((item) => ({ ...item, tested: true, accepted: true }));
     return byId(await tx.run(operation.many, [org, JSON.stringify(tested)]));
   }
 

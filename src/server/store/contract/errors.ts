@@ -1,6 +1,6 @@
 /** Owns the store's refusals: each has a stable code and the data that a caller needs to explain it. */
 import type { FailingTest } from './change/policy-tests.ts';
-import type { DeviceId, EnrollmentKeyId, GroupId } from '../../../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId } from '../../../policy/ids.ts';
 import type { Direction } from '../../../policy/rule.ts';
 import type { CountedQuota } from './quotas.ts';
 
@@ -69,8 +69,13 @@ export type StoreProblem =
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }
   /** A server of a later version wrote fields into the record that this one does not know. Only such a server may change it. */
   | { readonly code: 'newer_record'; readonly what: 'device' | 'group' }
-  /** An organization always has an owner. */
-  | { readonly code: 'last_owner' }
+  /** An organization always has an owner who has agreed to be one. `organizations`: of a user who is to be removed, those that it owns alone. */
+  | {
+      readonly code: 'last_owner';
+      readonly organizations?: readonly { readonly id: OrganizationId; readonly name: string }[];
+    }
+  /** There is no ownership to accept. */
+  | { readonly code: 'not_an_owner' }
   /** These devices, and so many more, would be left with the default group. */
   | {
       readonly code: 'would_open';

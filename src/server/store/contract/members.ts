@@ -38,11 +38,13 @@ export interface Members {
     by: Actor,
     user: { readonly user_id: UserId } | { readonly username: string },
   ): Promise<MemberRecord>;
-  /** `last_owner` when the organization would have none. */
+  /** An owner who is made one has to accept. `last_owner` when the organization would have none who has. */
   setRole(org: OrganizationId, by: Actor, user: UserId, role: MemberRole): Promise<MemberRecord>;
+  /** From then on the owner counts. `not_an_owner`; `limit_reached` where the user owns as many organizations as it may. */
+  accept(org: OrganizationId, by: Actor, user: UserId): Promise<MemberRecord>;
   /**
    * Deletes the member's devices (their tokens too), groups and enrollment keys in this organization, with events and audit entries, in one
-   * transaction. `last_owner` when the organization would have none; `would_open` when a device that is kept would fall back to the default
+   * transaction. `last_owner` when the organization would have none who has accepted; `would_open` when a device that is kept would fall back to the default
    * group.
    */
   remove(org: OrganizationId, by: Actor, user: UserId, options?: RemoveMember): Promise<RemovedMember>;

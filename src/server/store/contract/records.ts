@@ -141,6 +141,8 @@ export interface MemberRecord {
   readonly user_id: UserId;
   readonly username: string;
   readonly role: MemberRole;
+  /** On an owner who was made one by somebody else and has not accepted. */
+  readonly accepted?: false;
   readonly created_at: Timestamp;
 }
 

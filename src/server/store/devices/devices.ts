@@ -147,7 +147,7 @@ async function writeList(
     security_groups: list,
     ...(trial && { trial: trialText(trial, { security_groups: oldList }) }),
   };
-  const device = reader(context)(await runOne(tx, org, operation, valid ? asked : item));
+  const device = reader(context)(await runOne(context, locked, by, operation, valid ? asked : item));
   if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
   const isTried = trial !== undefined && !sameList(list, oldList);
   if (isTried) await keepTrial(locked, trial, { devices: [device.id], revision: device.revision });
@@ -308,7 +308,7 @@ export function devicesIn(context: Context): Devices {
             { tx, org },
             { id, operation, item: counted, user, list, oldList, by, trial, detach: options.detach },
           );
-        const device = read(await runOne(tx, org, operation, counted));
+        const device = read(await runOne(context, { tx, org }, by, operation, counted));
         await checkRanges(context, { tx, org }, id);
         return device;
       });

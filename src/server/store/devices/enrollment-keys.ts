@@ -3,6 +3,7 @@ import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } 
 import type { Actor } from '../contract/actor.ts';
 import { refuse } from '../contract/errors.ts';
 import type { Context } from '../write/context.ts';
+import { acceptByWriting } from '../write/pending-ownership.ts';
 import { now } from '../write/stamp.ts';
 import { knownSince } from '../write/idempotency.ts';
 import { auditRow, insertAudit } from '../write/audit-entry.ts';
@@ -88,10 +89,11 @@ const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
 /** Values: organization, user. */
 const findOwner = statement<{ is_owner: boolean }>('find_owner', `SELECT ${isOwner('$2')} AS is_owner`);
 
-/** A key with labels sets them in its user's name. */
-async function checkOwner(tx: Runner, org: string, user: string): Promise<void> {
-  const [row] = await tx.run(findOwner, [org, user]);
+/** A key with labels sets them in its user's name, as an owner. */
+async function checkOwner(context: Context, { tx, org }: Locked, by: Actor): Promise<void> {
+  const [row] = await tx.run(findOwner, [org, by.user_id]);
   if (row?.is_owner !== true) refuse({ code: 'labels_by_owner' });
+  await acceptByWriting(context, tx, org, by);
 }
 
 /** At the limit, keys that can admit no more devices are deleted first: they are kept only for reading. */
@@ -134,7 +136,7 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
           const asked = { user: by.user_id, list: key.security_groups, oldList: [] };
           const { problems } = await checkList(locked, context, asked);
           if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
-          if (key.labels.length > 0) await checkOwner(locked.tx, org, by.user_id);
+          if (key.labels.length > 0) await checkOwner(context, locked, by);
           await checkCount(locked.tx, context, org);
           const digest = Buffer.from(key.digest);
           const limits = [key.expires_at.toISOString(), key.uses];

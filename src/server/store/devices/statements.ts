@@ -6,7 +6,7 @@ import { singleStatement, type SingleStatementOperation } from '../write/single-
 import { returnedToAudit, type SingleStatementChanges } from '../write/audit-entry.ts';
 import { bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
-import { isNoOwner } from '../write/right.ts';
+import { refusedToOthers, type ForOwners } from '../write/right.ts';
 import { deviceBody, identityBody, identityColumns, storedDeviceBody } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
@@ -80,6 +80,11 @@ const log = (type: 'change' | 'delete', from: string): string =>
     ...(type === 'delete' && { born: `${from}.born` }),
   });
 
+const deviceCreationForOwners: readonly ForOwners[] = [
+  { when: '(n.user_id <> n.actor)', code: 'forbidden' },
+  { when: `(n.labels <> '{}')`, code: 'labels_by_owner' },
+];
+
 /** A device with its token if `token_digest` is given. Digests are in hexadecimal. That its list may be so is checked before (`group-list.ts`). */
 export const createDevice = singleStatement('create_device', {
   columns: {
@@ -100,9 +105,9 @@ export const createDevice = singleStatement('create_device', {
     n.token_id, decode(n.token_digest, 'hex') AS token_digest, n.token_name`,
   adds: 'devices',
   owned: { whose: 'n.user_id' },
-  refusal: `WHEN n.user_id <> n.actor AND ${isNoOwner} THEN 'forbidden'
+  forOwners: deviceCreationForOwners,
+  refusal: `${refusedToOthers(deviceCreationForOwners)}
     WHEN n.user_id <> n.actor AND NOT ${isMember('n.user_id')} THEN 'not_a_member'
-    WHEN n.labels <> '{}' AND m.role <> 'owner' THEN 'labels_by_owner'
     WHEN ${keyTaken} THEN 'public_key_taken'`,
   changesVerdicts: 'true',
   write: `new AS (
@@ -145,6 +150,7 @@ interface Identity {
   /** Whether what a row asks for changes its identity, as a column of `n`. */
   readonly flag: string;
   readonly refusals: string;
+  readonly forOwners?: readonly ForOwners[];
   /** Where another public key may be given. */
   readonly keyRefusal: string;
   readonly changesVerdicts?: string;
@@ -173,6 +179,7 @@ const deviceUpdate = (name: string, identity: Identity): SingleStatementOperatio
     owned: { whose: 'd.user_id', missing: 'd.id IS NULL' },
     refusal: `WHEN d.revision <> n.expected THEN 'precondition_failed'
     ${identity.pending} WHEN ${same} THEN 'unchanged' ${refuseNewerDevice(storedDeviceBody('d'))} ${identity.refusals} ${identity.keyRefusal}`,
+    ...(identity.forOwners && { forOwners: identity.forOwners }),
     ...(identity.changesVerdicts !== undefined && { changesVerdicts: identity.changesVerdicts }),
     write: `new AS (
     UPDATE devices d SET ${written.map((column) => `${column} = n.${column}`).join(', ')}, body = ${deviceBody('n')}
@@ -200,6 +207,15 @@ export const updateEndpoint = deviceUpdate('update_endpoint', {
   keep: '',
 });
 
+const identityForOwners: readonly ForOwners[] = [
+  { when: isChanged('labels'), code: 'labels_by_owner' },
+  { when: isChanged('isolated'), code: 'forbidden' },
+  {
+    when: `((d.labels <> '{}' OR d.isolated <> '') AND ${isChanged('tunnel_ip', 'addresses')})`,
+    code: 'address_by_owner',
+  },
+];
+
 /** What the device is, or which groups it has, too. Labels, and the addresses of a device that has labels, are for owners to change (reference 5 (14)). */
 const identityUpdate: Identity = {
   // What the history keeps is not kept twice.
@@ -208,9 +224,8 @@ const identityUpdate: Identity = {
   trial: 'coalesce(n.trial, d.trial)',
   pending: `WHEN d.trial IS NOT NULL AND n.security_groups IS NOT NULL THEN 'trial_pending'`,
   flag: `, ${isChanged(...identityColumns)} AS identity_changed, ${isChanged(...policyColumns)} AS policy_changed`,
-  refusals: `WHEN ${isChanged('labels')} AND m.role <> 'owner' THEN 'labels_by_owner'
-    WHEN ${isChanged('isolated')} AND ${isNoOwner} THEN 'forbidden'
-    WHEN (d.labels <> '{}' OR d.isolated <> '') AND ${isChanged('tunnel_ip', 'addresses')} AND m.role <> 'owner' THEN 'address_by_owner'`,
+  forOwners: identityForOwners,
+  refusals: refusedToOthers(identityForOwners),
   keyRefusal: `WHEN n.key_digest IS NOT NULL AND decode(n.key_digest, 'hex') <> d.key_digest AND ${keyTaken} THEN 'public_key_taken'`,
   changesVerdicts: isChanged(...policyColumns),
   column: `${identityIfChanged('n', 'd')}, d.user_id, n.policy_changed`,

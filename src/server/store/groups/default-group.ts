@@ -28,7 +28,7 @@ export async function makeDefaultGroup(
   };
   // The write that it is part of was judged already, as what it is.
   const item = asItem(context.newId(), asked, rightItem(serverRight));
-  const row = await runOne(tx, org, createGroup, item);
+  const row = await runOne(context, { tx, org }, { user_id: actor }, createGroup, item);
   if (row === undefined) return refuse({ code: 'unexpected' });
   return readRow<GroupRecord>(row, 'group', context.quotas);
 }

@@ -170,12 +170,13 @@ const readWritten = (row: SingleStatementRow | undefined, { quotas }: Pick<Conte
 async function createNamed(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
+  by: Actor,
   item: Item,
   trial?: StartedTrial,
 ): Promise<SavedGroup> {
   const { quotas } = context;
   const asked = trial === undefined ? item : { ...item, trial: trialText(trial, null) };
-  const made = readWritten(await runOne(locked.tx, locked.org, sql.createGroupSelectors, asked), context);
+  const made = readWritten(await runOne(context, locked, by, sql.createGroupSelectors, asked), context);
   await checkDevices(locked, made.id, quotas.device_ranges);
   if (trial !== undefined) await keepTrial(locked, trial, { groups: [made.id], revision: made.revision });
   return made;
@@ -192,6 +193,7 @@ export async function refuseOpenKeys(
 }
 
 interface NamedUpdate {
+  readonly by: Actor;
   readonly id: GroupId;
   readonly item: Item;
   /** The devices that the new rules name, and that have to be there. */
@@ -206,7 +208,7 @@ interface NamedUpdate {
 async function updateNamed(
   context: Context,
   locked: Pick<Locked, 'tx' | 'org'>,
-  { id, item, named, patch, detach, trial }: NamedUpdate,
+  { by, id, item, named, patch, detach, trial }: NamedUpdate,
 ): Promise<SavedGroup> {
   const { tx, org } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
@@ -221,7 +223,7 @@ async function updateNamed(
   );
   const asked =
     trial === undefined || old === undefined ? item : { ...item, trial: trialText(trial, fieldsBefore(old, patch)) };
-  const group = readWritten(await runOne(tx, org, sql.updateGroupSelectors, asked), context);
+  const group = readWritten(await runOne(context, locked, by, sql.updateGroupSelectors, asked), context);
   // What changes nothing is no trial.
   if (trial !== undefined && group.revision !== old?.revision)
     await keepTrial(locked, trial, { groups: [id], revision: group.revision });
@@ -278,7 +280,7 @@ export function groupsIn(context: Context): Groups {
         org,
         transactionWrite(context, by, async (tx) => {
           await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
-          return createNamed(context, { tx, org }, item, trial);
+          return createNamed(context, { tx, org }, by, item, trial);
         }),
       );
     },
@@ -288,7 +290,7 @@ export function groupsIn(context: Context): Groups {
       const trial = options.trial && startTrial(context, by, options.trial);
       const write = transactionWrite(context, by, async (tx) => {
         if ((await tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
-        return createNamed(context, { tx, org }, item, trial);
+        return createNamed(context, { tx, org }, by, item, trial);
       });
       return writer.write(org, write);
     },
@@ -304,7 +306,7 @@ export function groupsIn(context: Context): Groups {
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
         const write = transactionWrite(context, by, (tx) =>
-          updateNamed(context, { tx, org }, { item, named: needed, patch, id, detach, trial }),
+          updateNamed(context, { tx, org }, { by, item, named: needed, patch, id, detach, trial }),
         );
         return writer.write(org, write);
       }

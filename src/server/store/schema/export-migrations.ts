@@ -267,4 +267,11 @@ export const exportMigrations: readonly Migration[] = [
       CREATE INDEX organizations_owner ON organizations (owner_id);
     `,
   },
+  {
+    version: 51,
+    title: 'owners who were made owners by somebody else and have not accepted',
+    sql: `
+      ALTER TABLE members ADD COLUMN is_pending boolean NOT NULL DEFAULT false, ADD CHECK (NOT is_pending OR role = 'owner');
+    `,
+  },
 ];

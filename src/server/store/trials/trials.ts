@@ -27,6 +27,7 @@ import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import { refuseOpenedByTrial } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
 import { openingOfStatement } from '../write/right.ts';
+import { acceptByWriting } from '../write/pending-ownership.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepChange, rewriteScope, takeBack, triedRecords, type TriedRecords } from './end.ts';
@@ -78,16 +79,31 @@ async function callerOf({ tx, org }: Locked, { user_id, right }: Actor): Promise
   return { user_id, isOwner, isServer: false };
 }
 
+/** Accepts an ownership that is pending, where the caller may do this only as an owner. */
+async function acceptIfOwner(
+  context: Context,
+  { tx, org }: Locked,
+  by: Actor,
+  caller: TrialCaller & { isServer: boolean },
+  may: (caller: TrialCaller) => boolean,
+): Promise<void> {
+  if (!caller.isServer && caller.isOwner && !may({ ...caller, isOwner: false }))
+    await acceptByWriting(context, tx, org, by);
+}
+
 /** `how`: what is to become of the whole trial. */
 async function checkRight(
+  context: Context,
   locked: Locked,
   by: Actor,
   { trial, tried }: PendingTrial,
   how: 'keep' | 'revert',
 ): Promise<void> {
   const caller = await callerOf(locked, by);
-  const may = how === 'keep' ? mayKeep : mayRevert;
-  if (!caller.isServer && !may({ ...recordsOf(tried), by: trial.user_id }, caller)) refuse({ code: 'forbidden' });
+  const records = { ...recordsOf(tried), by: trial.user_id };
+  const may = (one: TrialCaller): boolean => (how === 'keep' ? mayKeep : mayRevert)(records, one);
+  if (!caller.isServer && !may(caller)) refuse({ code: 'forbidden' });
+  await acceptIfOwner(context, locked, by, caller, may);
 }
 
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
@@ -194,7 +210,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
     confirm: (org, by, id, options) =>
       inTrial(org, by, id, async (locked, pending) => {
         const { trial } = pending;
-        await checkRight(locked, by, pending, 'keep');
+        await checkRight(context, locked, by, pending, 'keep');
         if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
         return judged(locked, trial, options, () => end(context, locked, by, pending, 'confirmed'));
       }),
@@ -203,7 +219,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
     revert: (org, by, id, { records } = {}) =>
       inTrial(org, { ...by, tests: 'report' }, id, async (locked, pending) => {
         if (records === undefined) {
-          await checkRight(locked, by, pending, 'revert');
+          await checkRight(context, locked, by, pending, 'revert');
           return end(context, locked, by, pending, 'reverted');
         }
         const { groups, devices } = pending.tried;
@@ -211,15 +227,19 @@ export function trialsIn(context: Context, keepMs: number): Trials {
         const unknown = records.flatMap((record, index) => (known.has(record) ? [] : [index]));
         if (unknown.length > 0) return refuse({ code: 'not_on_trial', indexes: unknown });
         const caller = await callerOf(locked, by);
-        const own = new Set(mayTakeOut(recordsOf(pending.tried), caller));
-        if (!records.every((record) => own.has(record))) return refuse({ code: 'forbidden' });
+        const may = (one: TrialCaller): boolean => {
+          const own = new Set(mayTakeOut(recordsOf(pending.tried), one));
+          return records.every((record) => own.has(record));
+        };
+        if (!may(caller)) return refuse({ code: 'forbidden' });
+        await acceptIfOwner(context, locked, by, caller, may);
         return takeOut(context, locked, by, pending, records);
       }),
 
     widen: (org, by, id, scope, options) =>
       inTrial(org, by, id, async (locked, pending) => {
         const { trial, tried } = pending;
-        await checkRight(locked, by, pending, 'keep');
+        await checkRight(context, locked, by, pending, 'keep');
         if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
         const wider = isWithin(undefined, scope) ? undefined : scope;
         if (!isWithin(scopeOf(trial.scope), wider)) return refuse({ code: 'not_wider' });

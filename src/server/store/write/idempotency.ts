@@ -14,6 +14,7 @@ import { refuse } from '../contract/errors.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Runner } from '../postgres/connection.ts';
+import type { OwnershipContext } from './pending-ownership.ts';
 import { openingOf } from './right.ts';
 import { asTransaction, type TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
@@ -96,17 +97,19 @@ export async function recorded<T>(
 
 /** A write of an organization that is recorded where its request has a key. */
 export function recordedWrite<T>(
-  stamps: Pick<Stamps, 'clock'>,
+  context: OwnershipContext,
   org: OrganizationId,
   given: SingleStatementWrite<T> | TransactionWrite<T>,
 ): SingleStatementWrite<T> | TransactionWrite<T> {
   const { idempotency } = given.by;
   if (idempotency === undefined) return given;
   const write =
-    given.kind === 'transaction' ? given : { ...asTransaction(org, given), opening: openingOf(given.by, now(stamps)) };
+    given.kind === 'transaction'
+      ? given
+      : { ...asTransaction(context, org, given), opening: openingOf(given.by, now(context)) };
   return {
     ...write,
-    run: (tx, head) => recorded(stamps, tx, idempotency, () => write.run(tx, head)),
+    run: (tx, head) => recorded(context, tx, idempotency, () => write.run(tx, head)),
   };
 }
 

@@ -8,11 +8,12 @@ import type { SingleStatementSet } from './waves.ts';
 export const loggedIn = (rows: readonly SingleStatementRow[]): readonly Entry[] =>
   rows.flatMap((row) => loggedBy(row) ?? []).toSorted((a, b) => a.revision - b.revision);
 
-const untested: Outcome = { ok: false, cause: 'needs_tests' };
-export const needsTests = (outcome: Outcome): boolean => outcome === untested;
+const unready: Outcome = { ok: false, cause: 'needs_transaction' };
+/** Nothing refuses the write, and it is to be repeated as a transaction. */
+export const needsTransaction = (outcome: Outcome): boolean => outcome === unready;
 
 export function decoded(write: SingleStatementWrite<unknown>, row: SingleStatementRow): Outcome {
-  if (row.refusal === 'needs_tests') return untested;
+  if (row.refusal === 'needs_tests' || row.refusal === 'needs_acceptance') return unready;
   try {
     return { ok: true, value: write.decode(row) };
   } catch (cause) {

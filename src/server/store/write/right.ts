@@ -58,11 +58,28 @@ const isAllowed = (n: string, role: string, whose: string): string => `(
   OR ${role} = 'owner' AND (${names(n, 'owner')} OR ${names(n, 'ownerOfOwn')} AND ${whose} IS NULL)
   OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor)`;
 
+/**
+ * Whether an allowed write `n` takes the role of an owner that its actor `m` has not accepted. What the actor may do without that role accepts nothing.
+ * `forOwners`: conditions of what else only an owner may do.
+ */
+export const takesPendingRole = (n: string, whose: string, forOwners: readonly string[] = []): string => `(m.is_pending
+  AND NOT ${names(n, 'server', 'administrator', 'enrollmentKey', 'ownDevice')}
+  AND (${[`(${names(n, 'member')} OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor) IS NOT TRUE`, ...forOwners].join(' OR ')}))`;
+
 /** Joins the membership of the actor as `m`. */
 export const actorsMembership = 'LEFT JOIN members m ON m.org_id = $1 AND m.user_id = n.actor';
 
-/** Whether the actor is no owner, as far as its right does not come from the server itself. */
-export const isNoOwner = `(m.role <> 'owner' AND NOT ${names('n', 'server')})`;
+/** What only an owner may do, beside what the right says, as a condition over a write `n`; refused with `code` for everybody else. */
+export interface ForOwners {
+  readonly when: string;
+  readonly code: string;
+}
+
+/** The branches of a CASE over `n` and `m`. The server itself may do all of it. */
+export const refusedToOthers = (forOwners: readonly ForOwners[]): string =>
+  forOwners
+    .map(({ when, code }) => `WHEN ${when} AND m.role <> 'owner' AND NOT ${names('n', 'server')} THEN '${code}'`)
+    .join(' ');
 
 /** The first branches of a CASE over `n` and `m`. `whose`: the user whom the record belongs to; `missing`: whether there is no such record. */
 export const rightRefusals = (
@@ -88,14 +105,23 @@ export interface OpenedHead {
   readonly version: number;
   readonly has_tests: boolean;
   readonly refusal: RightRefusal | null;
+  /** The write takes the role of an owner that its actor has not accepted. */
+  readonly accepts: boolean;
 }
 
 type Place = Exclude<RightSubject['kind'], 'token'> | 'organization';
 
+interface PlaceText {
+  readonly join: string;
+  readonly whose: string;
+  readonly missing: string;
+  readonly isOwnMembership?: string;
+}
+
 /** A record that is missing has no owner: then the write itself says that there is none, or makes it and is judged again. */
-const places: Readonly<Record<Place, { readonly join: string; readonly whose: string; readonly missing: string }>> = {
+const places: Readonly<Record<Place, PlaceText>> = {
   organization: { join: '', whose: 'NULL::uuid', missing: 'false' },
-  user: { join: '', whose: 'n.id', missing: 'false' },
+  user: { join: '', whose: 'n.id', missing: 'false', isOwnMembership: 'n.id = n.actor' },
   device: { join: `LEFT JOIN devices s ON s.id = n.id AND ${inOrg('s')}`, whose: 's.user_id', missing: 's.id IS NULL' },
   group: {
     join: `LEFT JOIN security_groups s ON s.id = n.id AND ${inOrg('s')}`,
@@ -115,7 +141,7 @@ const isAdministrator = found('users u', 'u.id = n.administrator AND u.is_admin 
 
 /** Under the lock. Values: organization, actor, roles, token, session, now, subject, enrollment key, the right's user. */
 function openHead(place: Place): Statement<OpenedHead> {
-  const { join, whose, missing } = places[place];
+  const { join, whose, missing, isOwnMembership = 'false' } = places[place];
   return statement(
     `open_head_for_${place}`,
     `SELECT h.revision, h.version, h.has_tests, CASE
@@ -123,7 +149,8 @@ function openHead(place: Place): Statement<OpenedHead> {
        WHEN m.role IS NULL THEN 'not_a_member'
        WHEN ${missing} THEN NULL
        WHEN ${names('n', 'administrator')} AND ${isAdministrator} THEN NULL
-       WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden' END AS refusal
+       WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden' END AS refusal,
+       (${takesPendingRole('n', whose)} AND NOT (${isOwnMembership})) IS TRUE AS accepts
      FROM heads h CROSS JOIN (SELECT $2::uuid AS actor, $3::integer AS may, $4::bytea AS token, $5::uuid AS session, $6::timestamptz AS at,
        $7::uuid AS id, $8::uuid AS key, $9::uuid AS administrator) AS n ${actorsMembership} ${join} WHERE h.org_id = $1`,
   );
@@ -140,7 +167,7 @@ const openings: { readonly [Name in Place]: Statement<OpenedHead> } = {
 /** For a statement that judges its right itself. */
 const openAny = statement<OpenedHead>(
   'open_head',
-  'SELECT h.revision, h.version, h.has_tests, NULL AS refusal FROM heads h WHERE h.org_id = $1',
+  'SELECT h.revision, h.version, h.has_tests, NULL AS refusal, false AS accepts FROM heads h WHERE h.org_id = $1',
 );
 export const openingOfStatement: Opening = { statement: openAny, values: [] };
 
@@ -150,8 +177,8 @@ const isOwner = statement<never>(
 );
 
 /** Throws where policy tests are to be skipped for somebody who is no owner now. */
-export async function checkSkip(tx: Runner, org: string, { user_id, tests }: Actor): Promise<void> {
-  if (tests === 'skip' && (await tx.run(isOwner, [org, user_id])).length === 0) refuse({ code: 'forbidden' });
+export async function checkSkip(tx: Runner, org: string, { user_id }: Actor): Promise<void> {
+  if ((await tx.run(isOwner, [org, user_id])).length === 0) refuse({ code: 'forbidden' });
 }
 
 /** What opens a transaction write: the statement that judges its right, and the values after the organization. */

@@ -8,6 +8,7 @@ import { StoreError } from '../contract/errors.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
+import { acceptByWriting, type OwnershipContext } from './pending-ownership.ts';
 import { checkSkip, openingOfStatement, refusedRight, type OpenedHead, type Opening } from './right.ts';
 import { runOne, type SingleStatementWrite } from './single-statement.ts';
 import { isChecked, type WriteCheckSession } from './write-check.ts';
@@ -26,6 +27,7 @@ export const gone = (): StoreError => new StoreError({ code: 'not_found', what: 
 
 /** A single statement as a transaction write. It judges its right itself. */
 export const asTransaction = <T>(
+  ownership: OwnershipContext,
   org: OrganizationId,
   { by, operation, item, decode }: SingleStatementWrite<T>,
 ): TransactionWrite<T> => ({
@@ -33,7 +35,7 @@ export const asTransaction = <T>(
   by,
   opening: openingOfStatement,
   async run(tx) {
-    const row = await runOne(tx, org, operation, item);
+    const row = await runOne(ownership, { tx, org }, by, operation, item);
     if (row === undefined) throw gone();
     return decode(row);
   },
@@ -47,15 +49,21 @@ export interface LockedTransaction {
   readonly tx: Runner;
   readonly org: OrganizationId;
   readonly check: WriteCheckSession;
+  readonly ownership: OwnershipContext;
 }
 
 /** Runs a transaction write, if its right holds now. */
-async function opened({ tx, org, check }: LockedTransaction, write: TransactionWrite<unknown>): Promise<unknown> {
+async function opened(
+  { tx, org, check, ownership }: LockedTransaction,
+  write: TransactionWrite<unknown>,
+): Promise<unknown> {
   const { opening, run, by } = write;
   const [head] = await tx.run(opening.statement, [org, ...opening.values]);
   if (head === undefined) throw gone();
   if (head.refusal !== null) throw refusedRight(head.refusal);
-  await checkSkip(tx, org, by);
+  if (by.tests === 'skip') await checkSkip(tx, org, by);
+  // Before the write, so that it is judged as by an owner who counts. A refusal takes both back.
+  if (head.accepts || by.tests === 'skip') await acceptByWriting(ownership, tx, org, by);
   if (!head.has_tests || !isChecked(by)) return run(tx, head);
   await check.before(tx);
   const value = await run(tx, head);

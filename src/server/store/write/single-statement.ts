@@ -16,8 +16,9 @@ import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision, type Statement, type Value } from '../postgres/sql.ts';
+import { acceptByWriting, type Acting, type OwnershipContext } from './pending-ownership.ts';
 import { takeRevision, takeRevisions, type Counter } from './revisions.ts';
-import { actorsMembership, rightRefusals, type CredentialTable } from './right.ts';
+import { actorsMembership, rightRefusals, takesPendingRole, type CredentialTable, type ForOwners } from './right.ts';
 
 /** What the log has of a write, or null in each where the write was refused. */
 type LoggedRow = { readonly [Column in Exclude<keyof EntryRow, 'id' | 'hidden_from'>]: EntryRow[Column] | null };
@@ -36,6 +37,8 @@ export interface SingleStatementRow extends LoggedRow {
      * lock, with the tests.
      */
     | 'needs_tests'
+    /** The actor takes the role of an owner that it has not accepted: the write is repeated in a transaction, after the acceptance. */
+    | 'needs_acceptance'
     | 'not_a_member'
     | 'not_found'
     | 'precondition_failed'
@@ -97,16 +100,22 @@ export function oneValues(org: string, { columns }: SingleStatementOperation, it
   return values;
 }
 
-/** Runs an operation for one item, in a transaction of several statements, whose writer looks at policy tests. No row: the organization does not exist, or changed between the reading and the lock. */
+/**
+ * Runs an operation for one item of this actor, in a transaction of several statements, whose writer looks at policy tests. Where the actor takes the role of an
+ * owner that it has not accepted, it accepts. No row: the organization does not exist, or changed between the reading and the lock.
+ */
 export async function runOne(
-  runner: Runner,
-  org: string,
+  context: OwnershipContext,
+  { tx, org }: { readonly tx: Runner; readonly org: string },
+  by: Acting,
   operation: SingleStatementOperation,
   item: Item,
 ): Promise<SingleStatementRow | undefined> {
-  const tested = { ...item, tested: true };
-  const [row] = await runner.run(oneOf(operation, tested), oneValues(org, operation, tested));
-  return row;
+  const run = (asked: Item) => tx.run(oneOf(operation, asked), oneValues(org, operation, asked));
+  const [row] = await run({ ...item, tested: true });
+  if (row?.refusal !== 'needs_acceptance') return row;
+  await acceptByWriting(context, tx, org, by);
+  return (await run({ ...item, tested: true, accepted: true }))[0];
 }
 
 /** One write: what it asks for, and keys of the records it reads and changes, so that no set holds two that depend on each other. */
@@ -127,6 +136,8 @@ interface Parts {
   readonly from?: string;
   /** Whose the record is, as an id of a user or NULL: every write is judged by its right first. `missing`: where there is no such record. */
   readonly owned: { readonly whose: string; readonly missing?: string };
+  /** What `refusal` refuses to everybody but an owner. */
+  readonly forOwners?: readonly ForOwners[];
   /** The branches of a CASE over the same and `m`, the membership of the actor, each giving a code. */
   readonly refusal: string;
   /** A CTE `new (org_id, id, revision, body, …)`: writes the rows of `numbered`, each with its `revision`. */
@@ -152,11 +163,12 @@ interface Parts {
 /** The last of the refusals: as many are there as may be. */
 const full = ({ adds }: Parts): string => (adds === undefined ? '' : `WHEN h.${adds} >= n.most THEN 'limit_reached'`);
 
-/** After all other refusals: what would be refused anyway is not repeated with the tests. */
-const untested = ({ changesVerdicts }: Parts): string =>
-  changesVerdicts === undefined
-    ? ''
-    : `WHEN h.has_tests AND n.tested IS NOT TRUE AND ${changesVerdicts} THEN 'needs_tests'`;
+/** After all other refusals: what would be refused anyway is not repeated as a transaction. */
+function unready({ changesVerdicts, owned, forOwners = [] }: Parts): string {
+  const conditions = forOwners.map(({ when }) => when);
+  return `WHEN n.accepted IS NOT TRUE AND ${takesPendingRole('n', owned.whose, conditions)} THEN 'needs_acceptance'
+    ${changesVerdicts === undefined ? '' : `WHEN h.has_tests AND n.tested IS NOT TRUE AND ${changesVerdicts} THEN 'needs_tests'`}`;
+}
 
 /** The columns of a row that the audit needs. */
 const audited = `n.at AS audit_at, n.actor AS audit_actor, ${Object.keys(singleStatementColumns)
@@ -184,7 +196,7 @@ function text(parts: Parts, source: string, set: boolean, table: CredentialTable
   return `
     WITH seen AS MATERIALIZED (
       SELECT h.version, ${parts.select}, ${parts.standing} AS standing, ${parts.oldBody} AS old_body,
-        CASE ${rightRefusals(parts.owned, table)} ${parts.refusal} ${full(parts)} ${untested(parts)} END AS refusal,
+        CASE ${rightRefusals(parts.owned, table)} ${parts.refusal} ${full(parts)} ${unready(parts)} END AS refusal,
         ${parts.adds === undefined ? '' : `n.most - h.${parts.adds} AS room,`}
         ${audited}
       FROM heads h CROSS JOIN ${source} ${actorsMembership} ${parts.from ?? ''} WHERE h.org_id = $1),
@@ -202,7 +214,8 @@ export function singleStatement(name: string, parts: Parts): SingleStatementOper
   const columns = Object.entries({
     ...parts.columns,
     ...singleStatementColumns,
-    ...(parts.changesVerdicts !== undefined && { tested: 'boolean' }),
+    tested: 'boolean',
+    accepted: 'boolean',
   });
   const row = columns.map(([column, type], index) => `$${index + 2}::${type} AS ${column}`);
   const record = columns.map(([column, type]) => `${column} ${type}`);
@@ -280,7 +293,8 @@ export function readRow<T>(row: SingleStatementRow, what: 'device' | 'group', qu
     case 'address_by_owner':
       throw new StoreError({ code: refusal });
     case 'needs_tests':
-      throw new StoreError({ code: 'unexpected' }, { message: 'a write was not repeated with the policy tests' });
+    case 'needs_acceptance':
+      throw new StoreError({ code: 'unexpected' }, { message: `a write was not repeated: ${refusal}` });
     default:
       return refusal satisfies never;
   }

@@ -13,7 +13,8 @@
  *   Its right is checked first.
  *
  * Where the organization has policy tests, a single statement that can change a verdict refuses itself with
- * `needs_tests` and runs again as a transaction, which `write-check` checks.
+ * `needs_tests` and runs again as a transaction, which `write-check` checks. The same with `needs_acceptance` where its
+ * actor takes the role of an owner that it has not accepted.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it breaks nothing. An SQL error, which no
  * write should cause, rolls the shared transaction back, and its writes run again one by one.
@@ -28,7 +29,8 @@ import { isPassing, toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
-import { decoded, loggedIn, needsTests, outcomesOf } from './outcomes.ts';
+import { decoded, loggedIn, needsTransaction, outcomesOf } from './outcomes.ts';
+import type { OwnershipContext } from './pending-ownership.ts';
 import { openingOf } from './right.ts';
 import { asTransaction, gone, runAlone, runContained, type Outcome, type TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
@@ -140,7 +142,7 @@ export class Writer {
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
-  readonly #clock: () => number;
+  readonly #ownership: OwnershipContext;
   readonly #committed: (org: OrganizationId, what: Committed) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
@@ -151,19 +153,19 @@ export class Writer {
     transactions: Transactions;
     guard: HistoryGuard;
     check: WriteCheck;
-    clock: () => number;
+    ownership: OwnershipContext;
     committed: (org: OrganizationId, what: Committed) => void;
   }) {
     this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
     this.#check = parts.check;
-    this.#clock = parts.clock;
+    this.#ownership = parts.ownership;
     this.#committed = parts.committed;
   }
 
   write<T>(org: OrganizationId, given: Write<T>): Promise<T> {
-    const write = recordedWrite({ clock: this.#clock }, org, given);
+    const write = recordedWrite(this.#ownership, org, given);
     return new Promise<T>((resolve, reject) => {
       const queue = this.#queues.get(org) ?? newQueue(this.#connections.pick());
       if (queue.waiting.length >= maxWaiting) {
@@ -206,7 +208,7 @@ export class Writer {
         batch.length === 1 && only !== undefined
           ? await this.#alone(org, queue.connection, only.write)
           : await this.#attempt(org, queue.connection, batch);
-      const { outcomes, ...committed } = await this.#tested(org, batch, attempt);
+      const { outcomes, ...committed } = await this.#repeated(org, batch, attempt);
       queue.inFlight -= 1;
       if (outcomes.some(({ ok }) => ok)) this.#committed(org, committed);
       batch.forEach(({ resolve, reject }, index) => {
@@ -223,16 +225,17 @@ export class Writer {
     if (this.#queues.size === 0) this.#idle?.();
   }
 
-  /** Runs the writes again that need policy tests to be looked at. */
-  async #tested(org: OrganizationId, batch: readonly Pending[], attempt: Attempt): Promise<Attempt> {
-    if (!attempt.outcomes.some(needsTests)) return attempt;
+  /** Runs the writes again that policy tests must be looked at for, or that accept an ownership. */
+  async #repeated(org: OrganizationId, batch: readonly Pending[], attempt: Attempt): Promise<Attempt> {
+    if (!attempt.outcomes.some(needsTransaction)) return attempt;
     const outcomes = [...attempt.outcomes];
     let { head } = attempt;
     for (const [index, { write }] of batch.entries()) {
       const outcome = outcomes[index];
-      if (outcome === undefined || !needsTests(outcome) || write.kind !== 'single-statement') continue;
+      if (outcome === undefined || !needsTransaction(outcome) || write.kind !== 'single-statement') continue;
+      const again = asTransaction(this.#ownership, org, write);
       outcomes[index] = await this.#guard
-        .whenVerified(() => this.#interleaved(org, [asTransaction(org, write)]))
+        .whenVerified(() => this.#interleaved(org, [again]))
         .then(
           (made) => {
             head = made?.head ?? head;
@@ -347,7 +350,8 @@ export class Writer {
           // The transaction writes go first. Writes that arrived together have no defined order.
           const run = writes.length === 1 ? runAlone : runContained;
           for (const write of writes)
-            if (write.kind === 'transaction') outcomes.set(write, await run({ tx, org, check }, write));
+            if (write.kind === 'transaction')
+              outcomes.set(write, await run({ tx, org, check, ownership: this.#ownership }, write));
           for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
             const rows = await tx.run(set.operation.many, setValues(org, set));
             for (const [write, outcome] of outcomesOf(set, rows)) outcomes.set(write, outcome);
