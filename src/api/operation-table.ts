@@ -229,7 +229,7 @@ export const rows = {
     answer: Member,
     fails: ['last_owner'],
   },
-  acceptMembership: {
+  acceptMember: {
     effect: 'write',
     cost: 'fixed',
     subject: 'user',

@@ -33,7 +33,7 @@ export const paths = {
   readMember: ['GET', '/api/organizations/{org_id}/members/{user_id}', 'record'],
   updateMember: ['PATCH', '/api/organizations/{org_id}/members/{user_id}', 'record'],
   removeMember: ['DELETE', '/api/organizations/{org_id}/members/{user_id}', 'deleted'],
-  acceptMembership: ['POST', '/api/organizations/{org_id}/members/{user_id}/accept', 'record'],
+  acceptMember: ['POST', '/api/organizations/{org_id}/members/{user_id}/accept', 'record'],
 
   createInvitation: ['POST', '/api/organizations/{org_id}/invitations', 'created'],
   listInvitations: ['GET', '/api/organizations/{org_id}/invitations', 'list'],

@@ -56,7 +56,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.members.update(org, id, { role: 'owner' }),
     { org_id: org, user_id: id, body: { role: 'owner' } },
   ],
-  acceptMembership: [(c) => c.members.accept(org, id), { org_id: org, user_id: id }],
+  acceptMember: [(c) => c.members.accept(org, id), { org_id: org, user_id: id }],
   removeMember: [
     (c) => c.members.remove(org, id, { keep: 'devices', detach: true }),
     { org_id: org, user_id: id, query: 'keep=devices&detach=true' },

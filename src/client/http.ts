@@ -238,7 +238,7 @@ export class Client {
     get: this.#call('readMember'),
     update: this.#send('updateMember'),
     /** For oneself only. */
-    accept: this.#call('acceptMembership'),
+    accept: this.#call('acceptMember'),
     remove: this.#call('removeMember'),
   };
 

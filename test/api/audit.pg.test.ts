@@ -107,7 +107,11 @@ test('changes of roles, names, keys and webhooks have before and after, and no s
       .filter((entry) => entry.operation === operation)
       .map(({ before, after, subject }) => ({ before, after, name: subject?.name }));
   expect(told('updateMember')).toEqual([
-    { before: { role: 'member' }, after: { role: 'owner' }, name: place.member.username },
+    {
+      before: { role: 'member', accepted: null },
+      after: { role: 'owner', accepted: false },
+      name: place.member.username,
+    },
   ]);
   expect(told('updateOrganization')).toEqual([{ before: { name: 'acme' }, after: { name: 'renamed' }, name: 'acme' }]);
   expect(told('createEnrollmentKey')[0]).toMatchObject({ after: { name: 'ci', uses_left: 3 }, name: 'ci' });

@@ -128,7 +128,7 @@ describe('an owner made by somebody else', () => {
     await place.owner.api.expect(200, 'DELETE', own);
     expect(await ownerOf(place)).toBe(second.id);
     const audit = await second.api.expect(200, 'GET', `${place.base}/audit`);
-    const entries = audit.filter(({ operation }: { operation: string }) => operation === 'acceptMembership');
+    const entries = audit.filter(({ operation }: { operation: string }) => operation === 'acceptMember');
     expect(entries.map(({ user_id }: { user_id: string }) => user_id)).toEqual([second.id, second.id]);
   });
 

@@ -50,7 +50,7 @@ const table: { readonly [Id in OperationId]: string } = {
   readMember:                'yes     yes     -       -       no      no      hidden  hidden ',
   updateMember:              'yes     no      no      -       no      no      hidden  hidden ',
   removeMember:              'yes     no      yes     -       no      no      hidden  hidden ',
-  acceptMembership:          'no      no      yes     -       no      no      hidden  hidden ',
+  acceptMember:              'no      no      yes     -       no      no      hidden  hidden ',
   createInvitation:          'yes     no      -       -       no      no      hidden  hidden ',
   listInvitations:           'yes     no      -       -       no      no      hidden  hidden ',
   revokeInvitation:          'yes     no      -       -       no      no      hidden  hidden ',

@@ -199,7 +199,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
     body: { role: role === 'owning_user' ? 'owner' : 'member' },
   }),
-  acceptMembership: async () => ({ params: { user_id: (await newMember()).id } }),
+  acceptMember: async () => ({ params: { user_id: (await newMember()).id } }),
   removeMember: async (_kind, role) => ({
     params: { user_id: role === 'owning_user' ? holder.id : (await newMember()).id },
   }),
@@ -355,7 +355,7 @@ const reads = (id: OperationId): boolean =>
   readByPost.includes(id) || described.some((one) => one.id === id && one.method === 'get');
 
 /** These end the place or a membership that later tries need, or need an owner who has not accepted: they are tried last, and what is allowed in places of their own. */
-const ending: readonly OperationId[] = ['acceptMembership', 'deleteOrganization', 'removeMember'];
+const ending: readonly OperationId[] = ['acceptMember', 'deleteOrganization', 'removeMember'];
 
 describe('the table of rights', () => {
   test('has a row for every operation that the server describes, and no other', () => {

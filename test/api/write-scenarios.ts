@@ -123,7 +123,7 @@ export const scenarios: { readonly [Id in WriteId]: Scenario } = {
   deleteOrganization: () => ({}),
   addMember: async ({ server }) => ({ body: { user_id: (await newUser(server)).id } }),
   updateMember: async (stage) => ({ params: { user_id: (await newMember(stage)).id }, body: { role: 'owner' } }),
-  acceptMembership: async ({ keeper, actor, base }) => {
+  acceptMember: async ({ keeper, actor, base }) => {
     await keeper.api.expect(200, 'PATCH', `${base}/members/${actor.id}`, { role: 'owner' });
     return { params: { user_id: actor.id } };
   },

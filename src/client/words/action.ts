@@ -14,7 +14,7 @@ const phrases: Readonly<Record<string, string>> = {
   deleteOrganization: 'deleted organization',
   addMember: 'added member',
   updateMember: 'changed member',
-  acceptMembership: 'accepted the ownership, as',
+  acceptMember: 'accepted the ownership, as',
   removeMember: 'removed member',
   createInvitation: 'invited',
   revokeInvitation: 'revoked the invitation of',

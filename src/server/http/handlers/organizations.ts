@@ -107,7 +107,7 @@ const updateMember: Handler<'updateMember'> = async (call, { store }) => {
   return record(shown(await store.members.setRole(org_id, call.by, user_id, call.body.role)));
 };
 
-const acceptMembership: Handler<'acceptMembership'> = async (call, { store }) => {
+const acceptMember: Handler<'acceptMember'> = async (call, { store }) => {
   const { org_id, user_id } = call.params;
   return record(shown(await store.members.accept(org_id, call.by, user_id)));
 };
@@ -137,6 +137,6 @@ export const organizationHandlers = {
   addMember,
   readMember,
   updateMember,
-  acceptMembership,
+  acceptMember,
   removeMember,
 } as const;

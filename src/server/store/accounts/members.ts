@@ -92,14 +92,11 @@ export async function admitMember(
   return get(tx, org, found.id);
 }
 
-/** What the audit shows of a change. Who has accepted, it shows by the entries of acceptances. */
-const roleOnly = ({ role }: MemberRecord) => ({ role });
-
 /** What the audit shows of a new member. */
-export const shownMember = ({ user_id, username, role }: MemberRecord) => ({
+export const shownMember = ({ user_id, username, role, accepted }: MemberRecord) => ({
   subject_id: user_id,
   name: username,
-  after: { user_id, role },
+  after: { user_id, role, ...(accepted !== undefined && { accepted }) },
 });
 
 interface Pair {
@@ -149,7 +146,11 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
           else await endOwnership(context, locked, user);
           return { before, after: await get(locked.tx, org, user) };
         },
-        ({ before, after }) => ({ subject_id: user, name: before.username, ...changeOf(roleOnly(before), roleOnly(after)) }),
+        ({ before, after }) => ({
+          subject_id: user,
+          name: before.username,
+          ...changeOf(before, after),
+        }),
       );
       return member;
     },
@@ -169,7 +170,9 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
         ({ before }) => ({
           subject_id: user,
           name: before.username,
-          ...(before.accepted === undefined ? { unchanged: true as const } : { before: {}, after: {} }),
+          ...(before.accepted === undefined
+            ? { unchanged: true as const }
+            : { before: { accepted: false }, after: { accepted: null } }),
         }),
       );
       return member;

@@ -39,8 +39,14 @@ export async function acceptByWriting(
   if (!(await hasRoomToOwn(tx, user_id, context.quotas))) return;
   const [accepted] = await tx.run(acceptOwnership, [org, user_id, now(context)]);
   if (audit === undefined) return;
-  const note = { ...audit, operation: 'acceptMembership', fields: undefined };
+  const note = { ...audit, operation: 'acceptMember', fields: undefined };
   await tx.run(insertAudit, [
-    auditValue(context, note, { subject_id: user_id, org_id: org, name: accepted?.username, before: {}, after: {} }),
+    auditValue(context, note, {
+      subject_id: user_id,
+      org_id: org,
+      name: accepted?.username,
+      before: { accepted: false },
+      after: {},
+    }),
   ]);
 }
