@@ -1,62 +1,88 @@
-/** Owns the numbering of the addresses that policy tests are about: sorted, so that a range of addresses is a range of numbers. */
+/** Owns the numbering of the addresses that policy tests are about: sorted, so that a range of addresses is a span of numbers. */
 import type { Address } from '../address.ts';
-import type { RangeSet } from '../range.ts';
+import { wholeFamily, type RangeSet } from '../range.ts';
 import type { Family } from '../rule.ts';
-import { addBitRange, newBits, type Bits } from './bits.ts';
+import { slotSpans, type SlotSet } from './slot-set.ts';
 
-const ascending = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
+export const ascending = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** The first place whose value is not below. */
-function lowerBound(values: readonly bigint[], value: bigint): number {
-  let [low, high] = [0, values.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((values[middle] as bigint) < value) low = middle + 1;
-    else high = middle;
+/** The first place, from `low` on, whose value is not below. */
+export function lowerBound(values: readonly bigint[], value: bigint, low = 0): number {
+  let [first, end] = [low, values.length];
+  while (first < end) {
+    const middle = (first + end) >>> 1;
+    if ((values[middle] as bigint) < value) first = middle + 1;
+    else end = middle;
   }
-  return low;
+  return first;
 }
 
-/** IPv4 addresses have the first numbers, IPv6 addresses those after them. */
-export class AddressIndex {
-  readonly #v4: readonly bigint[];
-  readonly #v6: readonly bigint[];
-  readonly size: number;
-  readonly all: Bits;
-  readonly families: { readonly [F in Family]: Bits };
+/** The addresses of one family, ascending, each once, and the number of the first. */
+interface Numbered {
+  readonly family: Family;
+  readonly values: readonly bigint[];
+  readonly base: number;
+}
 
-  constructor(addresses: Iterable<Address>) {
-    const values = { 4: new Set<bigint>(), 6: new Set<bigint>() };
-    for (const { family, value } of addresses) values[family].add(value);
-    this.#v4 = [...values[4]].toSorted(ascending);
-    this.#v6 = [...values[6]].toSorted(ascending);
-    this.size = this.#v4.length + this.#v6.length;
-    const family = (first: number, end: number): Bits => {
-      const bits = newBits(this.size);
-      addBitRange(bits, first, end);
-      return bits;
+/** Addresses of devices, ascending and each once, by family. */
+export type SortedAddresses = { readonly [F in Family]: readonly bigint[] };
+
+/** The addresses of devices have the first numbers: those of IPv4, then those of IPv6. Those that only tests name follow. */
+export class AddressIndex {
+  readonly #parts: readonly Numbered[];
+  /** Every number. */
+  readonly all: SlotSet;
+  readonly families: { readonly [F in Family]: SlotSet };
+
+  constructor(own: SortedAddresses, further: readonly Address[]) {
+    const parts: Numbered[] = [];
+    let base = 0;
+    const add = (family: Family, values: readonly bigint[]): void => {
+      parts.push({ family, values, base });
+      base += values.length;
     };
-    this.families = { 4: family(0, this.#v4.length), 6: family(this.#v4.length, this.size) };
-    this.all = family(0, this.size);
+    for (const family of [4, 6] as const) add(family, own[family]);
+    for (const family of [4, 6] as const) {
+      const values = new Set(further.flatMap((each) => (each.family === family ? each.value : [])));
+      const others = [...values].filter((value) => own[family][lowerBound(own[family], value)] !== value);
+      add(family, others.toSorted(ascending));
+    }
+    this.#parts = parts;
+    this.all = slotSpans([{ first: 0, end: base }]);
+    this.families = { 4: this.slotsIn(4, wholeFamily(4)), 6: this.slotsIn(6, wholeFamily(6)) };
   }
 
   /** The number of an address that is among them. */
   slotOf({ family, value }: Address): number {
-    return family === 4 ? lowerBound(this.#v4, value) : this.#v4.length + lowerBound(this.#v6, value);
+    for (const part of this.#parts) {
+      if (part.family !== family) continue;
+      const place = lowerBound(part.values, value);
+      if (part.values[place] === value) return part.base + place;
+    }
+    throw new Error('this address has no number');
   }
 
   addressAt(slot: number): Address {
-    const v4 = this.#v4[slot];
-    if (v4 !== undefined) return { family: 4, value: v4 };
-    return { family: 6, value: this.#v6[slot - this.#v4.length] ?? 0n };
+    for (const { family, values, base } of this.#parts) {
+      const value = slot < base ? undefined : values[slot - base];
+      if (value !== undefined) return { family, value };
+    }
+    throw new Error('no address has this number');
   }
 
-  /** Adds the numbers of all addresses that the ranges hold. */
-  addRanges(bits: Bits, family: Family, ranges: RangeSet): void {
-    const [values, base] = family === 4 ? [this.#v4, 0] : [this.#v6, this.#v4.length];
-    for (const { first, last } of ranges) {
-      const [from, end] = [lowerBound(values, first), lowerBound(values, last + 1n)];
-      if (end > from) addBitRange(bits, base + from, base + end);
-    }
+  /** The numbers of all addresses that the ranges hold. */
+  slotsIn(family: Family, ranges: RangeSet): SlotSet {
+    const spans = this.#parts.flatMap((part) => {
+      if (part.family !== family) return [];
+      const { values, base } = part;
+      let low = 0;
+      return ranges.flatMap(({ first, last }) => {
+        if (low === values.length) return [];
+        const from = lowerBound(values, first, low);
+        low = lowerBound(values, last + 1n, from);
+        return low > from ? [{ first: base + from, end: base + low }] : [];
+      });
+    });
+    return slotSpans(spans);
   }
 }

@@ -12,7 +12,8 @@ import { policyIsolation } from '../isolation/isolation.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../ids.ts';
 import type { PolicyGroup, Selector, StoredRule } from '../rule.ts';
 import { transportOf } from './admitted.ts';
-import { evaluateTests, testStates } from './evaluate.ts';
+import { TestsTooCostly } from './effort.ts';
+import { evaluateTests, judgeTests, testStates } from './evaluate.ts';
 import { failureInWords } from './words.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotDevice } from '../snapshot/snapshot.ts';
 import { policyAt } from '../time/policy-at.ts';
@@ -293,4 +294,53 @@ it('a device that is gone makes its test vacuous', () => {
   expect(
     evaluateTests(stateOf([deviceOf(1, [], [])], []), [test({ device_id: deviceIds[0] ?? '' }, { all_devices: true })]),
   ).toEqual([{ state: 'vacuous' }]);
+});
+
+describe('the price', () => {
+  /** Devices with a group each that admits one other device, at ports that no two groups share. */
+  function crowd(size: number): PolicySnapshot {
+    const rules = (n: number): readonly StoredRule[] => [
+      tcp(1_000 + (n % 700), { to_port: 2_000, peers: [{ device_id: idOf((n + 1) % size) }] }),
+    ];
+    const groups = Array.from({ length: size }, (_, n) =>
+      group(n, rules(n), { id: parseGroupId(idOf(100_000 + n)), outbound: rules(n) }),
+    );
+    const devices = groups.map((one, n) => deviceOf(n, [], [one], [`10.0.${n >> 8}.${n & 255}`]));
+    return snapshotOf(devices, groups, group(99, []));
+  }
+  const all = { all_devices: true } as const;
+  const many = (count: number): readonly PolicyTest[] =>
+    Array.from({ length: count }, (_, n) => test(all, all, { name: `${n}`, port: 1_000 + n, expect: 'refuse' }));
+  const stepsFor = (size: number, count: number): number => testStates(crowd(size), many(count)).steps;
+
+  it('does not grow with the product of policies: twice the devices, or twice the tests, cost about twice as much', () => {
+    const steps = stepsFor(100, 100);
+    expect(stepsFor(200, 100)).toBeLessThan(2.6 * steps);
+    expect(stepsFor(100, 200)).toBeLessThan(2.2 * steps);
+    // Rules that cannot tell the ports of tests apart are looked at once.
+    expect(stepsFor(100, 2_000) - stepsFor(100, 1_000)).toBeLessThan(1_000 * 100);
+  });
+
+  it('has a limit, and the error names the tests that cost the most', () => {
+    const tests = [...many(40), test(all, { labels: ['none'] }, { name: 'cheap' })];
+    const state = crowd(50);
+    const { steps } = testStates(state, tests);
+    const run = (most: number): unknown => [...judgeTests(state, tests, { most })];
+    run(steps);
+    const error = ((): unknown => {
+      try {
+        return run(steps / 2);
+      } catch (thrown) {
+        return thrown;
+      }
+    })();
+    expect(error).toBeInstanceOf(TestsTooCostly);
+    expect((error as TestsTooCostly).tests).toHaveLength(20);
+    expect((error as TestsTooCostly).tests).not.toContain(40);
+  });
+
+  it('leaves a pause after every small piece of work', () => {
+    const pauses = [...judgeTests(crowd(200), many(100))];
+    expect(pauses.length).toBeGreaterThan(stepsFor(200, 100) / 200_000);
+  });
 });

@@ -4,15 +4,25 @@
  * A pair is a device or address of `from` and another one of `to` that have addresses of a common family; a device and itself are no pair. `allow`
  * passes when each pair may connect between all their addresses of the same family, `refuse` when no pair may between any. A connection needs
  * both ends: the outbound policy of the one and the inbound policy of the other. An address has no policy, so there the other end decides.
+ *
+ * The price grows with the devices, the tests and the policies that a test is about: devices with the same policy are judged together.
  */
 import { parseAddress, type Address } from '../address.ts';
+import type { EffectivePolicy } from '../effective.ts';
+import { peerKey } from '../fleet/selector.ts';
 import type { Direction, Family } from '../rule.ts';
-import { AdmittedAddresses } from './admitted.ts';
-import { areBitsWithin, eachBit, hasBit, haveCommonBit, keepCommonBits, removeAllBits, type Bits } from './bits.ts';
-import { failureOf, type FailedPair } from './failure.ts';
-import { FleetIndex, noDevice, type End, type EndPart } from './fleet-index.ts';
 import type { PolicySnapshot } from '../snapshot/snapshot.ts';
-import type { PolicyTest, TestEnd, TestFailure, TestResult, TestState } from './policy-test.ts';
+import { AddressIndex } from './address-index.ts';
+import { AdmittedAddresses } from './admitted.ts';
+import { cohortsOf, type Cohort, type Cohorts } from './cohorts.ts';
+import { Effort } from './effort.ts';
+import { Ends, noDevice, noEnd, type End, type EndPart } from './ends.ts';
+import { failureOf, type FailedPair, type PairEnd } from './failure.ts';
+import { FleetIndex } from './fleet-index.ts';
+import { findPair, type Reach } from './pairs.ts';
+import { PortClasses } from './port-classes.ts';
+import type { PolicyTest, TestEnd, TestResult, TestState } from './policy-test.ts';
+import { eachSlot, slotsBut } from './slot-set.ts';
 
 const bothFamilies = [4, 6] as const;
 
@@ -22,165 +32,7 @@ function addressOf(end: TestEnd): Address | undefined {
   return 'fault' in address ? undefined : address;
 }
 
-const common = (a: Bits, b: Bits): Bits => {
-  const bits = Uint32Array.from(a);
-  keepCommonBits(bits, b);
-  return bits;
-};
-
-class Evaluation {
-  readonly #fleet: FleetIndex;
-  readonly #admitted: AdmittedAddresses;
-
-  constructor(snapshot: PolicySnapshot, tests: readonly PolicyTest[]) {
-    const further = tests.flatMap(({ from, to }) => [addressOf(from) ?? [], addressOf(to) ?? []].flat());
-    this.#fleet = new FleetIndex(snapshot, further);
-    this.#admitted = new AdmittedAddresses(this.#fleet);
-  }
-
-  /** The pair that fails the test, or its state where none does. */
-  run(test: PolicyTest): FailedPair | 'passing' | 'vacuous' {
-    const [from, to] = [this.#endOf(test.from), this.#endOf(test.to)];
-    if (!bothFamilies.some((family) => hasPair(from, to, family))) return 'vacuous';
-    return (test.expect === 'allow' ? this.#refused(test, from, to) : this.#allowed(test, from, to)) ?? 'passing';
-  }
-
-  get changesAt(): number {
-    return this.#fleet.changesAt;
-  }
-
-  failureOf(test: PolicyTest, pair: FailedPair): TestFailure {
-    return failureOf(test, pair, this.#fleet);
-  }
-
-  #endOf(end: TestEnd): End {
-    if (!('address' in end)) return this.#fleet.endOf(end);
-    const address = addressOf(end);
-    return address === undefined
-      ? { parts: [], slots: new Uint32Array(), families: none }
-      : this.#fleet.endOfAddress(address);
-  }
-
-  /** A pair that may not connect. */
-  #refused(test: PolicyTest, from: End, to: End): FailedPair | undefined {
-    for (const part of from.parts) {
-      const found = this.#refusedBy(test, part, to, 'outbound');
-      if (found !== undefined) {
-        const { own, ownSlot, far, farSlot } = found;
-        return { from: own, fromSlot: ownSlot, to: far, toSlot: farSlot, direction: 'outbound' };
-      }
-    }
-    for (const part of to.parts) {
-      const found = this.#refusedBy(test, part, from, 'inbound');
-      if (found !== undefined) {
-        const { own, ownSlot, far, farSlot } = found;
-        return { from: far, fromSlot: farSlot, to: own, toSlot: ownSlot, direction: 'inbound' };
-      }
-    }
-    return undefined;
-  }
-
-  #refusedBy(test: PolicyTest, part: EndPart, far: End, direction: Direction): Refused | undefined {
-    if (part.cohort === undefined) return undefined;
-    const admitted = this.#admitted.of(part.cohort, direction, test);
-    if (areBitsWithin(far.slots, admitted)) return undefined;
-    const missing = Uint32Array.from(far.slots);
-    removeAllBits(missing, admitted);
-    for (const farSlot of eachBit(missing)) {
-      const { family } = this.#fleet.addresses.addressAt(farSlot);
-      for (const farPlace of this.#ownersIn(far.parts, farSlot)) {
-        const own = part.devices.find((place) => place !== farPlace && this.#fleet.hasFamily(place, family));
-        if (own === undefined) continue;
-        return { own, ownSlot: this.#slotOf(own, family), far: farPlace, farSlot };
-      }
-    }
-    return undefined;
-  }
-
-  /** A pair that may connect. */
-  #allowed(test: PolicyTest, from: End, to: End): FailedPair | undefined {
-    const reach = (end: End, far: End, direction: Direction): readonly Reach[] =>
-      end.parts.flatMap((part) => {
-        const admitted = part.cohort && this.#admitted.of(part.cohort, direction, test);
-        if (admitted === undefined) return [{ part, admitted: far.slots }];
-        return haveCommonBit(far.slots, admitted) ? [{ part, admitted }] : [];
-      });
-    // Inbound first: where nothing should connect, that is mostly where it is refused.
-    const inbound = reach(to, from, 'inbound');
-    if (inbound.length === 0) return undefined;
-    for (const one of reach(from, to, 'outbound')) {
-      for (const other of inbound) {
-        if (!haveCommonBit(one.part.slots, other.admitted) || !haveCommonBit(other.part.slots, one.admitted)) continue;
-        const [sources, targets] = [common(one.part.slots, other.admitted), common(other.part.slots, one.admitted)];
-        const pair = this.#pairOf(one.part, sources, other.part, targets);
-        if (pair !== undefined) return { ...pair, direction: other.part.cohort === undefined ? 'outbound' : 'inbound' };
-      }
-    }
-    return undefined;
-  }
-
-  /** Two that are not the same device, with addresses of these of one family. */
-  #pairOf(from: EndPart, sources: Bits, to: EndPart, targets: Bits): Omit<FailedPair, 'direction'> | undefined {
-    for (const family of bothFamilies) {
-      const of = this.#fleet.addresses.families[family];
-      if (!haveCommonBit(sources, of) || !haveCommonBit(targets, of)) continue;
-      for (const fromSlot of eachBit(common(sources, of))) {
-        for (const source of this.#ownersIn([from], fromSlot)) {
-          for (const toSlot of eachBit(common(targets, of))) {
-            const target = this.#ownersIn([to], toSlot).find((place) => place !== source || place === noDevice);
-            if (target !== undefined) return { from: source, fromSlot, to: target, toSlot };
-          }
-        }
-      }
-    }
-    return undefined;
-  }
-
-  /** Those of the parts that have the address. */
-  #ownersIn(parts: readonly EndPart[], slot: number): readonly number[] {
-    return parts
-      .filter(({ slots }) => hasBit(slots, slot))
-      .flatMap((part): readonly number[] =>
-        part.cohort === undefined
-          ? part.devices
-          : this.#fleet
-              .ownersOf(slot)
-              .filter((place) => this.#fleet.cohortOf(place) === part.cohort && this.#isIn(part, place)),
-      );
-  }
-
-  #isIn({ devices }: EndPart, place: number): boolean {
-    let [low, high] = [0, devices.length - 1];
-    while (low <= high) {
-      const middle = (low + high) >>> 1;
-      const at = devices[middle] as number;
-      if (at === place) return true;
-      if (at < place) low = middle + 1;
-      else high = middle - 1;
-    }
-    return false;
-  }
-
-  #slotOf(place: number, family: Family): number {
-    const { addresses } = this.#fleet;
-    return this.#fleet.slotsOf(place).find((slot) => addresses.addressAt(slot).family === family) ?? 0;
-  }
-}
-
-/** A part of an end, and which far addresses its policy admits. */
-interface Reach {
-  readonly part: EndPart;
-  readonly admitted: Bits;
-}
-
-interface Refused {
-  readonly own: number;
-  readonly ownSlot: number;
-  readonly far: number;
-  readonly farSlot: number;
-}
-
-const none = { 4: { count: 0, first: noDevice }, 6: { count: 0, first: noDevice } } as const;
+const keyOf = (end: TestEnd): string => ('address' in end ? end.address : peerKey(end));
 
 /** Whether there are two with addresses of the family that are not the same device. */
 function hasPair(from: End, to: End, family: Family): boolean {
@@ -189,32 +41,200 @@ function hasPair(from: End, to: End, family: Family): boolean {
   return a.count > 1 || b.count > 1 || a.first !== b.first;
 }
 
+/** What a test comes to: its state, or the pair that fails it. */
+type Outcome = FailedPair | Exclude<TestState, 'failing'>;
+
+class Evaluation {
+  readonly #fleet: FleetIndex;
+  readonly #addresses: AddressIndex;
+  readonly #ends: Ends;
+  readonly #admitted: AdmittedAddresses;
+  readonly #ports: PortClasses;
+  readonly #effort: Effort;
+  readonly #outcomes = new Map<string, Outcome>();
+
+  constructor(fleet: FleetIndex, { ofKinds, groups }: Cohorts, tests: readonly PolicyTest[], effort: Effort) {
+    const further = tests.flatMap(({ from, to }) => [addressOf(from) ?? [], addressOf(to) ?? []].flat());
+    this.#fleet = fleet;
+    this.#effort = effort;
+    const addresses = new AddressIndex(fleet.addresses, further);
+    this.#addresses = addresses;
+    const ends = new Ends({ fleet, addresses, cohorts: ofKinds, effort });
+    this.#ends = ends;
+    const ports = new PortClasses(groups, effort);
+    this.#ports = ports;
+    this.#admitted = new AdmittedAddresses({ ports, addresses, ends, effort });
+  }
+
+  /** Tests of the same ends and of ports that no rule tells apart are judged once. */
+  *run(test: PolicyTest): Generator<void, Outcome> {
+    const { from, to, expect } = test;
+    const key = [keyOf(from), keyOf(to), expect, this.#ports.of(test)].join('|');
+    let outcome = this.#outcomes.get(key);
+    if (outcome === undefined) this.#outcomes.set(key, (outcome = yield* this.#judge(test)));
+    return outcome;
+  }
+
+  *#judge(test: PolicyTest): Generator<void, Outcome> {
+    const [from, to] = [this.#endOf(test.from), this.#endOf(test.to)];
+    this.#effort.take(16);
+    if (!bothFamilies.some((family) => hasPair(from, to, family))) return 'vacuous';
+    return (yield* this.#failingPair(test, from, to, ({ policy }) => policy)) ?? 'passing';
+  }
+
+  #failingPair(test: PolicyTest, from: End, to: End, policyOf: PolicyOf): Generator<void, FailedPair | undefined> {
+    return test.expect === 'allow' ? this.#refused(test, from, to, policyOf) : this.#allowed(test, from, to, policyOf);
+  }
+
+  #endOf(end: TestEnd): End {
+    if (!('address' in end)) return this.#ends.ofPeer(end);
+    const address = addressOf(end);
+    return address === undefined ? noEnd : this.#ends.ofAddress(address);
+  }
+
+  /** A pair that may not connect. */
+  *#refused(test: PolicyTest, from: End, to: End, policyOf: PolicyOf): Generator<void, FailedPair | undefined> {
+    for (const direction of ['outbound', 'inbound'] as const) {
+      const [own, far] = direction === 'outbound' ? [from, to] : [to, from];
+      for (const part of own.parts) {
+        const found = this.#refusedBy(test, part, far, direction, policyOf);
+        if (found !== undefined) {
+          const ends =
+            direction === 'outbound' ? { from: found.own, to: found.far } : { from: found.far, to: found.own };
+          return { ...ends, direction };
+        }
+        if (this.#effort.isDue()) yield;
+      }
+    }
+    return undefined;
+  }
+
+  #refusedBy(test: PolicyTest, part: EndPart, far: End, direction: Direction, policyOf: PolicyOf): Refused | undefined {
+    if (part.cohort === undefined) return undefined;
+    const admitted = this.#admitted.of(policyOf(part.cohort), direction, test, far);
+    if (admitted.isAll) return undefined;
+    for (const farSlot of eachSlot(slotsBut(far.slots, admitted.slots))) {
+      const address = this.#addresses.addressAt(farSlot);
+      for (const farPlace of this.#ends.ownersIn(far, farSlot)) {
+        this.#effort.take(4);
+        const own = part.families[address.family].find((place) => place !== farPlace);
+        if (own === undefined) continue;
+        return { own: this.#deviceEnd(own, address.family), far: this.#pairEnd(farPlace, address) };
+      }
+    }
+    return undefined;
+  }
+
+  /** A pair that may connect. */
+  *#allowed(test: PolicyTest, from: End, to: End, policyOf: PolicyOf): Generator<void, FailedPair | undefined> {
+    // Inbound first: where nothing should connect, that is mostly where it is refused.
+    const inbound = yield* this.#reach(test, to, from, 'inbound', policyOf);
+    if (inbound.length === 0) return undefined;
+    const outbound = yield* this.#reach(test, from, to, 'outbound', policyOf);
+    const search = { ends: this.#ends, addresses: this.#addresses, effort: this.#effort };
+    const pair = yield* findPair({ from: outbound, to: inbound, ...search });
+    if (pair === undefined) return undefined;
+    return {
+      from: this.#pairEnd(pair.from, this.#addresses.addressAt(pair.fromSlot)),
+      to: this.#pairEnd(pair.to, this.#addresses.addressAt(pair.toSlot)),
+      direction: pair.target.cohort === undefined ? 'outbound' : 'inbound',
+    };
+  }
+
+  /** The parts of an end whose policy admits some of the far end. */
+  *#reach(
+    test: PolicyTest,
+    end: End,
+    far: End,
+    direction: Direction,
+    policyOf: PolicyOf,
+  ): Generator<void, readonly Reach[]> {
+    const reach: Reach[] = [];
+    for (const part of end.parts) {
+      const admitted = part.cohort && this.#admitted.of(policyOf(part.cohort), direction, test, far);
+      if (admitted === undefined)
+        reach.push({ part, admitted: { slots: far.slots, isAll: true, parts: far.partsWithAddress } });
+      else if (admitted.slots.at.length > 0) reach.push({ part, admitted });
+      if (this.#effort.isDue()) yield;
+    }
+    return reach;
+  }
+
+  #pairEnd(place: number, address: Address): PairEnd {
+    const device = this.#fleet.devices[place];
+    return place === noDevice || device === undefined ? { address } : { address, id: device.id };
+  }
+
+  /** A device by the first of its addresses of the family. */
+  #deviceEnd(place: number, family: Family): PairEnd {
+    const device = this.#fleet.devices[place];
+    const address = device?.identity.addresses.find((each) => each.family === family);
+    return this.#pairEnd(place, address ?? { family, value: 0n });
+  }
+}
+
+type PolicyOf = (cohort: Cohort) => EffectivePolicy;
+
+interface Refused {
+  readonly own: PairEnd;
+  readonly far: PairEnd;
+}
+
 /** The states of all tests, in their order, and on demand why one fails: of many failures, few are looked at. */
-export interface TestStates {
+export interface JudgedTests {
   readonly states: readonly TestState[];
   /** Until when they hold if nothing is written, in milliseconds since 1970. */
   readonly changesAt: number;
-  /** Of a test that fails. */
-  readonly failureOf: (index: number) => TestFailure;
+  readonly resultOf: (index: number) => TestResult;
+  /** What it took, as `JudgeOptions` counts it. */
+  readonly steps: number;
 }
 
-export function testStates(snapshot: PolicySnapshot, tests: readonly PolicyTest[]): TestStates {
-  const evaluation = new Evaluation(snapshot, tests);
-  const pairs = tests.map((test) => evaluation.run(test));
+export interface JudgeOptions {
+  /** Steps that the tests may take; without end if absent. Beyond, `TestsTooCostly` is thrown. */
+  readonly most?: number;
+}
+
+/** The caller can do other work at each pause. */
+export function* judgeTests(
+  snapshot: PolicySnapshot,
+  tests: readonly PolicyTest[],
+  { most = Number.POSITIVE_INFINITY }: JudgeOptions = {},
+): Generator<void, JudgedTests> {
+  const effort = new Effort(most);
+  const fleet = yield* FleetIndex.build(snapshot.devices);
+  const cohorts = yield* cohortsOf(snapshot, fleet, new Map(), effort);
+  const evaluation = new Evaluation(fleet, cohorts, tests, effort);
+  const outcomes: Outcome[] = [];
+  for (const test of tests) {
+    outcomes.push(yield* evaluation.run(test));
+    effort.endTest();
+    if (effort.isDue()) yield;
+  }
+  const cohortOf = (place: number): Cohort => cohorts.ofKinds[fleet.kindOf[place] as number] as Cohort;
   return {
-    changesAt: evaluation.changesAt,
-    states: pairs.map((pair) => (typeof pair === 'string' ? pair : 'failing')),
-    failureOf(index) {
-      const [test, pair] = [tests[index], pairs[index]];
-      if (test === undefined || pair === undefined || typeof pair === 'string')
-        throw new Error('this test does not fail');
-      return evaluation.failureOf(test, pair);
+    steps: effort.taken,
+    states: outcomes.map((outcome) => (typeof outcome === 'string' ? outcome : 'failing')),
+    changesAt: cohorts.ofKinds.reduce((least, { changesAt }) => Math.min(least, changesAt), Number.POSITIVE_INFINITY),
+    resultOf(index) {
+      const [test, outcome] = [tests[index], outcomes[index]];
+      if (test === undefined || outcome === undefined) throw new Error('there is no such test');
+      if (typeof outcome === 'string') return { state: outcome };
+      return { state: 'failing', failure: failureOf(test, outcome, { fleet, cohortOf }) };
     },
   };
 }
 
+export function testStates(snapshot: PolicySnapshot, tests: readonly PolicyTest[]): JudgedTests {
+  const steps = judgeTests(snapshot, tests);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
 /** The result of each test, in their order. */
 export function evaluateTests(snapshot: PolicySnapshot, tests: readonly PolicyTest[]): readonly TestResult[] {
-  const { states, failureOf: explain } = testStates(snapshot, tests);
-  return states.map((each, index) => (each === 'failing' ? { state: each, failure: explain(index) } : { state: each }));
+  const { resultOf } = testStates(snapshot, tests);
+  return tests.map((_, index) => resultOf(index));
 }

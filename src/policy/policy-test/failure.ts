@@ -3,37 +3,43 @@ import { printAddress, type Address } from '../address.ts';
 import { decide, type Reason } from '../decide.ts';
 import { isNamed } from '../fleet/selector.ts';
 import type { PeerLookup } from '../fleet/rule-peers.ts';
-import { parseDeviceId } from '../ids.ts';
+import type { DeviceId } from '../ids.ts';
 import { normalizeRules } from '../normalize.ts';
 import type { Direction, Peer, StoredRule } from '../rule.ts';
 import { transportOf } from './admitted.ts';
+import type { Cohort } from './cohorts.ts';
 import type { FleetIndex } from './fleet-index.ts';
 import type { FailedEnd, PolicyTest, TestEnd, TestFailure } from './policy-test.ts';
 
-/** Places of devices in the index, or `noDevice`, and the numbers of their addresses. */
+/** One end of a pair: an address, and the device that has it where the test is about devices. */
+export interface PairEnd {
+  readonly id?: DeviceId;
+  readonly address: Address;
+}
+
 export interface FailedPair {
-  readonly from: number;
-  readonly fromSlot: number;
-  readonly to: number;
-  readonly toSlot: number;
+  readonly from: PairEnd;
+  readonly to: PairEnd;
   /** Whose policy decides: that of `from` (outbound) or that of `to`. */
   readonly direction: Direction;
 }
 
-function endOf(place: number, slot: number, fleet: FleetIndex): FailedEnd {
-  const { family, value } = fleet.addresses.addressAt(slot);
-  const device = fleet.devices[place];
-  return {
-    address: printAddress(family, value),
-    ...(device !== undefined && { device_id: parseDeviceId(device.identity.id), hostname: device.hostname }),
-  };
+/** The organization at the moment of the failure. */
+export interface FailureContext {
+  readonly fleet: FleetIndex;
+  readonly cohortOf: (place: number) => Cohort;
+}
+
+function endOf({ id, address: { family, value } }: PairEnd, fleet: FleetIndex): FailedEnd {
+  const address = printAddress(family, value);
+  return id === undefined ? { address } : { address, device_id: id, hostname: fleet.find(id)?.hostname ?? '' };
 }
 
 /** Whom rules name, as far as one address is among them. */
-function atAddress({ family, value }: Address, slot: number, fleet: FleetIndex): PeerLookup {
-  const owners = fleet.ownersOf(slot).flatMap((place) => fleet.devices[place] ?? []);
-  const only = [{ first: value, last: value }];
-  const [v4, v6] = family === 4 ? [only, []] : [[], only];
+function atAddress(address: Address, fleet: FleetIndex): PeerLookup {
+  const owners = fleet.ownersAt(address).flatMap((place) => fleet.devices[place] ?? []);
+  const only = [{ first: address.value, last: address.value }];
+  const [v4, v6] = address.family === 4 ? [only, []] : [[], only];
   return {
     addressesOf: (peer) => (owners.some(({ identity }) => isNamed(peer, identity)) ? { v4, v6 } : { v4: [], v6: [] }),
     get: (id) => fleet.find(id)?.identity,
@@ -57,25 +63,26 @@ const reasonKinds = ['no-rule', 'forbid', 'rule', 'require', 'open', 'isolated',
 const reasonOf = ({ kind }: Reason): TestFailure['reason'] =>
   kind === 'far-end-isolated' ? 'isolated' : (reasonKinds.find((each) => each === kind) ?? 'no-rule');
 
-export function failureOf(test: PolicyTest, pair: FailedPair, fleet: FleetIndex): TestFailure {
-  const [own, farSlot, far] =
-    pair.direction === 'outbound' ? [pair.from, pair.toSlot, test.to] : [pair.to, pair.fromSlot, test.from];
-  const address = fleet.addresses.addressAt(farSlot);
+export function failureOf(test: PolicyTest, pair: FailedPair, { fleet, cohortOf }: FailureContext): TestFailure {
   const { direction } = pair;
-  const { policy } = fleet.cohortOf(own);
+  const [own, { address }, far] =
+    direction === 'outbound' ? [pair.from, pair.to, test.to] : [pair.to, pair.from, test.from];
+  const place = own.id === undefined ? undefined : fleet.placeOf(own.id);
+  if (own.id === undefined || place === undefined) throw new Error('a device decides');
+  const { policy } = cohortOf(place);
   const packet = {
     direction,
     family: address.family,
     remote: address.value,
     transport: transportOf(test, address.family),
   };
-  const { reason } = decide(policy, packet, { fleet: atAddress(address, farSlot, fleet) });
+  const { reason } = decide(policy, packet, { fleet: atAddress(address, fleet) });
   const rule = reason.kind === 'no-rule' ? fixOf(test, far, address.family) : undefined;
   const group = policy.groups[0];
   return {
-    from: endOf(pair.from, pair.fromSlot, fleet),
-    to: endOf(pair.to, pair.toSlot, fleet),
-    device_id: parseDeviceId(fleet.devices[own]?.identity.id ?? ''),
+    from: endOf(pair.from, fleet),
+    to: endOf(pair.to, fleet),
+    device_id: own.id,
     direction,
     reason: reasonOf(reason),
     ...('rule' in reason && {

@@ -1,150 +1,188 @@
-/** Owns the devices of one moment as sets: by label, by policy and by address, so that tests about thousands of devices are a few set operations. */
+/**
+ * Owns the devices of one moment as sets: by label, by address, and by kind. Devices of one kind have the same list, labels and isolation, so they have the
+ * same policy, whatever the groups are.
+ */
 import type { Address } from '../address.ts';
-import type { EffectivePolicy } from '../effective.ts';
-import { peerKey } from '../fleet/selector.ts';
-import { parseGroupId } from '../ids.ts';
-import { withIsolation } from '../isolation/isolation.ts';
-import type { Family, Peer, StoredRule } from '../rule.ts';
-import { policiesOf, type DevicePolicy } from '../snapshot/device-policies.ts';
+import type { DeviceIdentity } from '../fleet/identity.ts';
+import { isNamed } from '../fleet/selector.ts';
+import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
+import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
+import type { Family, Peer } from '../rule.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
-import { policyAt } from '../time/policy-at.ts';
-import { AddressIndex } from './address-index.ts';
-import { addBit, eachBit, keepCommonBits, newBits, type Bits } from './bits.ts';
+import { ascending, lowerBound, type SortedAddresses } from './address-index.ts';
 
-/** Devices that have the same policy. */
-export interface Cohort {
-  readonly policy: EffectivePolicy;
+/** Devices that have the same policy; one of them stands for all. */
+export interface Kind {
+  readonly key: string;
+  readonly device: SnapshotDevice;
+  readonly isolation: PolicyIsolation | undefined;
 }
 
-/** The devices of one end of a test that share a policy; `cohort` is absent for an address, which has none. */
-export interface EndPart {
-  readonly cohort?: Cohort;
-  readonly devices: readonly number[];
-  /** The numbers of their addresses. */
-  readonly slots: Bits;
+/** What a device itself says about its kind. Devices never change. */
+const ownKeys = new WeakMap<SnapshotDevice, string>();
+
+function ownKey(device: SnapshotDevice): string {
+  let key = ownKeys.get(device);
+  if (key === undefined) {
+    const { list, trial, identity } = device;
+    key = [list.join(' '), identity.labels.join(' '), trial === undefined ? '' : JSON.stringify(trial)].join('|');
+    ownKeys.set(device, key);
+  }
+  return key;
 }
 
-export interface End {
-  readonly parts: readonly EndPart[];
-  readonly slots: Bits;
-  /** How many devices, or the address, have an address of the family; and the first of them. */
-  readonly families: { readonly [F in Family]: { readonly count: number; readonly first: number } };
+/** What isolated devices mean for each device: for most of them, their labels say. */
+class Isolations {
+  readonly #isolated: readonly DeviceIdentity[];
+  /** Isolated devices, and those that isolations name by their id. */
+  readonly #named: ReadonlySet<string>;
+  readonly #byLabels = new Map<string, PolicyIsolation | undefined>();
+
+  constructor(isolated: readonly DeviceIdentity[]) {
+    this.#isolated = isolated;
+    const allowed = isolated.flatMap((device) => device.isolated?.allow ?? []);
+    this.#named = new Set([
+      ...isolated.map(({ id }) => id),
+      ...allowed.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : [])),
+    ]);
+  }
+
+  of(device: DeviceIdentity): PolicyIsolation | undefined {
+    if (this.#isolated.length === 0) return undefined;
+    if (this.#named.has(device.id)) return policyIsolation(device, this.#isolated);
+    const labels = device.labels.join(' ');
+    if (!this.#byLabels.has(labels)) this.#byLabels.set(labels, policyIsolation(device, this.#isolated));
+    return this.#byLabels.get(labels);
+  }
 }
 
-/** Where an end is an address: the number that takes the place of the device's. */
-export const noDevice = -1;
+/** Devices, and numbers, that are taken between two pauses. */
+const atOnce = 500;
 
-const nobody: StoredRule = {
-  ip_protocol: 'tcp',
-  from_port: 0,
-  to_port: 0,
-  peers: [],
-  members: { v4: [], v6: [] },
-};
-/** A policy that cannot be known, because a group is missing, admits nothing. */
-const unknownPolicy: EffectivePolicy = {
-  source: 'list',
-  groups: [{ id: parseGroupId('00000000-0000-0000-0000-000000000000'), name: '', inbound: [], outbound: [nobody] }],
-};
+interface OwnedAddress {
+  readonly value: bigint;
+  readonly place: number;
+}
+
+/** Sorts in runs, which are then merged, and pauses in between. */
+function* sorted(addresses: readonly OwnedAddress[]): Generator<void, readonly OwnedAddress[]> {
+  let runs: (readonly OwnedAddress[])[] = [];
+  for (let from = 0; from < addresses.length; from += atOnce) {
+    runs.push(addresses.slice(from, from + atOnce).toSorted((a, b) => ascending(a.value, b.value)));
+    yield;
+  }
+  while (runs.length > 1) {
+    const merged: (readonly OwnedAddress[])[] = [];
+    for (let run = 0; run < runs.length; run += 2) merged.push(yield* merge(runs[run] ?? [], runs[run + 1] ?? []));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* merge(a: readonly OwnedAddress[], b: readonly OwnedAddress[]): Generator<void, readonly OwnedAddress[]> {
+  const all: OwnedAddress[] = [];
+  let [i, j] = [0, 0];
+  for (;;) {
+    const [one, other] = [a[i], b[j]];
+    const next = other === undefined || (one !== undefined && one.value <= other.value) ? one : other;
+    if (next === undefined) return all;
+    if (next === one) i += 1;
+    else j += 1;
+    all.push(next);
+    if (all.length % (4 * atOnce) === 0) yield;
+  }
+}
 
 export class FleetIndex {
-  readonly devices: readonly SnapshotDevice[];
-  /** When time alone changes one of the policies, in milliseconds since 1970. */
-  readonly changesAt: number;
-  readonly addresses: AddressIndex;
-  readonly #places = new Map<string, number>();
-  readonly #cohortOf: readonly Cohort[];
-  readonly #slotsOf: readonly (readonly number[])[];
+  readonly source: PolicySnapshot['devices'];
+  readonly devices: SnapshotDevice[] = [];
+  readonly kinds: Kind[] = [];
+  /** The kind of each device. */
+  readonly kindOf: number[] = [];
+  readonly addresses: SortedAddresses & { readonly [F in Family]: bigint[] } = { 4: [], 6: [] };
+  readonly #slotsOf: number[][] = [];
   readonly #ownersOf: number[][] = [];
-  readonly #byLabel = new Map<string, Bits>();
-  readonly #all: Bits;
-  readonly #ends = new Map<string, End>();
+  readonly #places = new Map<string, number>();
+  readonly #byLabel = new Map<string, number[]>();
 
-  /** `further` are addresses that tests name besides those of devices. */
-  constructor(snapshot: PolicySnapshot, further: readonly Address[]) {
-    this.devices = [...snapshot.devices.values()];
-    this.addresses = new AddressIndex([...this.devices.flatMap(({ identity }) => identity.addresses), ...further]);
-    this.#all = newBits(this.devices.length);
-    this.#slotsOf = this.devices.map(({ identity }, place) => {
-      const slots = identity.addresses.map((address) => this.addresses.slotOf(address));
-      for (const slot of slots) (this.#ownersOf[slot] ??= []).push(place);
-      this.#places.set(identity.id, place);
-      addBit(this.#all, place);
-      for (const label of identity.labels) {
-        let bits = this.#byLabel.get(label);
-        if (bits === undefined) this.#byLabel.set(label, (bits = newBits(this.devices.length)));
-        addBit(bits, place);
-      }
-      return slots;
-    });
-    const policies = policiesOf(snapshot);
-    const cohorts = new Map<DevicePolicy, Cohort>();
-    let changesAt = Number.POSITIVE_INFINITY;
-    this.#cohortOf = this.devices.map((device) => {
-      const policy = policies.ofDevice(device);
-      let cohort = cohorts.get(policy);
-      if (cohort === undefined) {
-        const now = policyAt('missing' in policy ? unknownPolicy : policy, snapshot.at);
-        changesAt = Math.min(changesAt, now.changesAt ?? Number.POSITIVE_INFINITY);
-        cohorts.set(policy, (cohort = { policy: withIsolation(now.policy) }));
-      }
-      return cohort;
-    });
-    this.changesAt = changesAt;
+  private constructor(source: PolicySnapshot['devices']) {
+    this.source = source;
   }
 
-  /** The places of the devices that a peer names. */
-  #named(peer: Peer): Bits {
-    if ('all_devices' in peer) return this.#all;
+  /** The caller can do other work at each pause. */
+  static *build(source: PolicySnapshot['devices']): Generator<void, FleetIndex> {
+    const index = new FleetIndex(source);
+    const owned: { readonly [F in Family]: OwnedAddress[] } = { 4: [], 6: [] };
+    for (const device of source.values()) {
+      const place = index.#add(device);
+      for (const { family, value } of device.identity.addresses) owned[family].push({ value, place });
+      if (place % atOnce === 0) yield;
+    }
+    yield* index.#sortKinds();
+    for (const family of [4, 6] as const) yield* index.#number(family, yield* sorted(owned[family]));
+    return index;
+  }
+
+  #add(device: SnapshotDevice): number {
+    const place = this.devices.push(device) - 1;
+    this.#slotsOf.push([]);
+    this.#places.set(device.id, place);
+    for (const label of device.identity.labels) {
+      const same = this.#byLabel.get(label);
+      if (same === undefined) this.#byLabel.set(label, [place]);
+      else same.push(place);
+    }
+    return place;
+  }
+
+  *#sortKinds(): Generator<void> {
+    const isolations = new Isolations(
+      this.devices.flatMap(({ identity }) => (identity.isolated === undefined ? [] : identity)),
+    );
+    const numbers = new Map<string, number>();
+    for (const [place, device] of this.devices.entries()) {
+      const isolation = isolations.of(device.identity);
+      const key = isolation === undefined ? ownKey(device) : `${ownKey(device)}|${isolationKey(isolation)}`;
+      let number = numbers.get(key);
+      if (number === undefined) numbers.set(key, (number = this.kinds.push({ key, device, isolation }) - 1));
+      this.kindOf.push(number);
+      if (place % atOnce === 0) yield;
+    }
+  }
+
+  /** Numbers the addresses of a family, which ascend. */
+  *#number(family: Family, owned: readonly OwnedAddress[]): Generator<void> {
+    const values = this.addresses[family];
+    for (const [done, { value, place }] of owned.entries()) {
+      if (values.at(-1) !== value) {
+        values.push(value);
+        this.#ownersOf.push([]);
+      }
+      const owners = this.#ownersOf.at(-1);
+      if (owners?.at(-1) !== place) {
+        owners?.push(place);
+        this.#slotsOf[place]?.push(this.#ownersOf.length - 1);
+      }
+      if (done % (4 * atOnce) === 0) yield;
+    }
+  }
+
+  /** The places of the devices that a peer names, ascending. */
+  named(peer: Peer): readonly number[] {
+    if ('all_devices' in peer) return this.devices.map((_, place) => place);
     if ('device_id' in peer) {
-      const bits = newBits(this.devices.length);
       const place = this.#places.get(peer.device_id);
-      if (place !== undefined) addBit(bits, place);
-      return bits;
+      return place === undefined ? [] : [place];
     }
-    const [first, ...others] = peer.labels.map((label) => this.#byLabel.get(label));
-    if (first === undefined || others.includes(undefined)) return newBits(this.devices.length);
-    const bits = Uint32Array.from(first);
-    for (const other of others) if (other !== undefined) keepCommonBits(bits, other);
-    return bits;
+    const lists = peer.labels.map((label) => this.#byLabel.get(label) ?? []);
+    const shortest = lists.reduce((least, list) => (list.length < least.length ? list : least), lists[0] ?? []);
+    return lists.length === 1
+      ? shortest
+      : shortest.filter((place) => isNamed(peer, (this.devices[place] as SnapshotDevice).identity));
   }
 
-  /** The devices that a peer names, by policy, with their addresses. */
-  endOf(peer: Peer): End {
-    const key = peerKey(peer);
-    let end = this.#ends.get(key);
-    if (end === undefined) this.#ends.set(key, (end = this.#makeEnd([...eachBit(this.#named(peer))])));
-    return end;
-  }
-
-  /** An address as an end. It is among those that the index was made with. */
-  endOfAddress(address: Address): End {
-    const slots = newBits(this.addresses.size);
-    addBit(slots, this.addresses.slotOf(address));
-    const of = (family: Family) => ({ count: address.family === family ? 1 : 0, first: noDevice });
-    return { parts: [{ devices: [noDevice], slots }], slots, families: { 4: of(4), 6: of(6) } };
-  }
-
-  #makeEnd(places: readonly number[]): End {
-    const slots = newBits(this.addresses.size);
-    const families = { 4: { count: 0, first: noDevice }, 6: { count: 0, first: noDevice } };
-    const parts = new Map<Cohort, { readonly cohort: Cohort; readonly devices: number[]; readonly slots: Bits }>();
-    for (const place of places) {
-      const cohort = this.#cohortOf[place] as Cohort;
-      let part = parts.get(cohort);
-      if (part === undefined) parts.set(cohort, (part = { cohort, devices: [], slots: newBits(this.addresses.size) }));
-      part.devices.push(place);
-      for (const slot of this.#slotsOf[place] ?? []) {
-        addBit(slots, slot);
-        addBit(part.slots, slot);
-      }
-      for (const family of [4, 6] as const) {
-        if (!this.hasFamily(place, family)) continue;
-        families[family].count += 1;
-        if (families[family].first === noDevice) families[family].first = place;
-      }
-    }
-    return { parts: [...parts.values()], slots, families };
+  placeOf(id: string): number | undefined {
+    return this.#places.get(id);
   }
 
   find(id: string): SnapshotDevice | undefined {
@@ -152,21 +190,24 @@ export class FleetIndex {
     return place === undefined ? undefined : this.devices[place];
   }
 
-  cohortOf(place: number): Cohort {
-    return this.#cohortOf[place] as Cohort;
-  }
-
-  /** The numbers of a device's addresses, or of none. */
+  /** The numbers of a device's addresses, ascending. */
   slotsOf(place: number): readonly number[] {
     return this.#slotsOf[place] ?? [];
   }
 
-  hasFamily(place: number, family: Family): boolean {
-    return this.devices[place]?.identity.addresses.some((address) => address.family === family) === true;
+  /** The devices that have the address of this number. */
+  ownersOf(slot: number): readonly number[] {
+    return this.#ownersOf[slot] ?? [];
   }
 
   /** The devices that have the address. */
-  ownersOf(slot: number): readonly number[] {
-    return this.#ownersOf[slot] ?? [];
+  ownersAt({ family, value }: Address): readonly number[] {
+    const values = this.addresses[family];
+    const place = lowerBound(values, value);
+    return values[place] === value ? this.ownersOf(place + (family === 4 ? 0 : this.addresses[4].length)) : [];
+  }
+
+  hasFamily(place: number, family: Family): boolean {
+    return this.devices[place]?.identity.addresses.some((address) => address.family === family) === true;
   }
 }

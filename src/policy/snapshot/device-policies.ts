@@ -2,23 +2,15 @@
  * Owns the policy of each device in a snapshot: effective, with resolved peers. Devices with the same policy share one
  * object.
  */
-import {
-  effectivePolicy,
-  listFor,
-  selectGroups,
-  type EffectivePolicy,
-  type GroupSelection,
-  type GroupSource,
-  type MissingGroups,
-  type SelectingDevice,
-} from '../effective.ts';
+import { listFor, type EffectivePolicy, type GroupSelection, type MissingGroups } from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
-import type { DeviceId, GroupId } from '../ids.ts';
+import type { DeviceId } from '../ids.ts';
 import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
+import { groupsKey, GroupsInEffect, selecting } from './groups-in-effect.ts';
 import { SnapshotFleet } from './snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
 
@@ -33,20 +25,6 @@ interface ResolvedGroup {
 
 /** Of each group the last resolution: it holds for every snapshot in which its peers are the same objects. */
 const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
-
-const selecting = ({ list, trial, identity: { labels } }: SnapshotDevice): SelectingDevice => ({ list, trial, labels });
-
-/**
- * Numbers that distinguish the states of one group: devices inside and outside the scope of a trial have different
- * states.
- */
-const serials = new WeakMap<PolicyGroup, number>();
-let lastSerial = 0;
-function serialOf(group: PolicyGroup): number {
-  let serial = serials.get(group);
-  if (serial === undefined) serials.set(group, (serial = lastSerial += 1));
-  return serial;
-}
 
 const peersOf = ({ inbound, outbound }: PolicyGroup): readonly Peer[] =>
   [...inbound, ...outbound].flatMap(({ peers = [] }) => peers);
@@ -63,13 +41,11 @@ export class DevicePolicies {
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
-  /** Groups that apply by label, by the first label of their selectors, without which no device matches. */
-  #byLabel:
-    | { readonly everywhere: readonly PolicyGroup[]; readonly labels: ReadonlyMap<string, PolicyGroup[]> }
-    | undefined;
+  readonly #groups: GroupsInEffect;
 
   constructor(snapshot: PolicySnapshot) {
     this.#snapshot = snapshot;
+    this.#groups = new GroupsInEffect(snapshot);
     this.fleet = new SnapshotFleet(snapshot.devices);
     this.#isolated = this.fleet.isolated();
   }
@@ -102,25 +78,15 @@ export class DevicePolicies {
 
   /** Which groups the device has, and why. */
   selectionOn(device: SnapshotDevice): GroupSelection<PolicyGroup> {
-    return selectGroups(selecting(device), this.#sourceFor(device));
-  }
-
-  #sourceFor({ identity: { labels } }: SnapshotDevice): GroupSource<PolicyGroup> {
-    const { groups, defaultGroup } = this.#snapshot;
-    const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
-    return {
-      find,
-      defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),
-      byLabel: this.#candidates(labels),
-    };
+    return this.#groups.selectionOn(device);
   }
 
   #work(device: SnapshotDevice): DevicePolicy {
-    const policy = effectivePolicy({ ...selecting(device), ...this.#sourceFor(device) });
+    const policy = this.#groups.of(device);
     if ('missing' in policy) return policy;
     const { forbid = [], require = [] } = policy.guardrails ?? {};
-    const key = [policy.source, ...[policy.groups, forbid, require].map((some) => some.map(serialOf).join(' '))];
-    const known = this.#byGroups.get(key.join('|'));
+    const key = groupsKey(policy);
+    const known = this.#byGroups.get(key);
     if (known !== undefined) return known;
     const resolve = (some: readonly PolicyGroup[]): readonly PolicyGroup[] => some.map((group) => this.#resolve(group));
     // What follows when a trial ends is none of this moment.
@@ -133,27 +99,8 @@ export class DevicePolicies {
       },
       this.#snapshot.at,
     );
-    this.#byGroups.set(key.join('|'), resolved);
+    this.#byGroups.set(key, resolved);
     return resolved;
-  }
-
-  #candidates(labels: readonly string[]): Iterable<PolicyGroup> {
-    const { everywhere, labels: byLabel } = (this.#byLabel ??= this.#indexByLabel());
-    if (byLabel.size === 0) return everywhere;
-    return new Set([...everywhere, ...labels.flatMap((label) => byLabel.get(label) ?? [])]);
-  }
-
-  #indexByLabel() {
-    const everywhere: PolicyGroup[] = [];
-    const labels = new Map<string, PolicyGroup[]>();
-    for (const { group } of this.#snapshot.groups.values()) {
-      for (const selector of [...(group.appliesTo ?? []), ...(group.trial?.before?.appliesTo ?? [])]) {
-        const first = 'labels' in selector ? selector.labels[0] : undefined;
-        if (first === undefined) everywhere.push(group);
-        else labels.set(first, [...(labels.get(first) ?? []), group]);
-      }
-    }
-    return { everywhere: [...new Set(everywhere)], labels };
   }
 
   #resolve(group: PolicyGroup): PolicyGroup {

@@ -11,12 +11,12 @@ const mostNamed = 20;
 
 /** Throws where tests fail now that did not fail before; `failedBefore` says so of the place of a test. */
 export function refuseBroken(state: OrganizationState, now: number, failedBefore: (index: number) => boolean): void {
-  const { states, failureOf } = statesIn(state, now);
+  const { states, resultOf } = statesIn(state, now);
   const broken = states.flatMap((each, index) => (each === 'failing' && !failedBefore(index) ? [index] : []));
   if (broken.length === 0) return;
   const tests = broken.slice(0, mostNamed).flatMap((index): FailingTest[] => {
-    const test = state.tests[index];
-    return test === undefined ? [] : [{ test, failure: failureOf(index) }];
+    const [test, result] = [state.tests[index], resultOf(index)];
+    return test === undefined || result.state !== 'failing' ? [] : [{ test, failure: result.failure }];
   });
   refuse({ code: 'policy_test_failed', tests, more: broken.length - tests.length });
 }

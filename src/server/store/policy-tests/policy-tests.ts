@@ -29,12 +29,10 @@ const findTests = statement<{ has_tests: boolean; revision: number }>(
 );
 
 function resultsOf(state: OrganizationState, at: number): PolicyTestResults {
-  const { states, failureOf } = statesIn(state, at);
+  const { resultOf } = statesIn(state, at);
   return {
     tests: state.tests,
-    results: states.map((each, index) =>
-      each === 'failing' ? { state: each, failure: failureOf(index) } : { state: each },
-    ),
+    results: state.tests.map((_, index) => resultOf(index)),
     revision: state.testsRevision,
   };
 }

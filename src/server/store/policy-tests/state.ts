@@ -1,6 +1,6 @@
 /** Owns the input of policy tests: devices, groups and tests of an organization, cached in memory and updated by what changed since. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import { testStates, type TestStates } from '../../../policy/policy-test/evaluate.ts';
+import { testStates, type JudgedTests } from '../../../policy/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import { loggedChange } from '../../../policy/snapshot/read-records.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../../policy/snapshot/snapshot.ts';
@@ -62,7 +62,7 @@ const advance = (state: OrganizationState, head: StateRow, rows: readonly Record
   testsRevision: head.tests_revision ?? 0,
 });
 
-const evaluated = new WeakMap<OrganizationState, TestStates & { readonly from: number }>();
+const evaluated = new WeakMap<OrganizationState, JudgedTests & { readonly from: number }>();
 
 /** The organization as it is now for the runner, from what was known of it before. Undefined where there is no such organization. */
 export async function readOrganizationState(
@@ -87,7 +87,7 @@ export async function readOrganizationState(
 }
 
 /** The states of the tests at a moment, worked out once for as long as they hold. */
-export function statesIn(state: OrganizationState, now: number): TestStates {
+export function statesIn(state: OrganizationState, now: number): JudgedTests {
   let states = evaluated.get(state);
   if (states === undefined || states.from > now || states.changesAt <= now) {
     states = { from: now, ...testStates({ ...state.snapshot, at: now }, state.tests) };

@@ -1,0 +1,56 @@
+/** Owns the price of policy tests: the steps that judging them takes, counted as they are taken. */
+
+/** So many steps at once hold nobody up: a fraction of a millisecond. */
+const stepsAtOnce = 20_000;
+
+/** Thrown where the tests cost more than they may: these take the most, by their place in the list. */
+export class TestsTooCostly extends Error {
+  readonly code = 'tests_too_costly';
+  readonly tests: readonly number[];
+
+  constructor(tests: readonly number[]) {
+    super('the policy tests take too much work');
+    this.name = 'TestsTooCostly';
+    this.tests = tests;
+  }
+}
+
+/** How many tests an error names. */
+const mostNamed = 20;
+
+/** A step is a look at one device, one rule or one word of a set. */
+export class Effort {
+  taken = 0;
+  readonly #most: number;
+  readonly #ofTests: number[] = [];
+  #before = 0;
+  #pausedAt = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  take(steps: number): void {
+    this.taken += steps;
+  }
+
+  /** What was taken since the last test belongs to the next one. */
+  endTest(): void {
+    this.#ofTests.push(this.taken - this.#before);
+    this.#before = this.taken;
+  }
+
+  /** Whether it is time for a pause. Throws `TestsTooCostly` where the price is too high. */
+  isDue(): boolean {
+    if (this.taken > this.#most) throw new TestsTooCostly(this.#mostCostly());
+    if (this.taken - this.#pausedAt < stepsAtOnce) return false;
+    this.#pausedAt = this.taken;
+    return true;
+  }
+
+  #mostCostly(): readonly number[] {
+    const all = [...this.#ofTests, this.taken - this.#before];
+    const ranked = all.map((steps, test) => ({ steps, test })).toSorted((a, b) => b.steps - a.steps);
+    return ranked.slice(0, mostNamed).map(({ test }) => test);
+  }
+}
