@@ -75,6 +75,8 @@ export class Hub {
   #draining = false;
   #polling = false;
   #isBlind = false;
+  /** Of the ends of rights that other servers tell of. */
+  #looking: 'none' | 'running' | 'again' = 'none';
   /** Polls since the database answered last. They are counted instead of time, which also passes while this process is frozen. */
   #unanswered = 0;
   #sweeping: Iterator<readonly [Channel, Stream]> | undefined;
@@ -90,8 +92,16 @@ export class Hub {
     this.receipts = new ReceiptExchange({
       ...options,
       now: clock.now,
-      askOrganization: (org, revision) => requests.ask(this.#channels.get(org)?.streams ?? [], revision),
-      askDevice: (device, revision) => requests.ask(this.#byDevice.get(device), revision),
+      askOrganization: (org, revision) => {
+        const channel = this.#channels.get(org);
+        if (channel !== undefined) this.#askUpTo(channel, revision, (upTo) => requests.ask(channel.streams, upTo));
+      },
+      askDevice: (device, revision) => {
+        for (const stream of this.#byDevice.get(device)) {
+          const { owner } = stream;
+          if (owner instanceof Channel) this.#askUpTo(owner, revision, (upTo) => requests.ask([stream], upTo));
+        }
+      },
     });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
     this.#heads = new Coalescer({
@@ -203,6 +213,17 @@ export class Hub {
     if (ended !== undefined) channel.end(stream, ended);
   }
 
+  /** A request may name a revision that is not there, and a report would be waited for in vain: it goes up to the head. */
+  #askUpTo(channel: Channel, revision: number, ask: (revision: number) => void): void {
+    if (revision <= channel.ring.head) ask(revision);
+    else
+      this.#follow(
+        channel.sync(this.#heads.immediate.get(channel.org)).then((head) => {
+          if (head !== undefined) ask(Math.min(revision, head.revision));
+        }),
+      );
+  }
+
   /** How long a stream may be open without a sign of life. Where signs do not come on it, they may reach another process, and its end must be cheap. */
   #silenceOf({ device }: Holder, signs: SignSource): number {
     if (signs === 'stream') return this.settings.silentMs;
@@ -277,8 +298,32 @@ export class Hub {
       const logged = hint.logged.find(({ organization_id }) => organization_id === org);
       if (logged === undefined || !log.take(logged.entries)) this.#follow(log.wake());
     }
-    for (const org of hint.deleted_organizations) this.#channels.get(org)?.endAll('organization_gone');
+    const { credentials, removed_members: removed, deleted_organizations: deleted } = hint;
+    if (hint.isRumour === true) {
+      if (credentials.length + removed.length + deleted.length > 0) void this.#lookForEnds();
+      return;
+    }
+    for (const org of deleted) this.#channels.get(org)?.endAll('organization_gone');
     this.#endThoseOf(this.#rights.fromHint(hint, this.#o.clock.now()));
+  }
+
+  /** Reads which rights have ended. However many rumours there are, one read at a time. */
+  async #lookForEnds(): Promise<void> {
+    if (this.#looking !== 'none') {
+      this.#looking = 'again';
+      return;
+    }
+    do {
+      this.#looking = 'running';
+      const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
+      // If it fails, the next poll looks.
+      await this.#heads.immediate.getMany(watched.map((channel) => channel.org)).catch(() => {});
+    } while (this.#hasToLookAgain());
+    this.#looking = 'none';
+  }
+
+  #hasToLookAgain(): boolean {
+    return this.#looking === 'again';
   }
 
   #follow(reading: Promise<unknown> | undefined): void {

@@ -90,6 +90,8 @@ export interface Hint {
   readonly deleted_organizations: readonly OrganizationId[];
   /** Messages of other rooms (`broadcast.ts`). */
   readonly messages: readonly string[];
+  /** It came through the database, where everybody who may connect can send one: it says where to look, and proves nothing. */
+  readonly isRumour?: boolean;
 }
 
 /** What a stream may show: the records of a kind, or devices by identity. */

@@ -158,7 +158,7 @@ export class Hints {
       // PostgreSQL also returns our own hints. This process has already handled them.
       if (payload === undefined || processId === own?.pid) return;
       // The worker peers' hints arrived directly, without the database.
-      if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver(decodeHint(payload));
+      if (this.#workerPeers?.hasReceived(payload) !== true) this.#deliver({ ...decodeHint(payload), isRumour: true });
     });
     await connection.run(listen, []);
     const { listenAt } = this.#o;

@@ -15,6 +15,8 @@ export interface ReceiptExchangeOptions {
   readonly askDevice: (device: DeviceId, revision: number) => void;
 }
 
+/** So many organizations are awaited at once. Anybody who may connect to the database can name any. */
+const mostAwaited = 10_000;
 /** Processes announce the reports of an organization for this long after a request. */
 const awaitedMs = 15_000;
 
@@ -65,12 +67,21 @@ export class ReceiptExchange {
     this.#o.broadcast.send(messages);
   }
 
+  #await(org: OrganizationId, until: number): void {
+    this.#awaitedUntil.delete(org);
+    this.#awaitedUntil.set(org, until);
+    for (const oldest of this.#awaitedUntil.keys()) {
+      if (this.#awaitedUntil.size <= mostAwaited) break;
+      this.#awaitedUntil.delete(oldest);
+    }
+  }
+
   /** Passes over what it does not know: a later version may send it. */
   #receive(message: string): void {
     const [id = '', revision = ''] = message.slice(1).split('/');
     const { now, askOrganization, askDevice } = this.#o;
     try {
-      if (message.startsWith('w')) this.#awaitedUntil.set(parseOrganizationId(id), now() + awaitedMs);
+      if (message.startsWith('w')) this.#await(parseOrganizationId(id), now() + awaitedMs);
       else if (message.startsWith('a')) askOrganization(parseOrganizationId(id), parseRevision(revision));
       else if (message.startsWith('p')) askDevice(parseDeviceId(id), parseRevision(revision));
       else if (message.startsWith('r')) for (const listener of this.#listeners) listener(parseOrganizationId(id));

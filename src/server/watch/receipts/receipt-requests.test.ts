@@ -8,11 +8,14 @@ const make = hubMaker();
 test('a stream that follows is asked once it was sent the revision', async () => {
   const t = make();
   const sink = await t.watch(both, { takesReceiptRequests: true });
+  sink.full = true;
+  t.db.create('device');
   t.db.create('device');
   const revision = t.db.head;
   t.hub.receipts.ask(modelOrg, revision);
   await loopTurns(5);
   expect(sink.body()).not.toContain('"report"');
+  sink.drain();
   await t.hint();
   await loopTurns();
   const line = `{"type":"report","revision":${revision}}`;
@@ -49,4 +52,17 @@ test('a reader that did not say that it understands is never asked', async () =>
   await loopTurns();
   expect(sink.body()).toContain('"change"');
   expect(sink.body()).not.toContain('"report"');
+});
+
+test('a revision that is not there, which anybody who may connect to the database can name, is asked for up to the head, and others still are', async () => {
+  const t = make();
+  const sink = await t.watch(both, { takesReceiptRequests: true });
+  t.hub.receipts.ask(modelOrg, Number.MAX_SAFE_INTEGER);
+  await loopTurns(5);
+  t.db.create('device');
+  await t.hint();
+  t.hub.receipts.ask(modelOrg, t.db.head);
+  await loopTurns();
+  expect(sink.body()).toContain(`{"type":"report","revision":${t.db.head}}`);
+  expect(sink.body()).not.toContain(String(Number.MAX_SAFE_INTEGER));
 });
