@@ -84,8 +84,19 @@ export const Simulation = Type.Object(
     in_force: Type.Record(Type.String({ format: 'uuid' }), InForceWord, {
       description: 'Whether the present policy is in force, for each of these devices.',
     }),
+    too_much: Type.Optional(
+      Type.Object(
+        { gained: Type.Integer({ minimum: 0 }), lost: Type.Integer({ minimum: 0 }) },
+        {
+          ...strict,
+          description:
+            'Present where one device gains or loses more than an answer holds: how many entries of `gained` and `lost` are left out. It is then alone on its page.',
+        },
+      ),
+    ),
     gained: Type.Array(SimulatedTraffic, {
-      description: 'What these devices would admit and do not admit now: all of it, and no packet twice.',
+      description:
+        'What these devices would admit and do not admit now: all of it but what `too_much` counts, and no packet twice.',
     }),
     lost: Type.Array(SimulatedTraffic, { description: 'What these devices admit now and would not admit any more.' }),
     warnings: Type.Array(SimulationWarning),

@@ -54,6 +54,8 @@ export interface EvidenceState {
   readonly outbound_rules: readonly string[];
   /** Everything that the device itself admits, as exact sets. The other end may refuse it. */
   readonly admits: readonly EvidenceTrafficSet[];
+  /** How many further sets there are, where there are more than a file tells. */
+  readonly admits_more?: number;
   /** Devices that may connect to it, and devices that it may connect to: both ends admit it. */
   readonly reached_by: readonly EvidenceReach[];
   readonly reaches: readonly EvidenceReach[];

@@ -3,7 +3,7 @@ import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { Simulation, SimulationWarning } from '../../api/change/simulation.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { Line } from '../../client/words/changes.ts';
-import { notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
+import { notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
 import { failureInWords } from '../../policy/policy-test/words.ts';
 import { printable } from '../../node/printable.ts';
 import type { Session } from '../session/session.ts';
@@ -44,13 +44,14 @@ export async function effectOf(
   try {
     const simulation = await client.simulate(await session.organization(), change, { limit: mostTold, force: true });
     const { affected, devices, warnings, tests } = simulation;
-    const notInForce = notInForceNote(simulation);
+    const [notInForce, tooMuch] = [notInForceNote(simulation), tooMuchNote(simulation)];
     const more = affected - devices.length;
     return {
       lines: trafficLines(simulation),
       summary: affected === 0 ? '' : trafficSummary(simulation),
       notes: [
-        ...(more > 0 ? [`${more} more devices are affected and not shown.`] : []),
+        ...(more > 0 ? [`${more} more ${more === 1 ? 'device is' : 'devices are'} affected and not shown.`] : []),
+        ...(tooMuch === undefined ? [] : [tooMuch]),
         ...(notInForce === undefined ? [] : [`Note: ${notInForce}`]),
         ...warnings.map(({ code, detail }) => `Warning: ${detail}${remedies[code] ?? ''}`),
         ...tests.flatMap((test) =>

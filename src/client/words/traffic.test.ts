@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { SimulatedTraffic } from '../../api/change/simulation.ts';
 import type { DeviceId } from '../../policy/ids.ts';
-import { notInForceNote, trafficLines, trafficSummary } from './traffic.ts';
+import { notInForceNote, tooMuchNote, trafficLines, trafficSummary } from './traffic.ts';
 
 const idOf = (n: number): DeviceId => `018f9c3e-5b7a-7c1d-9e2f-00000000000${n}` as DeviceId;
 const named = (n: number, hostname: string) => ({ id: idOf(n), hostname });
@@ -78,4 +78,14 @@ test('what is left out is counted, in the singular where it is one', () => {
     expect.stringMatching(/10\.3\.0\.0\/16 and 1 more range$/),
     expect.stringMatching(/10\.3\.0\.0\/16 and 2 more ranges$/),
   ]);
+});
+
+test('what one device has too much is counted in words', () => {
+  expect(tooMuchNote({})).toBeUndefined();
+  expect(tooMuchNote({ too_much: { gained: 1, lost: 0 } })).toBe(
+    'There is too much to show: 1 more entry of what is gained is left out.',
+  );
+  expect(tooMuchNote({ too_much: { gained: 2, lost: 17_430 } })).toBe(
+    'There is too much to show: 2 more entries of what is gained and 17430 more entries of what is lost are left out.',
+  );
 });

@@ -114,6 +114,19 @@ export function trafficSummary({ affected, gained, lost }: Pick<Simulation, 'aff
   return `${parts.join(', ')}.`;
 }
 
+const entriesText = (count: number): string => `${count} more ${count === 1 ? 'entry' : 'entries'}`;
+
+/** What the answer leaves out because one device gains or loses too much; undefined where it tells all. */
+export function tooMuchNote({ too_much }: Pick<Simulation, 'too_much'>): string | undefined {
+  if (too_much === undefined) return undefined;
+  const { gained, lost } = too_much;
+  const parts = [
+    ...(gained > 0 ? [`${entriesText(gained)} of what is gained`] : []),
+    ...(lost > 0 ? [`${entriesText(lost)} of what is lost`] : []),
+  ];
+  return `There is too much to show: ${parts.join(' and ')} ${gained + lost === 1 ? 'is' : 'are'} left out.`;
+}
+
 /** One entry in full: every port and every range. */
 export function exactTraffic(traffic: SimulatedTraffic): {
   readonly name: string;

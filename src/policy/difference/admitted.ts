@@ -1,12 +1,13 @@
 /**
  * Owns which new connections a policy admits at each address, including guardrails, and how two policies differ there.
  */
-import type { CanonicalPolicy, DirectionPolicy, MatchSet } from '../canonical.ts';
+import type { EffectivePolicy } from '../effective.ts';
 import { allPorts, noPorts } from '../digest/port-sets.ts';
-import { everything, nothing, sweepAddresses, type State } from '../digest/sweep.ts';
+import { isSameState, nothing, type State } from '../digest/sweep.ts';
 import { lastAddress, type Range } from '../range.ts';
 import type { Direction, Family } from '../rule.ts';
-import type { PortAlgebra } from './port-algebra.ts';
+import { PortAlgebra } from './port-algebra.ts';
+import { partsOf, stateAt, sweepRules, type LookAt, type Paused, type Step } from './rule-sweep.ts';
 
 /** Which packets of an address; ports as numbers of sets. */
 export interface Packets {
@@ -17,8 +18,10 @@ export interface Packets {
 }
 
 const everyPacket: Packets = { other: true, echo: true, tcp: allPorts, udp: allPorts };
+export const noPacket: Packets = { other: false, echo: false, tcp: noPorts, udp: noPorts };
 
-const isNone = ({ other, echo, tcp, udp }: Packets): boolean => !other && !echo && tcp === noPorts && udp === noPorts;
+export const isNone = ({ other, echo, tcp, udp }: Packets): boolean =>
+  !other && !echo && tcp === noPorts && udp === noPorts;
 export const isEvery = ({ other, echo, tcp, udp }: Packets): boolean =>
   other && echo && tcp === allPorts && udp === allPorts;
 
@@ -32,31 +35,54 @@ const minus = (a: Packets, b: Packets, ports: PortAlgebra): Packets => ({
   udp: ports.minus(a.udp, b.udp),
 });
 
-/** From this address on, up to the next step. */
-interface Step {
-  readonly at: bigint;
-  readonly state: State;
+/** Addresses for which neither of the two policies changes what it admits. */
+interface Stretch extends Range {
+  readonly was: Packets;
+  readonly is: Packets;
+  /** Whether the rules mean another thing: what is forbidden counts by itself, also where nothing admits it. */
+  readonly isOther: boolean;
 }
 
-function stepsOf(part: MatchSet | undefined, family: Family, ports: PortAlgebra): readonly Step[] {
-  const steps: Step[] = [];
-  if (part !== undefined) sweepAddresses(part, family, ports.sets, (at, state) => steps.push({ at, state }));
-  return steps;
+function* nextOf(steps: Paused<Step>): Generator<undefined, Step | undefined, undefined> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return undefined;
+    if (value !== undefined) return value;
+    yield;
+  }
 }
 
-const isSameSteps = (a: readonly Step[], b: readonly Step[]): boolean =>
-  a.length === b.length &&
-  a.every(({ at, state }, i) => at === b[i]?.at && state.every((part, place) => part === b[i]?.state[place]));
-
-/** One policy, or no device: then it admits nothing. */
-interface Swept {
-  readonly admit: readonly Step[];
-  readonly forbid: readonly Step[];
-}
-
-function sweep(policy: DirectionPolicy | undefined, family: Family, ports: PortAlgebra): Swept {
-  const admit = policy?.kind === 'open' ? everything : policy;
-  return { admit: stepsOf(admit, family, ports), forbid: stepsOf(policy?.forbid, family, ports) };
+/** All addresses of a family, ascending. */
+function* stretchesOf(
+  before: EffectivePolicy | undefined,
+  after: EffectivePolicy | undefined,
+  direction: Direction,
+  family: Family,
+  ports: PortAlgebra,
+): Paused<Stretch> {
+  const [old, now] = [partsOf(before, direction), partsOf(after, direction)];
+  const parts = [old.admit, old.forbid, now.admit, now.forbid];
+  const sweeps = parts.map((part) => sweepRules(part, direction, family, ports));
+  const coming: (Step | undefined)[] = [];
+  for (const sweep of sweeps) coming.push(yield* nextOf(sweep));
+  const states: State[] = [nothing, nothing, nothing, nothing];
+  for (let at: bigint | undefined = 0n; at !== undefined;) {
+    let next: bigint | undefined;
+    for (const [i, sweep] of sweeps.entries()) {
+      let step = coming[i];
+      if (step?.at === at) {
+        states[i] = step.state;
+        coming[i] = step = yield* nextOf(sweep);
+      }
+      if (step !== undefined && (next === undefined || step.at < next)) next = step.at;
+    }
+    const [admitOld, forbidOld, admitNow, forbidNow] = states as [State, State, State, State];
+    const isOther = !isSameState(admitOld, admitNow) || !isSameState(forbidOld, forbidNow);
+    const was = minus(packetsOf(admitOld), packetsOf(forbidOld), ports);
+    const is = isOther ? minus(packetsOf(admitNow), packetsOf(forbidNow), ports) : was;
+    yield { first: at, last: (next ?? lastAddress(family) + 1n) - 1n, was, is, isOther };
+    at = next;
+  }
 }
 
 export interface DifferentRange extends Range {
@@ -67,44 +93,73 @@ export interface DifferentRange extends Range {
 export interface FamilyDifference {
   /** Ascending and disjoint; of each, something is gained or lost. */
   readonly ranges: readonly DifferentRange[];
-  /** Whether the rules mean another thing: what is forbidden counts by itself, also where nothing admits it. */
   readonly isOther: boolean;
 }
 
 /** How one direction and family of two policies differ. */
-export function familyDifference(
-  before: CanonicalPolicy | undefined,
-  after: CanonicalPolicy | undefined,
+export function* familyDifference(
+  before: EffectivePolicy | undefined,
+  after: EffectivePolicy | undefined,
   direction: Direction,
   family: Family,
   ports: PortAlgebra,
-): FamilyDifference {
-  const [old, now] = [sweep(before?.[direction], family, ports), sweep(after?.[direction], family, ports)];
-  if (isSameSteps(old.admit, now.admit) && isSameSteps(old.forbid, now.forbid)) return { ranges: [], isOther: false };
-  const lists = [old.admit, old.forbid, now.admit, now.forbid] as const;
-  const places = [0, 0, 0, 0];
-  const states: State[] = [nothing, nothing, nothing, nothing];
+): Generator<undefined, FamilyDifference, undefined> {
   const ranges: DifferentRange[] = [];
-  for (let at: bigint | undefined = 0n; at !== undefined;) {
-    let next: bigint | undefined;
-    for (const [i, steps] of lists.entries()) {
-      for (let step = steps[places[i] ?? 0]; step !== undefined; step = steps[places[i] ?? 0]) {
-        if (step.at > at) {
-          if (next === undefined || step.at < next) next = step.at;
-          break;
-        }
-        states[i] = step.state;
-        places[i] = (places[i] ?? 0) + 1;
+  let isOther = false;
+  for (const stretch of stretchesOf(before, after, direction, family, ports)) {
+    if (stretch === undefined) {
+      yield;
+      continue;
+    }
+    if (!stretch.isOther) continue;
+    isOther = true;
+    const { first, last, was, is } = stretch;
+    const [gained, lost] = [minus(is, was, ports), minus(was, is, ports)];
+    if (!isNone(gained) || !isNone(lost)) ranges.push({ first, last, gained, lost });
+  }
+  return { ranges, isOther };
+}
+
+/** Whether the two differ anywhere, as their digests would. */
+export function* isOtherPolicy(
+  before: EffectivePolicy | undefined,
+  after: EffectivePolicy | undefined,
+): Generator<undefined, boolean, undefined> {
+  const ports = new PortAlgebra();
+  for (const direction of ['inbound', 'outbound'] as const) {
+    for (const family of [4, 6] as const) {
+      for (const stretch of stretchesOf(before, after, direction, family, ports)) {
+        if (stretch === undefined) yield;
+        else if (stretch.isOther) return true;
       }
     }
-    const [admitOld, forbidOld, admitNow, forbidNow] = states.map(packetsOf) as [Packets, Packets, Packets, Packets];
-    const was = minus(admitOld, forbidOld, ports);
-    const is = minus(admitNow, forbidNow, ports);
-    const [gained, lost] = [minus(is, was, ports), minus(was, is, ports)];
-    if (!isNone(gained) || !isNone(lost)) {
-      ranges.push({ first: at, last: (next ?? lastAddress(family) + 1n) - 1n, gained, lost });
-    }
-    at = next;
   }
-  return { ranges, isOther: true };
+  return false;
 }
+
+/** What the policy admits from or to one address. `look` is told of the rules that admit something of it, as long as no guardrail forbids that. */
+export function* packetsAt(
+  policy: EffectivePolicy,
+  at: { readonly direction: Direction; readonly family: Family; readonly value: bigint },
+  ports: PortAlgebra,
+  look: LookAt = {},
+): Generator<undefined, Packets, undefined> {
+  const { admit, forbid } = partsOf(policy, at.direction);
+  const admitted = packetsOf(yield* stateAt(admit, at, ports, look));
+  const forbidden = packetsOf(yield* stateAt(forbid, at, ports, look.read && { read: look.read }));
+  return minus(admitted, forbidden, ports);
+}
+
+export const both = (a: Packets, b: Packets, ports: PortAlgebra): Packets => ({
+  other: a.other && b.other,
+  echo: a.echo && b.echo,
+  tcp: ports.intersection(a.tcp, b.tcp),
+  udp: ports.intersection(a.udp, b.udp),
+});
+
+export const either = (a: Packets, b: Packets, ports: PortAlgebra): Packets => ({
+  other: a.other || b.other,
+  echo: a.echo || b.echo,
+  tcp: ports.union(a.tcp, b.tcp),
+  udp: ports.union(a.udp, b.udp),
+});

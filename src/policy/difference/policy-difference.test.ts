@@ -1,6 +1,7 @@
 /** Proves the difference of two policies: exact against the oracle, packet by packet, and empty where the digests are equal. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { finished } from '../../../test/lib/finished.ts';
 import { rounds } from '../../../test/lib/thorough.ts';
 import { canonicalize } from '../canonicalize.ts';
 import { decide } from '../decide.ts';
@@ -19,7 +20,10 @@ import { printRange } from '../address.ts';
 import { hasAddress } from '../range.ts';
 import type { Peer, PolicyGroup, SecurityRule, StoredRule } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
-import { policyDifference } from './policy-difference.ts';
+import { worstPolicy } from '../worst-policies.fixture.ts';
+import { isOtherPolicy, packetsAt } from './admitted.ts';
+import { policyDifference, type PolicyDifference } from './policy-difference.ts';
+import { PortAlgebra } from './port-algebra.ts';
 import type { Traffic, TrafficSet } from './traffic.ts';
 
 const groupId = parseGroupId('00000000-0000-4000-8000-000000000001');
@@ -28,6 +32,10 @@ const policyWith = (inbound: readonly SecurityRule[], outbound: readonly Securit
   source: 'list',
   groups: [{ id: groupId, name: 'one', inbound: normalizeRules(inbound), outbound: normalizeRules(outbound) }],
 });
+
+const difference = (before: EffectivePolicy | undefined, after: EffectivePolicy | undefined): PolicyDifference =>
+  finished(policyDifference(before, after));
+const digestOf = (policy: EffectivePolicy): string => policyDigest(canonicalize(policy));
 
 function holds(traffic: Traffic, packet: Packet): boolean {
   if (!hasAddress(packet.family === 4 ? traffic.v4 : traffic.v6, packet.remote)) return false;
@@ -130,11 +138,11 @@ describe('the difference of two policies', () => {
         const old = atMoment(withIsolated(before, fleetBefore, isolated.isolatedBefore), 0);
         const now = atMoment(withIsolated(same ? before : after, fleetAfter, isolated.isolatedAfter), same ? 1 : 0);
         if (old.isolation !== undefined || now.isolation !== undefined) isolatedRuns += 1;
-        const difference = policyDifference(canonicalize(old), canonicalize(now));
+        const found = difference(old, now);
         for (const packet of asked) {
           packets += 1;
           const [was, is] = [decide(old, packet).verdict, decide(now, packet).verdict];
-          const { gained, lost } = difference[packet.direction];
+          const { gained, lost } = found[packet.direction];
           expect([countHolding(gained, packet), countHolding(lost, packet)]).toEqual([
             Number(was === 'drop' && is === 'accept'),
             Number(was === 'accept' && is === 'drop'),
@@ -150,10 +158,11 @@ describe('the difference of two policies', () => {
   it('says that both mean the same exactly when their digests are equal, and then nothing is gained or lost', () => {
     fc.assert(
       fc.property(change, ({ before, after, same, fleetBefore, fleetAfter, ...isolated }) => {
-        const old = canonicalize(withIsolated(before, fleetBefore, isolated.isolatedBefore));
-        const now = canonicalize(withIsolated(same ? before : after, fleetAfter, isolated.isolatedAfter));
-        const { isSame, inbound, outbound } = policyDifference(old, now);
-        expect(isSame).toBe(policyDigest(old) === policyDigest(now));
+        const old = withIsolated(before, fleetBefore, isolated.isolatedBefore);
+        const now = withIsolated(same ? before : after, fleetAfter, isolated.isolatedAfter);
+        const { isSame, inbound, outbound } = difference(old, now);
+        expect(isSame).toBe(digestOf(old) === digestOf(now));
+        expect(finished(isOtherPolicy(old, now))).toBe(!isSame);
         const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
         if (isSame) expect(entries).toEqual([]);
       }),
@@ -168,11 +177,11 @@ describe('the difference of two policies', () => {
           ...policy,
           guardrails: { forbid: [], require: guardrails?.require ?? [] },
         });
-        const old = canonicalize(resolvePolicy(withoutForbid(before), new Fleet(fleetBefore)));
-        const now = canonicalize(resolvePolicy(withoutForbid(same ? before : after), new Fleet(fleetAfter)));
-        const { inbound, outbound } = policyDifference(old, now);
+        const old = resolvePolicy(withoutForbid(before), new Fleet(fleetBefore));
+        const now = resolvePolicy(withoutForbid(same ? before : after), new Fleet(fleetAfter));
+        const { inbound, outbound } = difference(old, now);
         const entries = [inbound.gained, inbound.lost, outbound.gained, outbound.lost].flat();
-        expect(entries.length === 0).toBe(policyDigest(old) === policyDigest(now));
+        expect(entries.length === 0).toBe(digestOf(old) === digestOf(now));
       }),
       { numRuns: rounds(40, 100) },
     );
@@ -215,17 +224,14 @@ describe('the difference of two policies', () => {
     ],
   ];
   it.each(rows)('%s', (_title, before, after, gained, lost) => {
-    const { inbound, outbound } = policyDifference(canonicalize(before), canonicalize(after));
+    const { inbound, outbound } = difference(before, after);
     expect(written(inbound.gained)).toEqual(gained);
     expect(written(inbound.lost)).toEqual(lost);
     expect([...outbound.gained, ...outbound.lost]).toEqual([]);
   });
 
   it('shows that the first outbound rule closes everything else', () => {
-    const { outbound } = policyDifference(
-      canonicalize(policyWith([])),
-      canonicalize(policyWith([], [rule('tcp', [443, 443])])),
-    );
+    const { outbound } = difference(policyWith([]), policyWith([], [rule('tcp', [443, 443])]));
     expect(outbound.gained).toEqual([]);
     expect(written(outbound.lost)).toEqual([
       'tcp 0-442,444-65535 0.0.0.0/0 ::/0',
@@ -237,10 +243,7 @@ describe('the difference of two policies', () => {
   });
 
   it('shows everything that a device admits as lost when the device is gone', () => {
-    const { inbound, outbound } = policyDifference(
-      canonicalize(policyWith([rule('tcp', [22, 22], '10.0.0.1')])),
-      undefined,
-    );
+    const { inbound, outbound } = difference(policyWith([rule('tcp', [22, 22], '10.0.0.1')]), undefined);
     expect(written(inbound.lost)).toEqual(['tcp 22 10.0.0.1']);
     expect(written(outbound.lost)).toEqual(['any 0.0.0.0/0 ::/0']);
   });
@@ -250,7 +253,7 @@ describe('the difference of two policies', () => {
       rule('tcp', [1 + i * 40, 20_000 + i * 40], `10.0.${i >> 8}.${i & 255}/${24 + (i % 9)}`),
     );
     const [old, now] = [policyWith([]), policyWith(some)];
-    const { inbound } = policyDifference(canonicalize(old), canonicalize(now));
+    const { inbound } = difference(old, now);
     for (let i = 0; i < 400; i += 1) {
       const packet: Packet = {
         direction: 'inbound',
@@ -260,5 +263,62 @@ describe('the difference of two policies', () => {
       };
       expect(countHolding(inbound.gained, packet)).toBe(Number(decide(now, packet).verdict === 'accept'));
     }
+  });
+
+  it('is worked out in short steps and told up to a size, however many rules overlap; what is left out is counted', () => {
+    const policy = worstPolicy({
+      groups: 5,
+      rules: 1_000,
+      ranges: 10,
+      addresses: 'windows',
+      ports: 'short',
+      protocols: 'both',
+      families: 'v4',
+      directions: 1,
+      seed: 1,
+    });
+    let longest = 0;
+    const steps = policyDifference(undefined, policy);
+    let found: PolicyDifference | undefined;
+    for (let count = 0; found === undefined; count += 1) {
+      const begun = process.cpuUsage();
+      const step = steps.next();
+      const { user, system } = process.cpuUsage(begun);
+      if (count > 100) longest = Math.max(longest, user + system);
+      if (step.done === true) found = step.value;
+    }
+    const parts = [...found.inbound.gained, ...found.outbound.gained].reduce(
+      (sum, { v4, v6, ports = [] }) => sum + v4.length + v6.length + ports.length,
+      0,
+    );
+    // One entry may be half of it.
+    expect(parts).toBeGreaterThan(100_000);
+    expect(parts).toBeLessThan(300_000);
+    const all = found.inbound.gained.length + found.outbound.gained.length + found.more.gained;
+    expect(found.more).toEqual({ gained: all - found.inbound.gained.length - found.outbound.gained.length, lost: 0 });
+    expect(found.more.gained).toBeGreaterThan(1_000);
+    // Microseconds; before, all of it was one step of seconds.
+    expect(longest).toBeLessThan(250_000);
+  });
+
+  it('agrees with what is admitted at one address', () => {
+    fc.assert(
+      fc.property(change, ({ before, fleetBefore, isolatedBefore, packets }) => {
+        const policy = withIsolated(before, fleetBefore, isolatedBefore);
+        const ports = new PortAlgebra();
+        for (const packet of packets.slice(0, 20)) {
+          const { direction, family, remote: value, transport } = packet;
+          const at = finished(packetsAt(policy, { direction, family, value }, ports));
+          const admitted =
+            transport.kind === 'tcp' || transport.kind === 'udp'
+              ? ports.spans(at[transport.kind]).some(({ from, to }) => from <= transport.dport && transport.dport <= to)
+              : isEcho(packet)
+                ? at.echo
+                : at.other;
+          expect(admitted).toBe(decide(policy, packet).verdict === 'accept');
+        }
+      }),
+      { numRuns: 50 },
+    );
   });
 });

@@ -1,5 +1,5 @@
 /** Owns operations on numbered port sets: differences, and the ports that a number represents. */
-import { allPorts, noPorts, portCount, PortSets } from '../digest/port-sets.ts';
+import { allPorts, firstMixed, noPorts, portCount, PortSets } from '../digest/port-sets.ts';
 import type { PortSpan } from './traffic.ts';
 
 /** Larger than any number of a set. */
@@ -8,6 +8,7 @@ const base = 2 ** 26;
 export class PortAlgebra {
   readonly sets = new PortSets();
   readonly #differences = new Map<number, number>();
+  readonly #spanCounts = new Map<number, number>();
   readonly #spans = new Map<number, readonly PortSpan[]>();
 
   /** The ports of `a` that are not in `b`. */
@@ -21,6 +22,35 @@ export class PortAlgebra {
     const difference = sets.join(this.minus(sets.lower(a), sets.lower(b)), this.minus(sets.upper(a), sets.upper(b)));
     this.#differences.set(key, difference);
     return difference;
+  }
+
+  /** The ports of either. */
+  union(a: number, b: number): number {
+    return this.minus(allPorts, this.minus(this.minus(allPorts, a), b));
+  }
+
+  /** The ports of both. */
+  intersection(a: number, b: number): number {
+    return this.minus(a, this.minus(a, b));
+  }
+
+  /** How many spans the set has, at no more than the cost of its halves. */
+  countSpans(set: number): number {
+    if (set < firstMixed) return set;
+    const known = this.#spanCounts.get(set);
+    if (known !== undefined) return known;
+    const [lower, upper] = [this.sets.lower(set), this.sets.upper(set)];
+    const isOneSpan = this.#endOf(lower, 'upper') === allPorts && this.#endOf(upper, 'lower') === allPorts;
+    const count = this.countSpans(lower) + this.countSpans(upper) - Number(isOneSpan);
+    this.#spanCounts.set(set, count);
+    return count;
+  }
+
+  /** Whether the set holds its first or its last port, as the number of all ports or of none. */
+  #endOf(set: number, side: 'lower' | 'upper'): number {
+    let end = set;
+    while (end >= firstMixed) end = this.sets[side](end);
+    return end;
   }
 
   spans(set: number): readonly PortSpan[] {

@@ -1,38 +1,60 @@
 /** Owns the difference of two snapshots of an organization, device by device. */
-import { canonicalize } from '../canonicalize.ts';
-import type { CanonicalPolicy } from '../canonical.ts';
+import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceId } from '../ids.ts';
 import { isSameObjects, policiesOf, type DevicePolicies, type DevicePolicy } from '../snapshot/device-policies.ts';
 import { indexDevices, type NamedSet } from '../snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../snapshot/snapshot.ts';
 import type { Direction } from '../rule.ts';
+import { isOtherPolicy } from './admitted.ts';
 import { policyDifference } from './policy-difference.ts';
 import type { Traffic } from './traffic.ts';
 
 /** Packets that the device gains or loses, and whose their far ends are. */
 export interface DeviceTraffic extends Traffic {
   readonly direction: Direction;
-  readonly far: NamedSet;
+  /** Worked out when it is asked for: a wide set names a whole fleet. */
+  readonly far: () => NamedSet;
 }
 
 export interface DeviceDifference {
   readonly gained: readonly DeviceTraffic[];
   readonly lost: readonly DeviceTraffic[];
+  /** Entries beyond what one difference tells. */
+  readonly more: { readonly gained: number; readonly lost: number };
 }
 
 const directions = ['inbound', 'outbound'] as const;
 const unknown: DevicePolicy = { missing: [] };
 
+type Steps<T> = Generator<undefined, T, undefined>;
+
+/** By the policies before and after. */
+class Pairs<T> {
+  readonly #known = new Map<DevicePolicy | undefined, Map<DevicePolicy | undefined, T>>();
+
+  *of(before: DevicePolicy | undefined, after: DevicePolicy | undefined, make: () => Steps<T>): Steps<T> {
+    let byAfter = this.#known.get(before);
+    if (byAfter === undefined) this.#known.set(before, (byAfter = new Map<DevicePolicy | undefined, T>()));
+    let known = byAfter.get(after);
+    if (known === undefined) byAfter.set(after, (known = yield* make()));
+    return known;
+  }
+}
+
+/** An unknown policy admits nothing, as far as the difference is concerned. */
+const known = (policy: DevicePolicy = unknown): EffectivePolicy | undefined =>
+  'missing' in policy ? undefined : policy;
+
 /**
- * Compares two snapshots one device at a time, so that a server can do other work in between. Devices whose policies are the same before and the
- * same after share one difference, as the same object.
+ * Compares two snapshots one device at a time and in steps, so that a server can do other work in between. Devices whose policies are the same before and
+ * the same after share one difference, as the same object.
  */
 export class SnapshotComparison {
   readonly #before: PolicySnapshot;
   readonly #after: PolicySnapshot;
   readonly #policies: { readonly before: DevicePolicies; readonly after: DevicePolicies };
-  readonly #differences = new Map<DevicePolicy | undefined, Map<DevicePolicy | undefined, DeviceDifference | null>>();
-  readonly #canonical = new WeakMap<DevicePolicy, CanonicalPolicy>();
+  readonly #differences = new Pairs<DeviceDifference>();
+  readonly #affected = new Pairs<boolean>();
 
   /** Does in steps what the constructor would otherwise do at once. */
   static *prepare(before: PolicySnapshot, after: PolicySnapshot): Generator<void, SnapshotComparison> {
@@ -52,33 +74,30 @@ export class SnapshotComparison {
     return [...new Set([...this.#before.devices.keys(), ...this.#after.devices.keys()])].toSorted();
   }
 
-  /** What the device gains and loses; undefined where its policy means the same before and after. */
-  of(id: DeviceId): DeviceDifference | undefined {
-    const [before, after] = [this.#policies.before.of(id), this.#policies.after.of(id)];
-    if (isSameObjects(before, after)) return undefined;
-    let byAfter = this.#differences.get(before);
-    if (byAfter === undefined) this.#differences.set(before, (byAfter = new Map()));
-    let difference = byAfter.get(after);
-    if (difference === undefined) byAfter.set(after, (difference = this.#compare(before, after) ?? null));
-    return difference ?? undefined;
+  /** Whether the policy of the device means another thing before and after. */
+  *isAffected(id: DeviceId): Steps<boolean> {
+    const [before, after] = this.#of(id);
+    if (isSameObjects(before, after)) return false;
+    return yield* this.#affected.of(before, after, () => isOtherPolicy(known(before), known(after)));
   }
 
-  #compare(before: DevicePolicy | undefined, after: DevicePolicy | undefined): DeviceDifference | undefined {
-    const { inbound, outbound, isSame } = policyDifference(this.#canonicalOf(before), this.#canonicalOf(after));
-    if (isSame) return undefined;
+  /** What the device gains and loses. */
+  *of(id: DeviceId): Steps<DeviceDifference> {
+    const [before, after] = this.#of(id);
+    return yield* this.#differences.of(before, after, () => this.#compare(before, after));
+  }
+
+  #of(id: DeviceId): readonly [DevicePolicy | undefined, DevicePolicy | undefined] {
+    return [this.#policies.before.of(id), this.#policies.after.of(id)];
+  }
+
+  *#compare(before: DevicePolicy | undefined, after: DevicePolicy | undefined): Steps<DeviceDifference> {
+    const { inbound, outbound, more } = yield* policyDifference(known(before), known(after));
     const change = { inbound, outbound };
     const traffic = (kind: 'gained' | 'lost', { fleet }: DevicePolicies): readonly DeviceTraffic[] =>
       directions.flatMap((direction) =>
-        change[direction][kind].map((each) => ({ direction, ...each, far: fleet.nameSet(each) })),
+        change[direction][kind].map((each) => ({ direction, ...each, far: () => fleet.nameSet(each) })),
       );
-    return { gained: traffic('gained', this.#policies.after), lost: traffic('lost', this.#policies.before) };
-  }
-
-  /** An unknown policy has no canonical form, so the difference treats it as admitting nothing. */
-  #canonicalOf(policy: DevicePolicy = unknown): CanonicalPolicy | undefined {
-    if ('missing' in policy) return undefined;
-    let canonical = this.#canonical.get(policy);
-    if (canonical === undefined) this.#canonical.set(policy, (canonical = canonicalize(policy)));
-    return canonical;
+    return { gained: traffic('gained', this.#policies.after), lost: traffic('lost', this.#policies.before), more };
   }
 }

@@ -7,12 +7,15 @@ import { noPorts, portCount, PortRanges, PortUnion, type PortSets } from './port
 
 type Subject = 'any' | 'echo' | 'tcp' | 'udp';
 
-/** Addresses that begin or end to be matched here, for one subject, on some ports. */
-interface Border {
-  readonly at: bigint;
+/** What is matched of an address: a subject, and the place of its ports among all port ranges. */
+export interface Match {
   readonly subject: Subject;
-  /** The place of its ports among all port ranges. */
   readonly ports: number;
+}
+
+/** Addresses that begin or end to be matched here. */
+interface Border extends Match {
+  readonly at: bigint;
   readonly begins: boolean;
 }
 
@@ -66,7 +69,7 @@ function bordersOf(part: MatchSet, family: Family, portRanges: PortRanges): read
 }
 
 /** What is matched at the address that a sweep has reached. */
-class Matched {
+export class Matched {
   #any = 0;
   #echo = 0;
   readonly #tcp: PortUnion;
@@ -77,7 +80,7 @@ class Matched {
     this.#udp = oneUnion ? this.#tcp : new PortUnion(sets, ranges);
   }
 
-  pass({ subject, ports, begins }: Border): void {
+  pass({ subject, ports }: Match, begins: boolean): void {
     const by = begins ? 1 : -1;
     if (subject === 'any') this.#any += by;
     else if (subject === 'echo') this.#echo += by;
@@ -94,7 +97,7 @@ class Matched {
 /** What is matched from an address on: 2 for every protocol, else 1 or 0 for echo; and the numbers of TCP and UDP ports. */
 export type State = readonly [kind: number, tcp: number, udp: number];
 export const nothing: State = [0, noPorts, noPorts];
-const isSame = (a: State, b: State): boolean => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
+export const isSameState = (a: State, b: State): boolean => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
 
 /**
  * Calls `tell` for every address at which the match changes, in ascending order. Before the first one nothing matches.
@@ -115,10 +118,10 @@ export function sweepAddresses(
   for (let i = 0; i < borders.length; i += 1) {
     const border = borders[i] as Border;
     if (border.at > end) break;
-    matched.pass(border);
+    matched.pass(border, border.begins);
     if (borders[i + 1]?.at === border.at) continue;
     const { state } = matched;
-    if (isSame(state, before)) continue;
+    if (isSameState(state, before)) continue;
     before = state;
     tell(border.at, state);
   }

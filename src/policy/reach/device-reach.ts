@@ -1,19 +1,21 @@
 /**
- * Owns who may connect to a device and whom it may connect to, at one moment: what both ends admit, and the rules of both ends that do so.
+ * Owns who may connect to a device and whom it may connect to, at one moment: what both ends admit, and the rules of both ends that do so. It is worked out in
+ * steps, and asks each policy only about the addresses of the two devices.
  *
  *     const reach = new DeviceReach(snapshot, id);
- *     reach.pairOf(otherId); // { inbound: traffic from the other device, outbound: traffic to it }
+ *     yield* reach.pairOf(otherId); // { inbound: traffic from the other device, outbound: traffic to it }
  */
-import { canonicalize } from '../canonicalize.ts';
-import { isClosed, rulesOf } from '../decide.ts';
-import { policyDifference } from '../difference/policy-difference.ts';
-import type { PortSpan, TrafficProtocol, TrafficSet } from '../difference/traffic.ts';
+import { both, either, isEvery, isNone, noPacket, packetsAt, type Packets } from '../difference/admitted.ts';
+import { PortAlgebra } from '../difference/port-algebra.ts';
+import { partsOf } from '../difference/rule-sweep.ts';
+import type { PortSpan, TrafficProtocol } from '../difference/traffic.ts';
+import { isClosed } from '../decide.ts';
+import { noPorts } from '../digest/port-sets.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceId, GroupId } from '../ids.ts';
-import { isolationGroupId, withIsolation } from '../isolation/isolation.ts';
+import { isolationGroupId } from '../isolation/isolation.ts';
 import { isAnyPort, ruleAddresses } from '../match.ts';
-import { hasAddress } from '../range.ts';
-import type { Direction, StoredRule } from '../rule.ts';
+import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../rule.ts';
 import { policiesOf } from '../snapshot/device-policies.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
 import { policyAt } from '../time/policy-at.ts';
@@ -42,168 +44,184 @@ export interface PairReach {
   readonly target: readonly Admission[];
 }
 
-/** A device's policy at the moment of the snapshot, and what it admits. */
-export interface DeviceAdmission {
-  readonly policy: EffectivePolicy;
-  readonly inbound: TrafficSet;
-  readonly outbound: TrafficSet;
-}
+type Steps<T> = Generator<undefined, T, undefined>;
 
 /** By the policy in its snapshot, which has one moment. */
-const admissions = new WeakMap<EffectivePolicy, DeviceAdmission>();
+const policies = new WeakMap<EffectivePolicy, EffectivePolicy>();
 
-/** What the device admits; undefined where there is no such device, or a group of its list is not known. */
-export function admissionOf(snapshot: PolicySnapshot, id: DeviceId): DeviceAdmission | undefined {
+/** The device's policy at the moment of the snapshot; undefined where there is no such device, or a group of its list is not known. */
+export function policyIn(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
   const found = policiesOf(snapshot).of(id);
   if (found === undefined || 'missing' in found) return undefined;
-  let known = admissions.get(found);
-  if (known === undefined) {
-    const { policy } = policyAt(found, snapshot.at);
-    const { inbound, outbound } = policyDifference(undefined, canonicalize(policy));
-    admissions.set(found, (known = { policy, inbound: inbound.gained, outbound: outbound.gained }));
-  }
+  let known = policies.get(found);
+  if (known === undefined) policies.set(found, (known = policyAt(found, snapshot.at).policy));
   return known;
 }
 
-const holds = (
-  { v4, v6 }: { readonly v4: TrafficSet[number]['v4']; readonly v6: TrafficSet[number]['v6'] },
-  { family, value }: Address,
-) => hasAddress(family === 4 ? v4 : v6, value);
+/** A rule that admits something of an address. */
+interface Match {
+  readonly group: PolicyGroup;
+  readonly index: number;
+  readonly rule: StoredRule;
+}
 
-/** The traffic of the set with this far end, without its addresses. */
-const withFarEnd = (set: TrafficSet, far: Address): readonly PairTraffic[] =>
-  set.flatMap((traffic) =>
-    holds(traffic, far) ? [{ protocol: traffic.protocol, ...(traffic.ports && { ports: traffic.ports }) }] : [],
-  );
+/** What a policy admits from or to one address, and its rules about that address. */
+interface At {
+  readonly packets: Packets;
+  readonly matches: readonly Match[];
+}
+
+interface Endpoint {
+  readonly policy: EffectivePolicy;
+  readonly addresses: readonly Address[];
+}
+
+/** What was worked out about one policy, by direction and address. */
+type KnownAt = Map<string, At>;
+
+const families: readonly Family[] = [4, 6];
+
+export class DeviceReach {
+  readonly #snapshot: PolicySnapshot;
+  readonly #own: SnapshotDevice | undefined;
+  readonly #policy: EffectivePolicy | undefined;
+  readonly #ports = new PortAlgebra();
+  readonly #known = new Map<EffectivePolicy, KnownAt>();
+  /** Of the device's own rules, which are asked about every other device. */
+  readonly #addresses = new Map<StoredRule, Members>();
+
+  constructor(snapshot: PolicySnapshot, id: DeviceId) {
+    this.#snapshot = snapshot;
+    this.#own = snapshot.devices.get(id);
+    this.#policy = policyIn(snapshot, id);
+  }
+
+  /** Both directions between the device and another one; undefined where nothing is admitted or a policy is not known. */
+  *pairOf(id: DeviceId): Steps<{ readonly inbound: PairReach; readonly outbound: PairReach } | undefined> {
+    const [own, other] = [this.#own, this.#snapshot.devices.get(id)];
+    if (own === undefined || other === undefined || own.id === id || this.#policy === undefined) return undefined;
+    const policy = policyIn(this.#snapshot, id);
+    if (policy === undefined) return undefined;
+    const one = { addresses: own.identity.addresses, policy: this.#policy };
+    const two = { addresses: other.identity.addresses, policy };
+    // What the device's own policy says of another device's addresses is asked for this pair only.
+    this.#known.delete(this.#policy);
+    const inbound = yield* this.#connect(two, one);
+    const outbound = yield* this.#connect(one, two);
+    return inbound.traffic.length + outbound.traffic.length === 0 ? undefined : { inbound, outbound };
+  }
+
+  *#connect(source: Endpoint, target: Endpoint): Steps<PairReach> {
+    const ports = this.#ports;
+    const traffic: PairTraffic[] = [];
+    const exchanged: Record<Family, Packets> = { 4: noPacket, 6: noPacket };
+    for (const from of source.addresses) {
+      for (const to of target.addresses) {
+        if (from.family !== to.family) continue;
+        const out = yield* this.#at(source.policy, 'outbound', to);
+        if (isNone(out.packets)) continue;
+        const into = yield* this.#at(target.policy, 'inbound', from);
+        exchanged[to.family] = either(exchanged[to.family], both(out.packets, into.packets, ports), ports);
+      }
+    }
+    traffic.push(...this.#inWords(exchanged));
+    if (traffic.length === 0) return { traffic, source: [], target: [] };
+    return {
+      traffic,
+      source: yield* this.#admittedBy(source.policy, 'outbound', traffic, target.addresses),
+      target: yield* this.#admittedBy(target.policy, 'inbound', traffic, source.addresses),
+    };
+  }
+
+  #inWords(exchanged: Readonly<Record<Family, Packets>>): readonly PairTraffic[] {
+    if (families.some((family) => isEvery(exchanged[family]))) return [{ protocol: 'any' }];
+    const all = either(exchanged[4], exchanged[6], this.#ports);
+    const ported = (protocol: 'tcp' | 'udp'): readonly PairTraffic[] =>
+      all[protocol] === noPorts ? [] : [{ protocol, ports: this.#ports.spans(all[protocol]) }];
+    return [
+      ...ported('tcp'),
+      ...ported('udp'),
+      ...(exchanged[4].echo ? [{ protocol: 'icmp' } as const] : []),
+      ...(exchanged[6].echo ? [{ protocol: 'icmpv6' } as const] : []),
+      ...(all.other ? [{ protocol: 'other' } as const] : []),
+    ];
+  }
+
+  *#at(policy: EffectivePolicy, direction: Direction, { family, value }: Address): Steps<At> {
+    let known = this.#known.get(policy);
+    if (known === undefined) this.#known.set(policy, (known = new Map<string, At>()));
+    const key = `${direction} ${family} ${value}`;
+    let at = known.get(key);
+    if (at !== undefined) return at;
+    const matches: Match[] = [];
+    const packets = yield* packetsAt(policy, { direction, family, value }, this.#ports, {
+      ...(policy === this.#policy && { read: (rule: StoredRule) => this.#readOwn(rule) }),
+      found: (group, index, rule) => matches.push({ group, index, rule }),
+    });
+    known.set(key, (at = { packets, matches }));
+    return at;
+  }
+
+  #readOwn(rule: StoredRule): Members {
+    let addresses = this.#addresses.get(rule);
+    if (addresses === undefined) this.#addresses.set(rule, (addresses = ruleAddresses(rule)));
+    return addresses;
+  }
+
+  /** Why the policy admits this traffic of these far ends. */
+  *#admittedBy(
+    policy: EffectivePolicy,
+    direction: Direction,
+    traffic: readonly PairTraffic[],
+    far: readonly Address[],
+  ): Steps<readonly Admission[]> {
+    if (!isClosed(policy, direction)) return [{ by: 'open' }];
+    const found = new Map<StoredRule, Match>();
+    for (const address of far) {
+      const { matches } = yield* this.#at(policy, direction, address);
+      for (const match of matches)
+        if (!found.has(match.rule) && traffic.some((one) => isAbout(match.rule, one))) found.set(match.rule, match);
+    }
+    const all = [...found.values()];
+    if (all.some(({ group }) => group.id === isolationGroupId)) return [{ by: 'isolation' }];
+    const { admit } = partsOf(policy, direction);
+    const places = new Map(admit === 'everything' ? [] : admit.map((group, place) => [group, place]));
+    const placeOf = ({ group }: Match): number => places.get(group) ?? 0;
+    return all
+      .toSorted((a, b) => placeOf(a) - placeOf(b) || a.index - b.index)
+      .map(({ group, index }) => ({ by: 'rule', group_id: group.id, index }));
+  }
+}
 
 const allPorts: readonly PortSpan[] = [{ from: 0, to: 65_535 }];
 
-function commonPorts(a: readonly PortSpan[], b: readonly PortSpan[]): readonly PortSpan[] {
-  const common = a.flatMap((one) =>
-    b.flatMap((other) => {
-      const [from, to] = [Math.max(one.from, other.from), Math.min(one.to, other.to)];
-      return from <= to ? [{ from, to }] : [];
-    }),
-  );
-  return common.toSorted((x, y) => x.from - y.from);
-}
-
-function commonTraffic(a: readonly PairTraffic[], b: readonly PairTraffic[]): readonly PairTraffic[] {
-  return a.flatMap((one) =>
-    b.flatMap((other): readonly PairTraffic[] => {
-      if (one.protocol === 'any') return [other];
-      if (other.protocol === 'any') return [one];
-      if (one.protocol !== other.protocol) return [];
-      if (one.ports === undefined || other.ports === undefined) return [one];
-      const ports = commonPorts(one.ports, other.ports);
-      return ports.length === 0 ? [] : [{ protocol: one.protocol, ports }];
-    }),
-  );
-}
-
-const protocols = ['tcp', 'udp', 'icmp', 'icmpv6', 'other'] as const satisfies readonly TrafficProtocol[];
-
-function mergePorts(spans: readonly PortSpan[]): readonly PortSpan[] {
-  const merged: { from: number; to: number }[] = [];
-  for (const { from, to } of spans.toSorted((a, b) => a.from - b.from)) {
-    const last = merged.at(-1);
-    if (last !== undefined && from <= last.to + 1) last.to = Math.max(last.to, to);
-    else merged.push({ from, to });
+/** Whether any of the ports is one of the rule's; both lists are ascending. */
+function meets(rule: StoredRule, ports: readonly PortSpan[]): boolean {
+  if (isAnyPort(rule)) return true;
+  let [low, high] = [0, ports.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ports[middle] as PortSpan).to < rule.from_port) low = middle + 1;
+    else high = middle;
   }
-  return merged;
-}
-
-/** Of several pairs of addresses, each protocol once. */
-function unite(all: readonly PairTraffic[]): readonly PairTraffic[] {
-  if (all.some(({ protocol }) => protocol === 'any')) return [{ protocol: 'any' }];
-  return protocols.flatMap((protocol): readonly PairTraffic[] => {
-    const same = all.filter((one) => one.protocol === protocol);
-    if (same.length === 0) return [];
-    if (protocol !== 'tcp' && protocol !== 'udp') return [{ protocol }];
-    return [{ protocol, ports: mergePorts(same.flatMap(({ ports = allPorts }) => ports)) }];
-  });
+  return (ports[low]?.from ?? Number.POSITIVE_INFINITY) <= rule.to_port;
 }
 
 /** Whether the rule admits any of this traffic, by protocol and port. */
 function isAbout(rule: StoredRule, { protocol, ports = allPorts }: PairTraffic): boolean {
-  const meets = isAnyPort(rule) || ports.some(({ from, to }) => rule.from_port <= to && from <= rule.to_port);
   switch (rule.ip_protocol) {
     case 'tcp':
     case 'udp':
-      return protocol === 'any' || (protocol === rule.ip_protocol && meets);
+      return protocol === 'any' || (protocol === rule.ip_protocol && meets(rule, ports));
     case 'icmp':
     case 'icmpv6':
       return protocol === 'any' || protocol === rule.ip_protocol;
     case 'ipv4':
     case 'ipv6':
-      return isAnyPort(rule) || protocol === 'any' || ((protocol === 'tcp' || protocol === 'udp') && meets);
+      return (
+        isAnyPort(rule) || protocol === 'any' || ((protocol === 'tcp' || protocol === 'udp') && meets(rule, ports))
+      );
     default:
       return rule.ip_protocol satisfies never;
   }
-}
-
-/** Why the policy admits this traffic of these far ends. */
-function admittedBy(
-  effective: EffectivePolicy,
-  direction: Direction,
-  traffic: readonly PairTraffic[],
-  far: readonly Address[],
-): readonly Admission[] {
-  const policy = withIsolation(effective);
-  if (!isClosed(policy, direction)) return [{ by: 'open' }];
-  const found: Admission[] = [];
-  for (const group of [...(policy.guardrails?.require ?? []), ...policy.groups]) {
-    for (const [index, rule] of rulesOf(group, direction).entries()) {
-      if (rule.expired === true || !traffic.some((one) => isAbout(rule, one))) continue;
-      const addresses = ruleAddresses(rule);
-      if (!far.some((one) => holds(addresses, one))) continue;
-      if (group.id === isolationGroupId) return [{ by: 'isolation' }];
-      found.push({ by: 'rule', group_id: group.id, index });
-    }
-  }
-  return found;
-}
-
-export class DeviceReach {
-  readonly #snapshot: PolicySnapshot;
-  readonly #own: SnapshotDevice | undefined;
-  readonly #admission: DeviceAdmission | undefined;
-
-  constructor(snapshot: PolicySnapshot, id: DeviceId) {
-    this.#snapshot = snapshot;
-    this.#own = snapshot.devices.get(id);
-    this.#admission = admissionOf(snapshot, id);
-  }
-
-  /** Both directions between the device and another one; undefined where nothing is admitted or a policy is not known. */
-  pairOf(id: DeviceId): { readonly inbound: PairReach; readonly outbound: PairReach } | undefined {
-    const [own, other] = [this.#own, this.#snapshot.devices.get(id)];
-    if (own === undefined || other === undefined || own.id === id || this.#admission === undefined) return undefined;
-    const admission = admissionOf(this.#snapshot, id);
-    if (admission === undefined) return undefined;
-    const one = { addresses: own.identity.addresses, ...this.#admission };
-    const two = { addresses: other.identity.addresses, ...admission };
-    const [inbound, outbound] = [connect(two, one), connect(one, two)];
-    return inbound.traffic.length + outbound.traffic.length === 0 ? undefined : { inbound, outbound };
-  }
-}
-
-type Endpoint = DeviceAdmission & { readonly addresses: readonly Address[] };
-
-function connect(source: Endpoint, target: Endpoint): PairReach {
-  const traffic = unite(
-    source.addresses.flatMap((from) =>
-      target.addresses.flatMap((to) =>
-        from.family === to.family
-          ? commonTraffic(withFarEnd(source.outbound, to), withFarEnd(target.inbound, from))
-          : [],
-      ),
-    ),
-  );
-  if (traffic.length === 0) return { traffic, source: [], target: [] };
-  return {
-    traffic,
-    source: admittedBy(source.policy, 'outbound', traffic, target.addresses),
-    target: admittedBy(target.policy, 'inbound', traffic, source.addresses),
-  };
 }

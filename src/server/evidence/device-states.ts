@@ -3,7 +3,7 @@
  * that record concerns.
  */
 import type { DeviceId } from '../../policy/ids.ts';
-import { DeviceReach, admissionOf, type PairReach } from '../../policy/reach/device-reach.ts';
+import { DeviceReach, policyIn, type PairReach } from '../../policy/reach/device-reach.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
@@ -34,6 +34,8 @@ export interface DeviceState {
   readonly pairs: ReadonlyMap<DeviceId, Pair>;
   /** Devices whose policy is not known. */
   readonly unknown: ReadonlySet<DeviceId>;
+  /** Characters that the pairs take as JSON. */
+  readonly size: number;
 }
 
 /** Writes that took effect together. */
@@ -57,6 +59,7 @@ export class DeviceStates {
   readonly #unknown = new Set<DeviceId>();
   /** Moments at which something ends by itself. */
   readonly #moments = new Set<number>();
+  #size = 0;
   #snapshot: PolicySnapshot;
   #own: { readonly device?: SnapshotDevice | undefined; readonly policy?: EffectivePolicy | undefined } = {};
 
@@ -137,25 +140,28 @@ export class DeviceStates {
     await this.#slices.run(indexDevices(this.#snapshot.devices.below));
     const reach = new DeviceReach(this.#snapshot, this.#id);
     let isOther = false;
-    await this.#slices.each(ids, (id) => {
-      const known = this.#pairs.get(id)?.key;
-      const isUnknown = this.#snapshot.devices.has(id) && admissionOf(this.#snapshot, id) === undefined;
-      if (isUnknown !== this.#unknown.has(id)) isOther = true;
-      if (isUnknown) this.#unknown.add(id);
-      else this.#unknown.delete(id);
-      const pair = reach.pairOf(id);
-      const key = pair && `${this.#snapshot.devices.get(id)?.hostname}${JSON.stringify(pair)}`;
-      if (key === known) return;
-      isOther = true;
-      if (pair === undefined || key === undefined) this.#pairs.delete(id);
-      else this.#pairs.set(id, { ...pair, key });
-    });
+    for (const id of ids) if (await this.#slices.run(this.#lookAtOne(id, reach))) isOther = true;
     return isOther;
+  }
+
+  *#lookAtOne(id: DeviceId, reach: DeviceReach): Generator<void, boolean> {
+    const wasUnknown = this.#unknown.has(id);
+    const isUnknown = this.#snapshot.devices.has(id) && policyIn(this.#snapshot, id) === undefined;
+    if (isUnknown) this.#unknown.add(id);
+    else this.#unknown.delete(id);
+    const known = this.#pairs.get(id)?.key;
+    const pair = yield* reach.pairOf(id);
+    const key = pair && `${this.#snapshot.devices.get(id)?.hostname}${JSON.stringify(pair)}`;
+    if (key === known) return isUnknown !== wasUnknown;
+    this.#size += (key?.length ?? 0) - (known?.length ?? 0);
+    if (pair === undefined || key === undefined) this.#pairs.delete(id);
+    else this.#pairs.set(id, { ...pair, key });
+    return true;
   }
 
   #hasOtherPolicy(): boolean {
     const was = this.#own;
-    const is = { device: this.#snapshot.devices.get(this.#id), policy: admissionOf(this.#snapshot, this.#id)?.policy };
+    const is = { device: this.#snapshot.devices.get(this.#id), policy: policyIn(this.#snapshot, this.#id) };
     this.#own = is;
     return was.device !== is.device || !isSameInEffect(was.policy, is.policy);
   }
@@ -167,6 +173,7 @@ export class DeviceStates {
       writes,
       pairs: new Map([...this.#pairs].map(([id, { inbound, outbound }]) => [id, { inbound, outbound }])),
       unknown: new Set(this.#unknown),
+      size: this.#size,
     };
   }
 }

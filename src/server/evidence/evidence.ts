@@ -10,6 +10,8 @@ import type {
   EvidenceWrite,
 } from '../../api/evidence/document.ts';
 import { evidenceFormat } from '../../api/evidence/document.ts';
+import { limits } from '../../api/limits.ts';
+import { mostTold } from '../../policy/difference/policy-difference.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
 import { LayeredMap } from '../../policy/snapshot/layered-map.ts';
@@ -42,11 +44,14 @@ export interface EvidenceServices {
   readonly version: string;
 }
 
-/** Writes in the span that are looked at, states that are told, and devices that these name together. */
+/** Writes in the span that are looked at, states that are told, and devices and rules that these name together. */
 const mostWrites = 2_000;
 const mostStates = 200;
 const mostNames = 200_000;
-const recordsAtOnce = 500;
+const mostRules = 400_000;
+const devicesAtOnce = 500;
+/** Each may have megabytes. */
+const groupsAtOnce = 16;
 
 /** Why there is no evidence: the device never was in the span, or there is too much to tell. */
 export type NoEvidence = 'device_unknown' | 'too_much';
@@ -67,11 +72,14 @@ export async function collectEvidence(
   const audit = new AuditedWrites(await store.evidence.audited(org, writes));
   const rules = new NamedRules();
   const states: (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[] = [];
-  let names = 0;
+  const room = { names: mostNames, rules: mostRules, text: 4 * limits.answer, sets: mostTold };
   for await (const state of new DeviceStates(device, snapshot, slices).walk(audit.steps(writes), to)) {
-    names += state.pairs.size;
-    if (states.length === mostStates || names > mostNames) return 'too_much';
-    const parts = await slices.run(stateParts(device, state, rules));
+    room.names -= state.pairs.size;
+    room.text -= state.size;
+    if (states.length === mostStates || room.names < 0 || room.text < 0) return 'too_much';
+    const parts = await slices.run(stateParts(device, state, rules, room));
+    room.rules -= parts.inbound_rules.length + parts.outbound_rules.length;
+    if (room.rules < 0) return 'too_much';
     states.push({ ...parts, writes: state.writes, snapshot: state.snapshot });
   }
   const latest = states.findLast(({ own }) => own !== undefined);
@@ -79,13 +87,13 @@ export async function collectEvidence(
   if (latest === undefined || end === undefined) return 'device_unknown';
 
   const organization = await store.organizations.get(org);
-  const written = await rules.read(org, store.history);
+  const written = await rules.read(org, { history: store.history, slices });
   const records = new PastRecords(org, store);
   const told = await tellStates(states, { device, audit, records });
   const farEnds = farEndsOf(device, lastState(end));
   const reports = await readReports(org, [device, ...(farEnds?.ids ?? [])], services);
   const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
-  const known = await inForceOf(question, reports, { last: end.snapshot, store });
+  const known = await inForceOf(question, reports, { last: end.snapshot, store, slices });
   const others = farEnds && (await othersOf(farEnds, reports, { last: end.snapshot, slices }));
   const in_force = { ...known, ...(others && { others }) };
   const traffic = await trafficOf(question, past, reports, services);
@@ -134,15 +142,15 @@ async function readSnapshot(
   const changes: SnapshotChange[] = [];
   let after: string | undefined;
   do {
-    const page = await history.devicesAt(org, revision, { limit: recordsAtOnce, after });
+    const page = await history.devicesAt(org, revision, { limit: devicesAtOnce, after });
     await slices.each(page, ({ record }) => changes.push(deviceChange(record)));
-    after = page.length < recordsAtOnce ? undefined : page.at(-1)?.id;
+    after = page.length < devicesAtOnce ? undefined : page.at(-1)?.id;
   } while (after !== undefined);
   do {
     // A group that the reader cannot see is on no device, so it decides nothing.
-    const page = await history.groupsAt(org, revision, { limit: recordsAtOnce, after, reader: by.user_id });
+    const page = await history.groupsAt(org, revision, { limit: groupsAtOnce, after, reader: by.user_id });
     await slices.each(page, ({ record }) => changes.push(groupChange(record)));
-    after = page.length < recordsAtOnce ? undefined : page.at(-1)?.id;
+    after = page.length < groupsAtOnce ? undefined : page.at(-1)?.id;
   } while (after !== undefined);
   const read = overlay(emptySnapshot, changes, { revision });
   // What is written later lies over it, and costs as much as it is.

@@ -66,6 +66,11 @@ export function unknownsOf(document: Omit<EvidenceDocument, 'not_known'>, hasAll
     ...(states.some(({ device, groups }) => device !== undefined && groups === undefined)
       ? ['In some states, a group in the list of the device is not known, so what it admitted is not known either.']
       : []),
+    ...(states.some(({ admits_more = 0 }) => admits_more > 0)
+      ? [
+          'In some states, the device admitted more sets of addresses and ports than this file lists. The rules are complete.',
+        ]
+      : []),
     ...(states.some(({ unknown_devices }) => unknown_devices.length > 0)
       ? ['The policy of some other devices is not known. They are listed in the states concerned.']
       : []),

@@ -3,12 +3,12 @@ import type { EvidenceInForce, EvidenceTests, EvidenceTraffic } from '../../api/
 import type { Flow } from '../../api/flows/flow.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import { parseAddress } from '../../policy/address.ts';
-import { canonicalize } from '../../policy/canonicalize.ts';
-import { policyDifference } from '../../policy/difference/policy-difference.ts';
+import { isOtherPolicy } from '../../policy/difference/admitted.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
-import { admissionOf } from '../../policy/reach/device-reach.ts';
+import { policyIn } from '../../policy/reach/device-reach.ts';
+import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
@@ -30,10 +30,11 @@ export type PastSnapshots = readonly { readonly from: number; readonly snapshot:
 
 const text = (ms: number): string => new Date(ms).toISOString();
 
-function isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): boolean {
-  const [one, other] = [admissionOf(a, id), admissionOf(b, id)];
+function* isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): Generator<void, boolean> {
+  const [one, other] = [policyIn(a, id), policyIn(b, id)];
   if (one === undefined || other === undefined) return false;
-  return policyDifference(canonicalize(one.policy), canonicalize(other.policy)).isSame;
+  // The same rules, most of the time: then nothing is worked out.
+  return isSameInEffect(one, other) || !(yield* isOtherPolicy(one, other));
 }
 
 /** Up to this span the samples are those that are kept; of a longer one, an hour is one sample with its worst state. */
@@ -47,13 +48,18 @@ export const samplesOf = ({ at, to }: Pick<ObservedSpan, 'at' | 'to'>): number =
 export async function inForceOf(
   span: ObservedSpan,
   { statuses, snapshots }: Reports,
-  { last, store: { samples } }: { readonly last: PolicySnapshot; readonly store: Pick<Store, 'samples'> },
+  {
+    last,
+    store: { samples },
+    slices,
+  }: { readonly last: PolicySnapshot; readonly store: Pick<Store, 'samples'>; readonly slices: SlicedWork },
 ): Promise<EvidenceInForce> {
   const seconds = samplesOf(span);
   const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
   const read = await samples.read(span.org, { since: first, seconds });
   const status = statuses.get(span.device);
-  const isSame = snapshots.every((present) => isSamePolicy(span.device, last, present));
+  let isSame = true;
+  for (const present of snapshots) isSame &&= await slices.run(isSamePolicy(span.device, last, present));
   return {
     ...(status && { now: receiptOf(status, isSame) }),
     samples: read.flatMap(({ at, devices, in_force }) =>

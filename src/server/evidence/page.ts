@@ -157,7 +157,7 @@ const groupWords = {
 } as const;
 
 function* stateSection(state: EvidenceState, index: number, end: string | undefined): Steps<Html> {
-  const { from, until = end, revision, causes, device, groups, admits, in_force_on_all_at } = state;
+  const { from, until = end, revision, causes, device, groups, admits, admits_more = 0, in_force_on_all_at } = state;
   const time = until === undefined ? from : `${from} to ${until}`;
   const head = html`<h3>State ${index + 1}: ${time}</h3>
     <p>
@@ -199,6 +199,11 @@ function* stateSection(state: EvidenceState, index: number, end: string | undefi
     head: 'Device',
     none: 'It could connect to no device of the organization.',
   });
+  const sets: Html[] = [];
+  for (const { direction, protocol, ports, ranges } of admits) {
+    sets.push(row([direction, trafficWords({ protocol, ...(ports && { ports }) }), ranges.join(', ')]));
+    yield;
+  }
   return html`${head}${changed}${isolation}
     <p>
       Name ${device.hostname}, addresses ${addresses || 'none'}, labels ${device.labels.join(', ') || 'none'}. Written
@@ -212,14 +217,8 @@ function* stateSection(state: EvidenceState, index: number, end: string | undefi
     ${reaches}
     <details>
       <summary>Everything that the device itself admitted, by address</summary>
-      ${table(
-        ['Direction', 'Traffic', 'Far end'],
-        admits.map(({ direction, protocol, ports, ranges }) => [
-          direction,
-          trafficWords({ protocol, ...(ports && { ports }) }),
-          ranges.join(', '),
-        ]),
-      )}
+      ${table(['Direction', 'Traffic', 'Far end'], sets)}
+      ${admits_more === 0 ? '' : html`<p>This file does not list ${admits_more} further sets.</p> `}
     </details> `;
 }
 

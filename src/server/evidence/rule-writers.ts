@@ -3,13 +3,14 @@ import type { EvidenceRule, EvidenceWrite } from '../../api/evidence/document.ts
 import { parseUserId, type GroupId, type OrganizationId } from '../../policy/ids.ts';
 import type { Direction, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { History, State } from '../store/contract/history.ts';
 import type { GroupRecord } from '../store/contract/records.ts';
 
 /** Groups whose history is read, states of each, and states at once: each may be large. */
 const mostGroups = 200;
 const mostStates = 1_000;
-const statesAtOnce = 20;
+const statesAtOnce = 4;
 
 /** Without what was worked out for one moment only. */
 const writtenRule = ({ members: _members, expired: _expired, ...rule }: StoredRule): EvidenceRule['rule'] => rule;
@@ -21,12 +22,23 @@ interface NamedRule {
   readonly user_id: string | undefined;
   readonly direction: Direction;
   readonly rule: StoredRule;
+  /** By direction and by what it says. */
+  readonly identity: string;
   /** The revision of the first state that names it. */
   readonly revision: number;
 }
 
-const rulesIn = ({ inbound_rules, outbound_rules }: GroupRecord, direction: Direction): readonly StoredRule[] =>
-  (direction === 'inbound' ? inbound_rules : outbound_rules) ?? [];
+const directions = ['inbound', 'outbound'] as const;
+
+const rulesIn = (record: GroupRecord, direction: Direction): readonly (readonly [Direction, StoredRule])[] =>
+  (record[`${direction}_rules`] ?? []).map((rule) => [direction, rule]);
+
+const identityOf = (direction: Direction, rule: StoredRule): string => `${direction} ${ruleIdentity(rule)}`;
+
+interface Reading {
+  readonly history: Pick<History, 'ofGroup'>;
+  readonly slices: SlicedWork;
+}
 
 export const writeOf = ({ revision, at, user_id, username }: State<unknown>): EvidenceWrite => ({
   revision,
@@ -49,26 +61,29 @@ export class NamedRules {
   }
 
   keyOf(group: PolicyGroup, user_id: string | undefined, direction: Direction, rule: StoredRule): string {
-    const identity = `${group.id} ${direction} ${ruleIdentity(rule)}`;
-    let key = this.#next.get(identity) ?? this.#present.get(identity);
+    const identity = identityOf(direction, rule);
+    const name = `${group.id} ${identity}`;
+    let key = this.#next.get(name) ?? this.#present.get(name);
     if (key === undefined) {
       key = `r${this.#named.length + 1}`;
-      this.#named.push({ key, group, user_id, direction, rule, revision: this.#revision });
+      this.#named.push({ key, group, user_id, direction, rule, identity, revision: this.#revision });
     }
-    this.#next.set(identity, key);
+    this.#next.set(name, key);
     return key;
   }
 
   /** All of them with who wrote them. `isComplete` is false where there are too many groups to look at. */
   async read(
     org: OrganizationId,
-    history: Pick<History, 'ofGroup'>,
+    reading: Reading,
   ): Promise<{ readonly rules: ReadonlyMap<string, EvidenceRule>; readonly isComplete: boolean }> {
     const rules = new Map<string, EvidenceRule>();
     const byGroup = new Map<string, NamedRule[]>();
     for (const one of this.#named) {
       const name = `${one.group.id} ${one.revision}`;
-      byGroup.set(name, [...(byGroup.get(name) ?? []), one]);
+      const same = byGroup.get(name);
+      if (same === undefined) byGroup.set(name, [one]);
+      else same.push(one);
     }
     const looked = new Set<GroupId>();
     let isComplete = true;
@@ -79,7 +94,7 @@ export class NamedRules {
       if (isTooMany) isComplete = false;
       const writers = isTooMany
         ? new Map<string, EvidenceWrite>()
-        : await writersOf(org, group.id, { named, user_id, revision }, history);
+        : await writersOf(org, group.id, { named, user_id, revision }, reading);
       for (const one of named) {
         const written = writers.get(one.key);
         rules.set(one.key, {
@@ -104,7 +119,7 @@ async function writersOf(
     user_id,
     revision,
   }: { readonly named: readonly NamedRule[]; readonly user_id: string | undefined; readonly revision: number },
-  history: Pick<History, 'ofGroup'>,
+  { history, slices }: Reading,
 ): Promise<ReadonlyMap<string, EvidenceWrite>> {
   const writers = new Map<string, EvidenceWrite>();
   const left = new Set(named);
@@ -113,12 +128,11 @@ async function writersOf(
   for (let read = 0; read < mostStates && left.size > 0; read += statesAtOnce) {
     const states = await history.ofGroup(org, id, { reader, below, limit: statesAtOnce });
     for (const state of states) {
+      const there = new Set<string>();
+      const rules = state.type !== 'change' ? [] : directions.flatMap((one) => rulesIn(state.record, one));
+      await slices.each(rules, ([direction, rule]) => there.add(identityOf(direction, rule)));
       for (const one of left) {
-        const identity = ruleIdentity(one.rule);
-        const isThere =
-          state.type === 'change' &&
-          rulesIn(state.record, one.direction).some((rule) => ruleIdentity(rule) === identity);
-        if (isThere) writers.set(one.key, writeOf(state));
+        if (there.has(one.identity)) writers.set(one.key, writeOf(state));
         else left.delete(one);
       }
     }

@@ -8,10 +8,11 @@ import type {
 } from '../../api/evidence/document.ts';
 import { printRange } from '../../policy/address.ts';
 import { rulesOf } from '../../policy/decide.ts';
+import { policyDifference } from '../../policy/difference/policy-difference.ts';
 import type { TrafficSet } from '../../policy/difference/traffic.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
-import { admissionOf, type Admission, type PairReach } from '../../policy/reach/device-reach.ts';
+import { policyIn, type Admission, type PairReach } from '../../policy/reach/device-reach.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { DeviceState, Pair } from './device-states.ts';
@@ -41,13 +42,15 @@ function groupsOf(policy: EffectivePolicy, device: SnapshotDevice, snapshot: Pol
   return [...forbid, ...require, ...policy.groups].map(of);
 }
 
-const setsOf = (direction: Direction, set: TrafficSet): readonly EvidenceTrafficSet[] =>
-  set.map(({ protocol, ports, v4, v6 }) => ({
-    direction,
-    protocol,
-    ...(ports && { ports }),
-    ranges: [...v4.map((range) => printRange(4, range)), ...v6.map((range) => printRange(6, range))],
-  }));
+function* setsOf(direction: Direction, set: TrafficSet): Generator<void, readonly EvidenceTrafficSet[], undefined> {
+  const sets: EvidenceTrafficSet[] = [];
+  for (const { protocol, ports, v4, v6 } of set) {
+    const ranges = [...v4.map((range) => printRange(4, range)), ...v6.map((range) => printRange(6, range))];
+    sets.push({ direction, protocol, ...(ports && { ports }), ranges });
+    yield;
+  }
+  return sets;
+}
 
 /** Devices with the same traffic by the same rules share an entry. */
 function* reachOf(
@@ -86,7 +89,7 @@ const keysIn =
     admissions.flatMap((admission) => {
       if (admission.by !== 'rule') return [admission.by];
       // The groups as they were in effect there: a trial may give two devices two states of one group.
-      const { policy } = admissionOf(snapshot, device) ?? {};
+      const policy = policyIn(snapshot, device);
       const group = [...(policy?.guardrails?.require ?? []), ...(policy?.groups ?? [])].find(
         ({ id }) => id === admission.group_id,
       );
@@ -101,25 +104,32 @@ export type StateParts = Omit<EvidenceState, 'causes' | 'device' | 'until'> & {
   readonly own: SnapshotDevice | undefined;
 };
 
-/** The state without what only the history knows. The caller can do other work between two steps. */
+/**
+ * The state without what only the history knows. The caller can do other work between two steps. `room` holds how many ranges and spans of ports all states of
+ * the file may still tell.
+ */
 export function* stateParts(
   id: DeviceId,
   state: DeviceState,
   rules: NamedRules,
+  room: { sets: number },
 ): Generator<void, StateParts, undefined> {
   const { from, snapshot, pairs, unknown } = state;
   const own = snapshot.devices.get(id);
-  const admission = own && admissionOf(snapshot, id);
+  const policy = own && policyIn(snapshot, id);
   rules.begin(snapshot.revision);
-  const groups = own && admission && groupsOf(admission.policy, own, snapshot);
-  const { forbid = [], require = [] } = admission?.policy.guardrails ?? {};
+  const groups = own && policy && groupsOf(policy, own, snapshot);
+  const { forbid = [], require = [] } = policy?.guardrails ?? {};
   const rulesTo = (direction: Direction): readonly string[] =>
-    [...forbid, ...require, ...(admission?.policy.groups ?? [])].flatMap((group) =>
+    [...forbid, ...require, ...(policy?.groups ?? [])].flatMap((group) =>
       rulesOf(group, direction).map((rule) =>
         rules.keyOf(group, snapshot.groups.get(group.id)?.user_id, direction, rule),
       ),
     );
   const keysOf = keysIn(snapshot, rules);
+  const admits = policy && (yield* policyDifference(undefined, policy, room.sets));
+  for (const { v4, v6, ports } of [...(admits?.inbound.gained ?? []), ...(admits?.outbound.gained ?? [])])
+    room.sets -= v4.length + v6.length + (ports?.length ?? 0);
   return {
     from: new Date(from).toISOString(),
     revision: snapshot.revision,
@@ -127,7 +137,10 @@ export function* stateParts(
     ...(groups && { groups }),
     inbound_rules: rulesTo('inbound'),
     outbound_rules: rulesTo('outbound'),
-    admits: admission ? [...setsOf('inbound', admission.inbound), ...setsOf('outbound', admission.outbound)] : [],
+    admits: admits
+      ? [...(yield* setsOf('inbound', admits.inbound.gained)), ...(yield* setsOf('outbound', admits.outbound.gained))]
+      : [],
+    ...(admits && admits.more.gained > 0 && { admits_more: admits.more.gained }),
     reached_by: yield* reachOf(pairs, 'inbound', { snapshot, keysOf }, id),
     reaches: yield* reachOf(pairs, 'outbound', { snapshot, keysOf }, id),
     unknown_devices: [...unknown].flatMap((other) => {

@@ -42,26 +42,35 @@ function groupRecord(planned: PlannedGroup, index: number): object {
   return { id, ...(user_id !== undefined && { user_id }), ...group };
 }
 
+/** Records that are looked at between two pauses. */
+const lookedAtOnce = 200;
+
 /** A deleted group leaves the lists of the devices that name it. */
-function withoutGroups(before: PolicySnapshot, gone: ReadonlySet<GroupId>): SnapshotChange[] {
+function* withoutGroups(before: PolicySnapshot, gone: ReadonlySet<GroupId>): Generator<void, SnapshotChange[]> {
   if (gone.size === 0) return [];
   const changes: SnapshotChange[] = [];
+  let looked = 0;
   for (const device of before.devices.values()) {
+    looked += 1;
+    if (looked % lookedAtOnce === 0) yield;
     const list = device.list.filter((id) => !gone.has(id));
     if (list.length < device.list.length) changes.push({ kind: 'device', id: device.id, device: { ...device, list } });
   }
   return changes;
 }
 
-/** The organization as it would be. */
-export function plannedSnapshot(before: PolicySnapshot, { groups, devices, deletes }: PlannedChange): PolicySnapshot {
+/** The organization as it would be. The caller can do other work at each pause. */
+export function* plannedSnapshot(
+  before: PolicySnapshot,
+  { groups, devices, deletes }: PlannedChange,
+): Generator<void, PolicySnapshot> {
   const written = overlay(before, [
     ...groups.map((group, index) => groupChange(groupRecord(group, index))),
     ...devices.map(({ now, patch }) => deviceChange({ ...now, ...patch })),
   ]);
   const goneGroups = new Set(deletes.flatMap(({ kind, id }) => (kind === 'security-groups' ? [id] : [])));
   return overlay(written, [
-    ...withoutGroups(written, goneGroups),
+    ...(yield* withoutGroups(written, goneGroups)),
     ...deletes.map((deleted): SnapshotChange =>
       deleted.kind === 'device'
         ? { kind: 'device', id: deleted.id, device: undefined }

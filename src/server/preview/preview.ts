@@ -1,5 +1,6 @@
 /** Owns the preview of a change: a snapshot before, a snapshot after, and the differences between them. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
+import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
@@ -8,7 +9,7 @@ import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Phase } from '../store/contract/phase.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
-import { affectedDevices, type AffectedDevice } from './simulation.ts';
+import { affectedDevices, besideDevices, type AffectedDevices, type PageWanted } from './simulation.ts';
 import { Snapshots, type SnapshotsOptions } from './snapshots.ts';
 import { warningsOf } from './warnings.ts';
 
@@ -16,9 +17,8 @@ export interface PreviewOptions extends SnapshotsOptions {
   readonly phase: Phase;
 }
 
-export interface SimulatedChange {
+export interface SimulatedChange extends AffectedDevices {
   readonly revision: number;
-  readonly affected: readonly AffectedDevice[];
   readonly warnings: readonly SimulationWarning[];
   readonly tests: readonly PolicyTestResult[];
 }
@@ -38,17 +38,19 @@ export class Preview {
     return this.snapshots.read(org);
   }
 
-  /** What the change would do to the organization in `before`, and the results of these tests. */
+  /** What the change would do to the organization in `before`, for a page of devices, and the results of these tests. */
   async simulate(
     before: PolicySnapshot,
     change: PlannedChange,
-    policyTests: readonly PolicyTest[],
+    { policyTests, page }: { readonly policyTests: readonly PolicyTest[]; readonly page: Omit<PageWanted, 'bytes'> },
     work: WorkBudget,
   ): Promise<SimulatedChange> {
-    const after = plannedSnapshot(before, change);
-    const affected = await affectedDevices(before, after, work);
+    const after = await work.run(plannedSnapshot(before, change));
     const results = evaluateTests(after, policyTests);
     const tests = policyTests.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) }));
-    return { revision: before.revision, affected, warnings: warningsOf({ before, after }, change), tests };
+    const warnings = await work.run(warningsOf({ before, after }, change));
+    const bytes = limits.answer - Buffer.byteLength(besideDevices({ warnings, tests }));
+    const devices = await affectedDevices(before, after, { ...page, bytes }, work);
+    return { revision: before.revision, ...devices, warnings, tests };
   }
 }

@@ -1,6 +1,7 @@
 /** Owns the warnings about a planned change, besides what devices gain and lose. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { voidRules } from '../../policy/guardrail/void-rules.ts';
+import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policiesOf, type DevicePolicies } from '../../policy/snapshot/device-policies.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
@@ -11,6 +12,8 @@ const mostNamed = 100;
 const mostWarnings = 100;
 /** Steps that comparing the rules of all written groups with guardrails may take. */
 const mostSteps = 400_000;
+
+type Steps = Generator<void, readonly SimulationWarning[], undefined>;
 
 interface Moments {
   readonly before: PolicySnapshot;
@@ -33,43 +36,62 @@ const hasOwn = (policies: DevicePolicies, device: SnapshotDevice | undefined): b
   return policy !== undefined && !('missing' in policy) && policy.source === 'list';
 };
 
+/** Devices that are looked at between two pauses. */
+const lookedAtOnce = 50;
+
 /** Devices that have groups now and would have the default group. */
-function opened({ before, after }: Moments): readonly SimulationWarning[] {
+function* opened({ before, after }: Moments): Steps {
   const [old, now] = [policiesOf(before), policiesOf(after)];
-  const devices = [...after.devices.values()].filter(
-    (device) => !hasOwn(now, device) && hasOwn(old, before.devices.get(device.id)),
-  );
+  const devices: SnapshotDevice[] = [];
+  let looked = 0;
+  for (const device of after.devices.values()) {
+    looked += 1;
+    if (looked % lookedAtOnce === 0) yield;
+    if (!hasOwn(now, device) && hasOwn(old, before.devices.get(device.id))) devices.push(device);
+  }
   if (devices.length === 0) return [];
   const detail = `This would leave ${inWords(devices)} without a group, and the default group would apply.`;
   return [{ pointer: '', code: 'would_open', detail, ...naming(devices) }];
 }
 
 /** Deleted groups that devices have. */
-function inUse({ before }: Moments, { deletes }: PlannedChange): readonly SimulationWarning[] {
+function* inUse({ before }: Moments, { deletes }: PlannedChange): Steps {
+  const having = new Map<GroupId, SnapshotDevice[]>();
+  for (const { kind, id } of deletes) {
+    const group = kind === 'security-groups' && before.defaultGroup !== id ? before.groups.get(id)?.group : undefined;
+    if (group !== undefined && group.guardrail === undefined) having.set(group.id, []);
+  }
+  if (having.size === 0) return [];
   const policies = policiesOf(before);
-  return deletes.flatMap(({ kind, id }, index): SimulationWarning[] => {
-    if (kind !== 'security-groups' || before.defaultGroup === id) return [];
-    const group = before.groups.get(id)?.group;
-    if (group === undefined || group.guardrail !== undefined) return [];
-    const devices = [...before.devices.values()].filter((device) => {
-      const policy = policies.ofDevice(device);
-      return device.list.includes(id) || (!('missing' in policy) && policy.groups.some((one) => one.id === id));
-    });
+  let looked = 0;
+  for (const device of before.devices.values()) {
+    looked += 1;
+    if (looked % lookedAtOnce === 0) yield;
+    const policy = policies.ofDevice(device);
+    const inEffect = 'missing' in policy ? [] : policy.groups.map(({ id }) => id);
+    for (const id of new Set([...device.list, ...inEffect])) having.get(id)?.push(device);
+  }
+  return deletes.flatMap(({ id }, index): SimulationWarning[] => {
+    const devices = having.get(id as GroupId) ?? [];
     if (devices.length === 0) return [];
-    const detail = `The group ${group.name} is applied to ${inWords(devices)}, and would be taken off.`;
+    const { name } = before.groups.get(id as GroupId)?.group ?? { name: '' };
+    const detail = `The group ${name} is applied to ${inWords(devices)}, and would be taken off.`;
     return [{ pointer: `/delete/${index}`, code: 'group_in_use', detail, ...naming(devices) }];
   });
 }
 
 /** Rules of written groups that guardrails make void on a device that has the group. */
-function voided({ after }: Moments, { groups }: PlannedChange): readonly SimulationWarning[] {
+function* voided({ after }: Moments, { groups }: PlannedChange): Steps {
   const written = new Map(groups.map(({ id }, index) => [id ?? placeholderId(index), index]));
   if (written.size === 0) return [];
   const policies = policiesOf(after);
   const found = new Map<string, SimulationWarning>();
   const seen = new Set<readonly PolicyGroup[]>();
   let steps = mostSteps;
+  let looked = 0;
   for (const device of after.devices.values()) {
+    looked += 1;
+    if (looked % lookedAtOnce === 0) yield;
     const policy = policies.ofDevice(device);
     if ('missing' in policy || policy.guardrails === undefined || seen.has(policy.groups)) continue;
     seen.add(policy.groups);
@@ -90,5 +112,8 @@ function voided({ after }: Moments, { groups }: PlannedChange): readonly Simulat
   return [...found.values()];
 }
 
-export const warningsOf = (moments: Moments, change: PlannedChange): readonly SimulationWarning[] =>
-  [...opened(moments), ...inUse(moments, change), ...voided(moments, change)].slice(0, mostWarnings);
+/** The caller can do other work at each pause. */
+export function* warningsOf(moments: Moments, change: PlannedChange): Steps {
+  const all = [...(yield* opened(moments)), ...(yield* inUse(moments, change)), ...(yield* voided(moments, change))];
+  return all.slice(0, mostWarnings);
+}

@@ -38,35 +38,29 @@ export abstract class SlicedWork {
 
   /** Does something with each, a slice in each turn. What is added or taken away meanwhile does not count. */
   async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
-    let handful = 1;
-    let done = 0;
-    let begun = 0;
     const all = [...items];
-    for (const item of all) {
-      if (done === 0) {
-        const next = this.next();
-        if (next !== undefined) await next;
-        begun = this.monotonic();
+    function* pieces(): Generator<void, void> {
+      for (const item of all) {
+        work(item);
+        yield;
       }
-      work(item);
-      done += 1;
-      if (done < handful) continue;
-      done = 0;
-      const tookMs = this.monotonic() - begun;
-      this.spend(tookMs);
-      handful = tookMs > handfulMs ? Math.max(1, handful >> 1) : Math.min(mostPieces, 2 * handful);
     }
+    await this.run(pieces());
   }
 
   /** Does the steps of a generator, as many in each turn as a slice holds. */
   async run<T>(steps: Generator<void, T>): Promise<T> {
+    let handful = 1;
     for (;;) {
       const next = this.next();
       if (next !== undefined) await next;
       const begun = this.monotonic();
-      const { done, value } = steps.next();
-      this.spend(this.monotonic() - begun);
-      if (done === true) return value;
+      let step = steps.next();
+      for (let taken = 1; taken < handful && step.done !== true; taken += 1) step = steps.next();
+      const tookMs = this.monotonic() - begun;
+      this.spend(tookMs);
+      if (step.done === true) return step.value;
+      handful = tookMs > handfulMs ? Math.max(1, handful >> 1) : Math.min(mostPieces, 2 * handful);
     }
   }
 }

@@ -5,7 +5,7 @@ import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { groupFromRecord } from '../../client/policy.ts';
-import { exactTraffic, notInForceNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
+import { exactTraffic, notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
 import { Lines } from '../components/lines.tsx';
 import { sentence } from '../components/sentence.ts';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
@@ -189,12 +189,14 @@ export function SimulationView({ asked }: { readonly asked: AskedSimulation }): 
         </Button>
       </div>
     );
+  const tooMuch = tooMuchNote(simulation);
   return (
     <section className="stack" aria-label="What the change does">
       <p>
         <strong>{trafficSummary(simulation)}</strong>
       </p>
       <Access simulation={simulation} />
+      {tooMuch === undefined ? null : <p className="note note-warn">{tooMuch}</p>}
       {loadMore === undefined ? null : (
         <div className="row">
           <span className="small dimmed">

@@ -22,6 +22,7 @@ export interface AskedSimulation {
 /** The pages as one answer: warnings and tests are about the whole change on each. */
 const joined = (pages: readonly Simulation[]): Simulation | undefined => {
   const [first] = pages;
+  const tooMuch = pages.flatMap(({ too_much }) => too_much ?? []);
   return (
     first && {
       ...first,
@@ -29,6 +30,12 @@ const joined = (pages: readonly Simulation[]): Simulation | undefined => {
       in_force: Object.assign({}, ...pages.map(({ in_force }) => in_force)) as Simulation['in_force'],
       gained: pages.flatMap(({ gained }) => gained),
       lost: pages.flatMap(({ lost }) => lost),
+      ...(tooMuch.length > 0 && {
+        too_much: {
+          gained: tooMuch.reduce((sum, { gained }) => sum + gained, 0),
+          lost: tooMuch.reduce((sum, { lost }) => sum + lost, 0),
+        },
+      }),
     }
   );
 };

@@ -1,5 +1,6 @@
 /** Owns the operations on evidence (reference 4.19): a signed file about a device, and the keys that sign it. */
 import type { EvidenceKey } from '../../../api/evidence/operations.ts';
+import { limits } from '../../../api/limits.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import { parseTimestamp } from '../../../policy/time/timestamp.ts';
 import { evidenceDigestSteps, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
@@ -8,7 +9,7 @@ import { collectEvidence } from '../../evidence/evidence.ts';
 import { evidencePage } from '../../evidence/page.ts';
 import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
-import { invalid, notFound } from '../errors.ts';
+import { HttpError, invalid, notFound } from '../errors.ts';
 
 const problem = (pointer: string, code: RequestProblem['code'], detail: string) => invalid([{ pointer, code, detail }]);
 
@@ -27,6 +28,11 @@ function readSpan({ at, to }: { readonly at: string; readonly to?: string }, now
   if (end < start) throw problem('/to', 'out_of_range', 'to must not be before at.');
   return { at: Math.min(start, now), to: Math.min(end, now), isSpan: true };
 }
+
+const tooMuch = ({ isSpan }: { readonly isSpan: boolean }): HttpError =>
+  isSpan
+    ? problem('/to', 'out_of_range', 'There is more to tell of this span than one file holds. Ask for a shorter one.')
+    : new HttpError('too_costly', 'There is more to tell of this device than one file holds.');
 
 /** Characters of a file that are written in one turn of the event loop. */
 const writtenAtOnce = 128 * 1_024;
@@ -57,9 +63,9 @@ const create: Handler<'createEvidence'> = async (call, services) => {
     },
   );
   if (document === 'device_unknown') throw notFound('device');
-  if (document === 'too_much')
-    throw problem('/to', 'out_of_range', 'Too much changed in this span for one file. Ask for a shorter one.');
+  if (document === 'too_much') throw tooMuch(span);
   const body = await call.work.run(evidencePage(document));
+  if (Buffer.byteLength(body) > limits.answer) throw tooMuch(span);
   const sha256 = await call.work.run(evidenceDigestSteps(body));
   const {
     at,

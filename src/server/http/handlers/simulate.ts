@@ -183,20 +183,21 @@ const simulate: Handler<'simulateChanges'> = async (call, services) => {
   const stored = await services.store.policyTests.read(org_id);
   const { policyTests = stored.tests, policyTestsRevision } = plan;
   expectedRevision(policyTestsRevision === undefined ? undefined : [policyTestsRevision], stored.revision);
-  const { revision, affected, warnings, tests } = await services.preview.simulate(before, plan, policyTests, call.work);
-  const { limit = Number.POSITIVE_INFINITY, after, force } = call.query;
-  const first = after === undefined ? 0 : affected.findIndex(({ id }) => id > after);
-  const page = first < 0 ? [] : affected.slice(first, first + limit);
+  const { limit, after, force } = call.query;
+  const simulated = await services.preview.simulate(before, plan, { policyTests, page: { after, limit } }, call.work);
+  const { page, isCut } = simulated;
   const inForce = await enforcementOf(call, services, page);
   const last = page.at(-1);
-  const next =
-    last !== undefined && last !== affected.at(-1)
-      ? `${pathFor('simulateChanges', { org_id })}?limit=${limit}&after=${last.id}${force === true ? '&force=true' : ''}`
-      : undefined;
+  const query = [
+    ...(limit === undefined ? [] : [`limit=${limit}`]),
+    `after=${last?.id}`,
+    ...(force === true ? ['force=true'] : []),
+  ];
+  const next = `${pathFor('simulateChanges', { org_id })}?${query.join('&')}`;
   return {
     kind: 'record',
-    json: writeSimulation({ revision, affected: affected.length, page, inForce, warnings, tests }),
-    ...(next !== undefined && { next }),
+    json: writeSimulation({ ...simulated, inForce }),
+    ...(isCut && last !== undefined && { next }),
   };
 };
 
