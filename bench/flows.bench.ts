@@ -71,8 +71,8 @@ try {
   const routes = netlinkRouteTable(channel, commandRouteTable(run));
   const nft = new RealNft({ clock: systemClock, scratch: folder, prefix: device.inside([]), netlink: channel });
   const ended = new EndedFlows({ nft });
-  const block: RevocationPorts['block'] = (local, sockets) =>
-    ended.block(local, { interface: parseInterfaceName('rf0'), containers: 'guard' }, sockets);
+  const block: RevocationPorts['block'] = (local) =>
+    ended.block(local, { interface: parseInterfaceName('rf0'), containers: 'guard' });
   const revocation = { interface: 'rf0', before: [before], after };
   /** Answers with its own processor time, in milliseconds. */
   const programTime = async (command: string): Promise<number> => {
@@ -94,7 +94,11 @@ try {
   // The cost of keeping them ended, beside the same without it.
   const unkept: (typeof ways)[number] = [
     '… without keeping them ended',
-    () => revokeFlows({ routes, table: flows, block: async () => {} }, { ...revocation, remotes: [farEnd] }),
+    () =>
+      revokeFlows(
+        { routes, table: flows, block: async ({ length: count }) => ({ count, toForget: [], beyond: 0 }) },
+        { ...revocation, remotes: [farEnd] },
+      ),
   ];
   const unknown: (typeof ways)[number] = [
     '… where it is not known who left',

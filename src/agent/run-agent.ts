@@ -10,6 +10,7 @@ import { LinkMonitor } from './host/link-monitor.ts';
 import { lineLog, type Log } from './host/log.ts';
 import { readMachineId } from './host/machine-id.ts';
 import { listOpenFlows } from './host/open-flows.ts';
+import { rememberingAddresses } from './host/remembered-addresses.ts';
 import { revokeFlows } from './host/revoke-flows.ts';
 import { commandFlowTable } from './host/command-flow-table.ts';
 import { commandRouteTable } from './host/command-route-table.ts';
@@ -70,6 +71,7 @@ export async function runAgent(
   const netlink = new NetlinkChannel({ clock });
   const table = netlinkFlowTable(netlink, commandFlowTable(run));
   const routes = netlinkRouteTable(netlink, commandRouteTable(run));
+  const addresses = rememberingAddresses(routes, monotonic);
   const nft = new RealNft({ clock, scratch: await scratchFolder(state), netlink });
   const stateFolder = new StateFolder({ folder: state });
   await Promise.all([stateFolder.removeUnfinished(), folder.removeUnfinished()]);
@@ -144,11 +146,11 @@ export async function runAgent(
     ...(config.checkedApply && { checkedApply: { probe: serverProbe(config.servers, serverAccess), devices } }),
     ...(config.containers === 'guard' && { forwarding: () => readForwarding() }),
     ...(!keepEstablished && {
-      revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
+      revoke: (revocation, block) => revokeFlows({ routes: addresses, table, block }, revocation),
     }),
     listOpen: (question) => listOpenFlows({ routes, table }, question),
     monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
-    links: (onChange) => new LinkMonitor({ clock, onChange, onLost: (why) => log('debug', why) }),
+    links: (onChange, onMoved) => new LinkMonitor({ clock, onChange, onMoved, onLost: (why) => log('debug', why) }),
     onStatus: (status) => {
       reporter.see(status);
       file?.touch();

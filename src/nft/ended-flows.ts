@@ -9,7 +9,7 @@ export const endedTable = 'service-ended';
 const endedCounter = 'ended';
 
 /**
- * What elements of a set are: a connection; one of a stream protocol whose sockets may still be open, which lasts longer; all connections of a protocol
+ * What elements of a set are: a connection; one of a stream protocol, whose sockets may still be open, which lasts longer; all connections of a protocol
  * without ports between two addresses; or, where these are too many, all that the other side would begin from a port, of which the first is ours and the
  * second the far end's.
  */
@@ -71,7 +71,8 @@ const own = `${tableFamily} ${endedTable}`;
 
 export const isPort = (kind: EndedKind): kind is 'port-inbound' | 'port-outbound' => kind.startsWith('port');
 /** Whether the key of an element has both addresses and both ports. */
-export const isTuple = (kind: EndedKind): boolean => kind.startsWith('stream') || kind.startsWith('tuple');
+const isStream = (kind: EndedKind): boolean => kind.startsWith('stream');
+export const isTuple = (kind: EndedKind): boolean => isStream(kind) || kind.startsWith('tuple');
 const familyOf = (kind: EndedKind): 4 | 6 => (kind.endsWith('4') ? 4 : 6);
 
 function typeOf(kind: EndedKind): string {
@@ -95,45 +96,105 @@ function lookUpOf(kind: EndedKind, way: Way): string {
 const isSeen = (kind: EndedKind, way: Way): boolean =>
   !isPort(kind) || kind === (way === 'leaving' ? 'port-inbound' : 'port-outbound');
 
-/** Every packet that is dropped keeps its element for longer: only silence ends it. */
-function rulesOf(chain: string, way: Way, name: InterfaceName): readonly string[] {
-  const where = `${way === 'arriving' ? 'iifname' : 'oifname'} "${name}"`;
+const where = (chain: string, way: Way, name: InterfaceName): string =>
+  `add rule ${own} ${chain} ${way === 'arriving' ? 'iifname' : 'oifname'} "${name}"`;
+const update = (set: string, key: string): string => `update @${set} { ${key} }`;
+
+/** Every packet that is refused keeps its element for longer: only silence ends it. */
+function rulesOf({ name: chain, way, refusal }: Chain, { interface: name }: EndedPlace): readonly string[] {
   return endedKinds
     .filter((kind) => isSeen(kind, way))
     .map((kind) => {
       const looked = lookUpOf(kind, way);
       const isNew = isPort(kind) ? ' ct state new' : '';
-      return `add rule ${own} ${chain} ${where}${isNew} ${looked} @${kind} update @${kind} { ${looked} } counter name ${endedCounter} drop`;
+      return `${where(chain, way, name)}${isNew} ${looked} @${kind} ${update(kind, looked)} counter name ${endedCounter} goto ${refusal}`;
     });
 }
 
-/** A connection arrives before its destination is translated, and leaves the device, or whom it forwards for, before its source is. */
-const chains = [
-  { name: 'service-ended-arriving', way: 'arriving', hook: 'prerouting', priority: '-150', forwarded: false },
-  { name: 'service-ended-leaving', way: 'leaving', hook: 'output', priority: 'filter', forwarded: false },
-  { name: 'service-ended-forwarded', way: 'leaving', hook: 'forward', priority: 'filter', forwarded: true },
+/** Whoever sends by TCP learns that the connection is over: no socket is ended whose packets do not pass the interface. */
+const reset = 'reject with tcp reset';
+const answering = 'service-ended-answering';
+const noting = 'service-ended-noting';
+const resetting = 'service-ended-resetting';
+/** Connections by TCP of which this device has just sent a packet over the interface. */
+const sendingSets = [
+  ['sending4', 'stream4'],
+  ['sending6', 'stream6'],
 ] as const;
+const sendingFor = 60;
+
+/**
+ * A packet of this device meets `output` with the interface that was meant for it at first, and a mark may send it elsewhere after that. So it is
+ * dropped and noted where it really leaves, and the socket gets its reset when it tries again. After that it sends nothing more, and its
+ * element need not last for days.
+ */
+function resetRules({ interface: name, silence, size }: EndedPlace): readonly string[] {
+  return [
+    `add chain ${own} ${answering}`,
+    `add rule ${own} ${answering} meta l4proto tcp ${reset}`,
+    `add rule ${own} ${answering} drop`,
+    `add chain ${own} ${noting}`,
+    `add chain ${own} ${resetting} { type filter hook output priority filter; policy accept; }`,
+    ...sendingSets.flatMap(([set, stream]) => {
+      const looked = lookUpOf(stream, 'leaving');
+      const tcp = `meta l4proto tcp ${looked}`;
+      const again = `${where(resetting, 'leaving', name)} ${tcp} @${set}`;
+      return [
+        `add set ${own} ${set} { type ${typeOf(stream)}; size ${size}; flags dynamic,timeout; timeout ${sendingFor}s; }`,
+        // A full set ends a rule, so the drop stands in another one.
+        `add rule ${own} ${noting} meta l4proto tcp ${update(set, looked)}`,
+        `${again} ${looked} @${stream} ${update(stream, `${looked} timeout ${silence.tuple}s`)} ${reset}`,
+        `${again} ${reset}`,
+      ];
+    }),
+    `add rule ${own} ${noting} drop`,
+  ];
+}
+
+interface Chain {
+  readonly name: string;
+  readonly way: Way;
+  readonly hook: string;
+  readonly priority: string;
+  readonly refusal: string;
+}
+
+/** A connection arrives before its destination is translated, and leaves the device, or whom it forwards for, before its source is. */
+const chains: readonly Chain[] = [
+  { name: 'service-ended-arriving', way: 'arriving', hook: 'prerouting', priority: '-150', refusal: answering },
+  { name: 'service-ended-leaving', way: 'leaving', hook: 'postrouting', priority: 'filter', refusal: noting },
+];
+const forwarding: Chain = {
+  name: 'service-ended-forwarded',
+  way: 'leaving',
+  hook: 'forward',
+  priority: 'filter',
+  refusal: answering,
+};
 
 function secondsOf(kind: EndedKind, { stream, tuple, pair }: EndedSilence): number {
-  if (kind.startsWith('stream')) return stream;
+  if (isStream(kind)) return stream;
   return kind.startsWith('pair') ? pair : tuple;
 }
 
-const makeTable = ({ interface: name, containers, silence, size }: EndedPlace): readonly string[] => [
+const makeTable = (place: EndedPlace): readonly string[] => [
   `add table ${own}`,
   `delete table ${own}`,
   `add table ${own}`,
   `add counter ${own} ${endedCounter}`,
   ...endedKinds.map(
     (kind) =>
-      `add set ${own} ${kind} { type ${typeOf(kind)}; size ${size}; flags dynamic,timeout; timeout ${secondsOf(kind, silence)}s; }`,
+      `add set ${own} ${kind} { type ${typeOf(kind)}; size ${place.size}; flags dynamic,timeout; timeout ${secondsOf(kind, place.silence)}s; }`,
   ),
-  ...chains
-    .filter(({ forwarded }) => !forwarded || containers === 'guard')
-    .flatMap(({ name: chain, way, hook, priority }) => [
-      `add chain ${own} ${chain} { type filter hook ${hook} priority ${priority}; policy accept; }`,
-      ...rulesOf(chain, way, name),
-    ]),
+  ...resetRules(place),
+  ...[...chains, ...(place.containers === 'guard' ? [forwarding] : [])].flatMap((chain) => [
+    `add chain ${own} ${chain.name} { type filter hook ${chain.hook} priority ${chain.priority}; policy accept; }`,
+    // A reset says nothing but that the connection is over.
+    ...(chain.way === 'leaving'
+      ? [`${where(chain.name, chain.way, place.interface)} tcp flags & rst == rst accept`]
+      : []),
+    ...rulesOf(chain, place),
+  ]),
 ];
 
 /** The ports of an element, in the order of its key. */

@@ -2,14 +2,12 @@
  * Owns tracked connections through the programs `conntrack` and `ss`. This works everywhere, but is slow for many
  * connections.
  */
-import { parseFlows, socketFlow, type Flow, type LocalFlow } from './flows.ts';
+import { parseFlows, socketFlow, type Flow } from './flows.ts';
 import type { FlowTable } from './flow-table.ts';
 import { CannotRun, type Run } from './run-command.ts';
 
 /** conntrack ends so when there was nothing to delete: a connection may have ended by itself meanwhile. */
 const nothingDeleted = 1;
-/** Filters that one call of ss takes together. */
-const together = 50;
 
 export const commandFlowTable = (run: Run): FlowTable => ({
   async list(_, visit) {
@@ -20,7 +18,6 @@ export const commandFlowTable = (run: Run): FlowTable => ({
     if (code !== 0) throw new CannotRun(`ss cannot list sockets: ${firstLine(stderr)}`);
     visit(parseSockets(stdout));
   },
-  abort: (flows) => endSockets(run, flows),
   async forget(flows) {
     const ended = new Set(flows.map(nameOf));
     const kept = (await everyFlow(run)).filter((flow) => !ended.has(nameOf(flow)));
@@ -91,29 +88,5 @@ function endOf(text: string): { readonly address: string; readonly port: number 
   const [address = ''] = text.slice(0, at).replaceAll(/[[\]]/g, '').split('%');
   return { address: address.replace(/^::ffff:(?=\d+\.)/, ''), port: Number(text.slice(at + 1)) };
 }
-
-async function endSockets(run: Run, flows: readonly LocalFlow[]): Promise<string | undefined> {
-  const filters = flows
-    .filter(({ flow, forwarded }) => flow.protocol === 6 && forwarded === undefined)
-    .map(socketFilter);
-  for (let at = 0; at < filters.length; at += together) {
-    const filter = filters.slice(at, at + together).join(' or ');
-    try {
-      const { code, stderr } = await run(['ss', '--kill', '--tcp', '--numeric', '--no-header', filter]);
-      if (code !== 0) return `a revoked connection may come back: ss cannot end its socket: ${firstLine(stderr)}`;
-    } catch (error) {
-      if (!(error instanceof CannotRun)) throw error;
-      return `a revoked connection may come back: ${error.message}`;
-    }
-  }
-  return undefined;
-}
-
-function socketFilter({ flow: { original, reply }, direction, local, remote }: LocalFlow): string {
-  const [here, there] = direction === 'inbound' ? [reply.sport, original.sport] : [original.sport, reply.sport];
-  return `( src ${inSs(local)} and sport = ${here} and dst ${inSs(remote)} and dport = ${there} )`;
-}
-
-const inSs = (address: string): string => (address.includes(':') ? `[${address}]` : address);
 
 const firstLine = (text: string): string => text.trim().split('\n')[0]?.slice(0, 200) ?? '';

@@ -25,11 +25,18 @@ export interface Flow {
   readonly master?: { readonly protocol: number; readonly original: Tuple };
   /** Both sides have sent, and neither has ended it, as far as the kernel can tell. */
   readonly isOpen?: boolean;
+  /** Only of TCP: one of its sides has ended it. */
+  readonly isEnding?: boolean;
+  /** A helper of the kernel may expect further connections that belong to this one. */
+  readonly hasHelper?: boolean;
   /** Only where the protocol is ICMP. */
   readonly icmp: { readonly type: number; readonly code: number; readonly id: number } | undefined;
 }
 
 const word = /(?:^|\s)(src|dst|sport|dport|type|code|id)=(\S+)/g;
+
+/** As `conntrack` calls the states after the first side has ended a connection of TCP. */
+const endingStates = / (?:FIN_WAIT|CLOSE_WAIT|LAST_ACK|TIME_WAIT|CLOSE) /;
 
 /** Parses a line of `conntrack -L`. Undefined where it describes no connection between two addresses. */
 export function parseFlow(line: string): Flow | undefined {
@@ -51,7 +58,16 @@ export function parseFlow(line: string): Flow | undefined {
     : undefined;
   const state = { isEstablished: line.includes(' ESTABLISHED '), isAssured: line.includes('[ASSURED]') };
   const isOpen = isOpenIn(protocol, { ...state, isAnswered: !line.includes('[UNREPLIED]') });
-  return { family: address.family, protocol, original: tuple(0), reply: tuple(1), isOpen, icmp };
+  return {
+    family: address.family,
+    protocol,
+    original: tuple(0),
+    reply: tuple(1),
+    isOpen,
+    ...(endingStates.test(line) && { isEnding: true }),
+    ...(line.includes(' helper=') && { hasHelper: true }),
+    icmp,
+  };
 }
 
 /** What the kernel knows of a connection. */

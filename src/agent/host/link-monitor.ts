@@ -1,4 +1,4 @@
-/** Owns the monitoring of network interfaces: the current list, and a signal for every change. */
+/** Owns the monitoring of network interfaces: the current list, and a signal for every change, also of addresses and routes. */
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
 import type { Link } from './driver-interface.ts';
@@ -12,6 +12,8 @@ export interface LinkMonitorOptions {
   readonly program?: string;
   /** Something may have changed: read again. */
   readonly onChange: () => void;
+  /** Connections may use other interfaces from now on: an interface, an address, a route or a rule for routes has changed. */
+  readonly onMoved: () => void;
   readonly onLost: (why: string) => void;
 }
 
@@ -55,20 +57,28 @@ export class LinkMonitor {
   readonly #clock: Clock;
   #timeout = firstTimeout;
 
-  constructor({ clock, prefix = [], program = 'ip', onChange, onLost }: LinkMonitorOptions) {
+  constructor({ clock, prefix = [], program = 'ip', onChange, onMoved, onLost }: LinkMonitorOptions) {
     this.#clock = clock;
     this.#argv = [...prefix, program];
+    const changed = (): void => {
+      onMoved();
+      onChange();
+    };
     this.#program = new SupervisedProcess({
       clock,
       // `netconf` reports when forwarding is switched on or off.
-      argv: [...this.#argv, '-o', 'monitor', 'link', 'netconf'],
+      argv: [...this.#argv, '-o', 'monitor', 'label', 'link', 'netconf', 'address', 'route', 'rule'],
       longestLine: 100,
-      // A line is only a hint: some speak of bridges, and a deletion may be of a membership.
-      onLine: onChange,
-      onStart: onChange,
+      // A line is only a hint: some speak of bridges, and a deletion may be of a membership. Of routes there may be very many.
+      onLine: (line) => {
+        onMoved();
+        if (!/^\[(?:ADDR|ROUTE|RULE)\]/.test(line)) onChange();
+      },
+      onStart: changed,
+      onComplaint: changed,
       onEnd: (why) => {
         onLost(why);
-        onChange();
+        changed();
       },
     });
   }

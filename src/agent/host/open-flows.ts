@@ -7,8 +7,7 @@ import type { ServerAccess } from '../../policy/server-access.ts';
 import { BatchQueue } from './batch-queue.ts';
 import type { FlowTable } from './flow-table.ts';
 import { firstPacket, localFlows, type LocalFlow } from './flows.ts';
-import { interfaceFinder } from './revoke-flows.ts';
-import type { RouteTable } from './route-table.ts';
+import type { RoutedInterface, RouteLookup, RouteTable } from './route-table.ts';
 
 export interface OpenFlowsQuestion {
   readonly interface: string;
@@ -95,3 +94,39 @@ export async function listOpenFlows(
   }
   return { tuples: [...found.values()], beyond };
 }
+
+/**
+ * Finds out which connections probably use the interface. conntrack does not report that, so the routes of this moment decide, with one lookup
+ * per pair of ends. That is good enough for a report, and for nothing else.
+ */
+function interfaceFinder(
+  routes: RouteTable,
+  addresses: ReadonlyMap<string, boolean>,
+  routed: RoutedInterface,
+): (flows: readonly LocalFlow[]) => Promise<(flow: LocalFlow) => boolean> {
+  const wayOf = routeLookups(addresses);
+  const known = new Map<RouteLookup, boolean>();
+  return async (flows) => {
+    const ways = [...new Set(flows.map(wayOf))].filter((way) => !known.has(way));
+    const over = ways.length === 0 ? new Set() : await routes.over(routed, ways);
+    for (const way of ways) known.set(way, over.has(way));
+    return (flow) =>
+      known.get(wayOf(flow)) === true || (addresses.get(flow.local) === true && isLinkLocal(flow.remote));
+  };
+}
+
+/** The same way for all connections between the same ends. */
+function routeLookups(addresses: ReadonlyMap<string, boolean>): (flow: LocalFlow) => RouteLookup {
+  const ways = new Map<string, RouteLookup>();
+  return ({ local, remote }) => {
+    // Without an address of ours at its near end, only the far end selects the route.
+    const way = addresses.has(local) ? { remote, local } : { remote };
+    const key = `${remote} ${way.local ?? ''}`;
+    const known = ways.get(key);
+    if (known !== undefined) return known;
+    ways.set(key, way);
+    return way;
+  };
+}
+
+const isLinkLocal = (address: string): boolean => /^fe[89ab][0-9a-f]:/i.test(address);

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { FlowTable } from './flow-table.ts';
-import { parseFlows, type Flow, type LocalFlow } from './flows.ts';
-import { revokeFlows } from './revoke-flows.ts';
+import { parseFlows, type Flow } from './flows.ts';
+import { revokeFlows, type Blocked, type EndingFlow } from './revoke-flows.ts';
 import type { RouteTable } from './route-table.ts';
 
 const line = (from: string, port: number): string =>
@@ -18,15 +18,19 @@ const revocation = {
 };
 
 /** A fake kernel that lists these parts, one per turn of the event loop, and records the calls. */
-function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abort' | 'block' | 'forget' | 'list' }) {
+function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'block' | 'forget' | 'list' }) {
   const told: string[] = [];
   const fail = (at: string): void => {
     if (fault?.at === at) throw new Error(`cannot ${at}`);
   };
   const ports = (all: readonly Flow[]): string => all.map(({ original }) => original.sport).join(' ');
-  const block = async (local: readonly LocalFlow[]): Promise<void> => {
-    told.push(`block ${ports(local.map(({ flow }) => flow))}`);
+  const block = async (local: readonly EndingFlow[]): Promise<Blocked> => {
+    const elsewhere = local.filter(({ isElsewhere }) => isElsewhere === true).map(({ flow }) => flow);
+    const all = local.map(({ flow }) => flow);
+    told.push(`block ${ports(all)}${elsewhere.length === 0 ? '' : `, elsewhere ${ports(elsewhere)}`}`);
     fail('block');
+    const toForget = all.filter(({ original }) => original.sport > 90);
+    return { count: all.length - elsewhere.length, toForget, beyond: 0 };
   };
   const table: FlowTable = {
     listSockets: () => Promise.resolve(),
@@ -39,22 +43,19 @@ function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'abor
       fail('list');
       told.push('all listed');
     },
-    async abort(local) {
-      told.push(`abort ${ports(local.map(({ flow }) => flow))}`);
-      fail('abort');
-      return undefined;
-    },
     async forget(all) {
       told.push(`forget ${ports(all)}`);
       fail('forget');
     },
   };
-  const routes: RouteTable = {
-    readLocal: async () => ({ addresses: new Map([['100.64.0.1', true]]), interface: { name: 'rf0', index: 7 } }),
-    async over(_, ways) {
-      told.push(`routes to ${ways.map(({ remote }) => remote).join(' ')}`);
-      return new Set(ways.filter(({ remote }) => remote.startsWith('100.64.')));
-    },
+  const routes: Pick<RouteTable, 'readLocal'> = {
+    readLocal: async () => ({
+      addresses: new Map([
+        ['100.64.0.1', true],
+        ['10.9.0.1', false],
+      ]),
+      interface: { name: 'rf0', index: 7 },
+    }),
   };
   return { told, revoke: () => revokeFlows({ routes, table, block }, revocation) };
 }
@@ -72,43 +73,39 @@ describe('connections that are no longer admitted', () => {
       });
     const { told, revoke } = world([[...related('100.64.0.2', 1, 22), ...related('100.64.0.9', 2, 22)]]);
     expect(await revoke()).toEqual({ count: 1 });
-    expect(told).toContain('forget 1');
+    expect(told).toContain('block 1');
   });
 
-  test('end while others are still being listed, the first at once, sockets first, and the way of each is asked for once', async () => {
+  test('end while others are still being listed, the first at once; no route is asked for, and what has another address is known as elsewhere', async () => {
+    const away = flows(line('100.64.0.4', 3).replaceAll('100.64.0.1', '10.9.0.1'));
     const { told, revoke } = world([
-      flows(line('100.64.0.2', 1), line('100.64.0.9', 2), line('10.9.0.2', 3)),
-      flows(line('100.64.0.2', 4), line('100.64.0.3', 5)),
+      [...flows(line('100.64.0.2', 1), line('100.64.0.9', 2)), ...away],
+      flows(line('100.64.0.2', 4), line('100.64.0.3', 95)),
       flows(line('100.64.0.9', 6)),
       flows(line('100.64.0.2', 7)),
     ]);
     expect(await revoke()).toEqual({ count: 4 });
     expect(told).toEqual([
       'listed',
-      'routes to 100.64.0.2 10.9.0.2',
-      'abort 1',
-      'block 1',
-      'forget 1',
+      'block 1 3, elsewhere 3',
       'listed',
       'listed',
       'listed',
       'all listed',
-      'routes to 100.64.0.3',
-      'abort 4 5 7',
-      'block 4 5 7',
-      'forget 4 5 7',
+      'block 4 95 7',
+      'forget 95',
     ]);
   });
 
-  test.each(['abort', 'forget'] as const)('are not passed over in silence where the kernel does not %s', async (at) => {
-    const { told, revoke } = world([flows(line('100.64.0.2', 1)), flows(line('100.64.0.2', 2))], { at });
+  test.each(['block', 'forget'] as const)('are not passed over in silence where the kernel does not %s', async (at) => {
+    const { told, revoke } = world([flows(line('100.64.0.2', 91)), flows(line('100.64.0.2', 92))], { at });
     await expect(revoke()).rejects.toThrow(`cannot ${at}`);
-    expect(told.filter((each) => each.startsWith('abort'))).toEqual(['abort 1']);
+    expect(told.filter((each) => each.startsWith('block'))).toEqual(['block 91']);
   });
 
   test('that were listed end although the listing fails, which is told', async () => {
     const { told, revoke } = world([flows(line('100.64.0.2', 1))], { at: 'list' });
     await expect(revoke()).rejects.toThrow('cannot list');
-    expect(told).toContain('forget 1');
+    expect(told).toContain('block 1');
   });
 });

@@ -11,6 +11,8 @@ export interface SupervisedProcessOptions {
   readonly onLine: (line: string) => void;
   /** The program runs, for the first time or again: what happened while it did not run is unknown. */
   readonly onStart: () => void;
+  /** It goes on, but has complained: it may have missed something. */
+  readonly onComplaint?: () => void;
   /** It ended by itself, or could not be started. It is started again. */
   readonly onEnd: (why: string) => void;
 }
@@ -62,7 +64,7 @@ export class SupervisedProcess {
   }
 
   start(): void {
-    const { argv, clock, longestLine, onLine, onStart, onEnd } = this.#options;
+    const { argv, clock, longestLine, onLine, onStart, onComplaint, onEnd } = this.#options;
     const [command = '', ...args] = argv;
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: helperEnvironment });
     this.#child = child;
@@ -72,7 +74,10 @@ export class SupervisedProcess {
       if (!this.#stopped) onLine(line);
     });
     child.stdout.setEncoding('utf8').on('data', (text: string) => lines.push(text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said = `${said}${text}`.slice(0, 300)));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said = `${said}${text}`.slice(0, 300);
+      if (!this.#stopped) onComplaint?.();
+    });
     child.once('spawn', () => {
       if (!this.#stopped) onStart();
     });

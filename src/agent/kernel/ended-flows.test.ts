@@ -16,6 +16,7 @@ const udp = (port: number): string =>
   `udp 17 29 src=100.64.0.2 dst=100.64.0.1 sport=${port} dport=53 src=100.64.0.1 dst=100.64.0.2 sport=53 dport=${port} mark=0`;
 const outward =
   'tcp 6 29 ESTABLISHED src=100.64.0.1 dst=100.64.0.3 sport=40000 dport=443 src=100.64.0.3 dst=100.64.0.1 sport=443 dport=40000 mark=0';
+const outwardUdp = outward.replace('tcp 6', 'udp 17');
 const published =
   'udp 17 29 src=100.64.0.2 dst=100.64.0.1 sport=5000 dport=8080 src=10.88.0.2 dst=100.64.0.2 sport=80 dport=5000 mark=0';
 const esp = 'unknown 50 29 src=100.64.0.2 dst=100.64.0.1 src=100.64.0.1 dst=100.64.0.2 mark=0';
@@ -36,12 +37,12 @@ function world(options: Partial<EndedFlowsOptions> = {}) {
 describe('ended connections', () => {
   test('have a table only while there are any, and are told by what rules judge them by', async () => {
     const { ended, held } = world();
-    await ended.block(flowsOf(ping), place);
+    expect(await ended.block(flowsOf(ping), place)).toMatchObject({ count: 1, toForget: [{ protocol: 1 }] });
     expect(await held()).toBeUndefined();
-    await ended.block(flowsOf(udp(1), outward, published, esp), place, 'ended');
+    await ended.block(flowsOf(udp(1), outward, published, esp), place);
     expect(await held()).toEqual([
+      'stream4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443',
       'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
-      'tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443',
       'tuple4 100.64.0.2:5000 100.64.0.1:8080 17 inbound 8080 redirected',
       'tuple4 100.64.0.2:5000 10.88.0.2:80 17 inbound 8080 redirected',
       'pair4 100.64.0.2:0 100.64.0.1:0 50 inbound 0',
@@ -50,39 +51,62 @@ describe('ended connections', () => {
 
   test('beyond the bound are told by the port from which the other side would begin them', async () => {
     const { ended, held } = world({ mostOfKind: 2 });
-    await ended.block(flowsOf(udp(1), udp(2), udp(3), udp(4), outward), place, 'ended');
+    await ended.block(flowsOf(udp(1), udp(2), udp(3), udp(4), outwardUdp), place);
     expect(await held()).toEqual([
       'tuple4 100.64.0.2:1 100.64.0.1:53 17 inbound 53',
       'tuple4 100.64.0.2:2 100.64.0.1:53 17 inbound 53',
       'port-inbound :0 :53 17 inbound 0',
-      'port-outbound :443 :0 6 outbound 0',
+      'port-outbound :443 :0 17 outbound 0',
     ]);
     expect(ended.size).toBe(4);
   });
 
   test('go when they are admitted again, also those that the kernel has let go meanwhile', async () => {
     const { nft, ended, held } = world();
-    await ended.block(flowsOf(udp(1), udp(2), outward), place, 'ended');
+    await ended.block(flowsOf(udp(1), udp(2), outwardUdp), place);
     nft.tamperEnded(({ elements, rules }) => ({ rules, elements: elements.slice(1) }));
     await ended.release(({ direction }) => direction === 'inbound', place);
-    expect(await held()).toEqual(['tuple4 100.64.0.3:443 100.64.0.1:40000 6 outbound 443']);
+    expect(await held()).toEqual(['tuple4 100.64.0.3:443 100.64.0.1:40000 17 outbound 443']);
     expect(ended.size).toBe(1);
   });
 
-  test('last as long as the kernel would remember them; those of TCP only where a socket may still be open', async () => {
+  test('last as long as the kernel would remember them; those of TCP for days, unless they are ending or elsewhere', async () => {
     const silence = { stream: 432_000, tuple: 300, pair: 600 };
     const { nft, ended, held } = world({ silence: () => silence });
-    const forwarded = published.replace('udp 17', 'tcp 6');
-    await ended.block(flowsOf(outward), place, 'ended');
+    await ended.block(flowsOf(outward, published.replace('udp 17', 'tcp 6')), place);
     expect((await nft.listEnded())?.rules).toContain(JSON.stringify(silence));
-    await ended.block(flowsOf(outward), place, 'unknown');
-    await ended.block(flowsOf(forwarded), place, 'ended');
-    expect((await held())?.map((element) => element.split(' ').slice(0, 2).join(' '))).toEqual([
-      'tuple4 100.64.0.3:443',
-      'stream4 100.64.0.3:443',
-      'stream4 100.64.0.2:5000',
-      'stream4 100.64.0.2:5000',
+    await ended.block(flowsOf(outward.replace('ESTABLISHED', 'TIME_WAIT').replaceAll('40000', '40001')), place);
+    const elsewhere = flowsOf(outward.replaceAll('40000', '40002')).map((flow) => ({ ...flow, isElsewhere: true }));
+    await ended.block(elsewhere, place);
+    expect((await held())?.map((element) => element.split(' ').slice(0, 3).join(' '))).toEqual([
+      'stream4 100.64.0.3:443 100.64.0.1:40000',
+      'stream4 100.64.0.2:5000 100.64.0.1:8080',
+      'stream4 100.64.0.2:5000 10.88.0.2:80',
+      'tuple4 100.64.0.3:443 100.64.0.1:40001',
+      'tuple4 100.64.0.3:443 100.64.0.1:40002',
     ]);
+  });
+
+  test('that are elsewhere do not count, are never forgotten, and take only half of the room', async () => {
+    const { ended, held } = world({ mostOfKind: 4 });
+    const elsewhere = flowsOf(udp(1), udp(2), udp(3), udp(4)).map((flow) => ({ ...flow, isElsewhere: true }));
+    expect(await ended.block(elsewhere, place)).toEqual({ count: 0, toForget: [], beyond: 2 });
+    const here = await ended.block(flowsOf(udp(5), udp(6), udp(7)), place);
+    expect(here).toMatchObject({ count: 3, toForget: [{ original: { sport: 7 } }], beyond: 0 });
+    expect((await held())?.map((element) => element.split(' ').slice(0, 2).join(' '))).toEqual([
+      ...[1, 2, 5, 6].map((port) => `tuple4 100.64.0.2:${port}`),
+      'port-inbound :0',
+    ]);
+  });
+
+  test('that are blocked again are not counted again, and are put back where the kernel has let them go', async () => {
+    const { nft, ended, held } = world();
+    expect(await ended.block(flowsOf(udp(1), published), place)).toMatchObject({ count: 2 });
+    const before = await held();
+    nft.tamperEnded(({ elements, rules }) => ({ rules, elements: elements.slice(3) }));
+    expect(await ended.block(flowsOf(udp(1), published), place)).toMatchObject({ count: 0 });
+    expect(await held()).toEqual(before);
+    expect(ended.size).toBe(3);
   });
 
   test('count once, however often it takes to block them', async () => {

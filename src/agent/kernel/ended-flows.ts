@@ -4,7 +4,6 @@
  */
 import {
   endedKinds,
-  isPort,
   isTuple,
   type EndedCommand,
   type EndedElement,
@@ -15,20 +14,20 @@ import {
 import { parseAddress } from '../../policy/address.ts';
 import type { Packet } from '../../policy/packet.ts';
 import { readSilence } from '../host/conntrack-timeouts.ts';
-import { judgedPort, openingPacket, type LocalFlow, type Tuple } from '../host/flows.ts';
+import { judgedPort, openingPacket, type Flow, type LocalFlow, type Tuple } from '../host/flows.ts';
+import type { Blocked, EndingFlow } from '../host/revoke-flows.ts';
 import { NftError, type Nft } from './nft.ts';
 
-const tcp = 6;
 /** Protocols whose packets begin with the two ports, as connection tracking knows them: TCP, UDP, DCCP, SCTP, UDP-Lite. */
-const withPorts: ReadonlySet<number> = new Set([tcp, 17, 33, 132, 136]);
+const withPorts: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
 /** Of these, those whose connections outlast a long silence: TCP, DCCP, SCTP. */
-const streams: ReadonlySet<number> = new Set([tcp, 33, 132]);
-/** Only a request makes the kernel track ICMP, and an answer is none: such a connection cannot come back by itself. */
+const streams: ReadonlySet<number> = new Set([6, 33, 132]);
+/** Only a request makes the kernel track ICMP, and an answer is none: once the kernel has forgotten such a connection, it cannot come back by itself. */
 const icmp: ReadonlySet<number> = new Set([1, 58]);
 
 /** Connections of a kind that are remembered one by one; of those beyond only their ports are. Sets have room for some that have just expired. */
-const mostOfKind = 60_000;
-const sizeOfSets = 65_536;
+const mostOfKind = 120_000;
+const sizeOfSets = 131_072;
 
 export interface EndedFlowsOptions {
   readonly nft: Nft;
@@ -39,6 +38,8 @@ export interface EndedFlowsOptions {
 
 export type Place = Pick<EndedPlace, 'interface' | 'containers'>;
 
+type Elements = Map<EndedKind, EndedElement[]>;
+
 /**
  * The kernel's table is the truth, this is its mirror: elements leave the kernel by themselves, so some here may be gone there until `inspect`. Calls are
  * made one at a time.
@@ -47,10 +48,8 @@ export class EndedFlows {
   readonly #nft: Nft;
   readonly #most: number;
   readonly #silence: () => EndedSilence;
-  /** By their kinds. One that has left the kernel and came again is there twice until `inspect`. */
-  readonly #elements = new Map(endedKinds.map((kind): [EndedKind, EndedElement[]] => [kind, []]));
-  /** Which ports are there: very many connections may have the same one. */
-  readonly #ports = new Set<string>();
+  /** By their kinds and keys. */
+  readonly #elements = new Map(endedKinds.map((kind): [EndedKind, Map<string, EndedElement>] => [kind, new Map()]));
   /** For what the table was made; absent where there is none, or another run made it. */
   #made: Place | undefined;
   #isThere = false;
@@ -68,7 +67,7 @@ export class EndedFlows {
   /** Connections that stay ended. */
   get size(): number {
     let size = 0;
-    for (const { length } of this.#elements.values()) size += length;
+    for (const own of this.#elements.values()) size += own.size;
     return size;
   }
 
@@ -80,26 +79,32 @@ export class EndedFlows {
     this.#replace(listing?.elements ?? []);
   }
 
-  /**
-   * Drops all further packets of these connections, from both sides. `sockets` says whether the sockets of this device
-   * are known to be gone: a connection that still has one can resume after a long silence.
-   */
-  async block(flows: readonly LocalFlow[], place: Place, sockets: 'ended' | 'unknown' = 'unknown'): Promise<void> {
+  /** Refuses all further packets of these connections at the driver interface, from both sides, whether they pass there now or not. */
+  async block(flows: readonly EndingFlow[], place: Place): Promise<Blocked> {
     if (!this.#isKnown) await this.#adopt();
-    const before = new Map([...this.#elements].map(([kind, { length }]) => [kind, length]));
-    const elements = new Map<EndedKind, EndedElement[]>();
-    for (const flow of flows) this.#add(flow, sockets, elements);
-    if (elements.size === 0) return;
+    const elements: Elements = new Map();
+    const added: EndedElement[] = [];
+    const toForget: Flow[] = [];
+    let [count, beyond] = [0, 0];
+    for (const flow of flows) {
+      const isNew = !this.#knows(flow);
+      const outcome = this.#add(flow, elements, added);
+      if (outcome === 'no-room') beyond += 1;
+      if (outcome === 'forget') toForget.push(flow.flow);
+      if (isNew && flow.isElsewhere !== true) count += 1;
+    }
+    if (elements.size === 0) return { count, toForget, beyond };
     try {
       await this.#install(elements, place);
     } catch (error) {
-      // The next attempt adds them again, and must not count them twice.
-      this.#replace([...this.#elements].flatMap(([kind, own]) => own.slice(0, before.get(kind))));
+      // The next attempt adds them again, and counts them then.
+      for (const element of added) this.#elements.get(element.kind)?.delete(keyOf(element));
       throw error;
     }
+    return { count, toForget, beyond };
   }
 
-  async #install(elements: ReadonlyMap<EndedKind, readonly EndedElement[]>, place: Place): Promise<void> {
+  async #install(elements: Elements, place: Place): Promise<void> {
     const isFit = this.#isThere && samePlace(this.#made, place);
     try {
       if (isFit) await this.#nft.run(commandsOf('addEnded', elements));
@@ -115,14 +120,14 @@ export class EndedFlows {
   async release(isAdmitted: (packet: Packet) => boolean, place: Place): Promise<void> {
     if (!this.#isKnown) await this.#adopt();
     if (this.size === 0) return;
-    const admitted = new Map<EndedKind, EndedElement[]>();
-    for (const [kind, elements] of this.#elements) {
-      const [go, stay] = divide(elements, (element) => {
+    const admitted: Elements = new Map();
+    for (const own of this.#elements.values()) {
+      for (const [key, element] of own) {
         const packet = packetOf(element);
-        return packet !== undefined && isAdmitted(packet);
-      });
-      this.#elements.set(kind, stay);
-      if (go.length > 0) admitted.set(kind, [...new Map(go.map((element) => [keyOf(element), element])).values()]);
+        if (packet === undefined || !isAdmitted(packet)) continue;
+        own.delete(key);
+        push(admitted, element);
+      }
     }
     if (!samePlace(this.#made, place)) return this.#make(place);
     if (admitted.size === 0) return;
@@ -164,7 +169,8 @@ export class EndedFlows {
     this.#isThere = true;
     this.#made = undefined;
     const table: EndedCommand = { kind: 'makeEndedTable', ...place, silence: this.#silence(), size: sizeOfSets };
-    const elements = commandsOf('addEnded', this.#elements);
+    const all = [...this.#elements].map(([kind, own]) => [kind, [...own.values()]] as const);
+    const elements = commandsOf('addEnded', all);
     // No packet passes while a table takes the place of another. The first one may be filled a moment later, which is quicker.
     if (wasThere) await this.#nft.run([table, ...elements]);
     else {
@@ -183,69 +189,72 @@ export class EndedFlows {
   }
 
   #replace(elements: readonly EndedElement[]): void {
-    for (const kind of endedKinds) this.#elements.set(kind, []);
-    this.#ports.clear();
-    for (const element of elements) {
-      this.#elements.get(element.kind)?.push(element);
-      if (isPort(element.kind)) this.#ports.add(keyOf(element));
-    }
+    for (const own of this.#elements.values()) own.clear();
+    for (const element of elements) this.#elements.get(element.kind)?.set(keyOf(element), element);
+  }
+
+  /** Whether the connection was blocked before, perhaps when it was not ending yet. */
+  #knows(local: LocalFlow): boolean {
+    const element = elementOf(local, arrivingAt(local), false);
+    const { stream } = kinds[local.flow.family];
+    const key = keyOf(element);
+    return [element.kind, stream].some((kind) => this.#elements.get(kind)?.has(key) === true);
   }
 
   /** Notes what keeps the connection ended: itself while there is room, its port beyond that. */
-  #add(local: LocalFlow, sockets: 'ended' | 'unknown', into: Map<EndedKind, EndedElement[]>): void {
-    const { flow, direction } = local;
-    if (icmp.has(flow.protocol)) return;
-    const isLasting = streams.has(flow.protocol) && !isAborted(local, sockets);
-    const [arriving, leaving] = direction === 'inbound' ? [flow.original, flow.reply] : [flow.reply, flow.original];
-    this.#put(elementOf(local, arriving, isLasting), into);
+  #add(local: EndingFlow, into: Elements, added: EndedElement[]): 'blocked' | 'forget' | 'no-room' {
+    const { flow, direction, isElsewhere } = local;
+    // Elsewhere, the next request would get another translation.
+    if (icmp.has(flow.protocol)) return isElsewhere === true && isTranslated(flow) ? 'blocked' : 'forget';
+    // Where it is elsewhere, it is judged again and again while the kernel remembers it.
+    const isLasting = streams.has(flow.protocol) && flow.isEnding !== true && isElsewhere !== true;
+    const elements = [elementOf(local, arrivingAt(local), isLasting)];
     // As its packets pass the interface, and as they pass between the device and whom it translates for: mostly the same.
-    if (!isTranslated(flow)) return;
-    const { src, dst, sport, dport } = leaving;
-    this.#put(elementOf(local, { src: dst, dst: src, sport: dport, dport: sport }, isLasting), into);
+    if (isTranslated(flow)) {
+      const { src, dst, sport, dport } = direction === 'inbound' ? flow.reply : flow.original;
+      elements.push(elementOf(local, { src: dst, dst: src, sport: dport, dport: sport }, isLasting));
+    }
+    const most = isElsewhere === true ? this.#most / 2 : this.#most;
+    if (elements.every((element) => this.#put(element, most, into, added)))
+      // With it the kernel forgets the connections that it expects.
+      return flow.hasHelper === true && isElsewhere !== true ? 'forget' : 'blocked';
+    if (isElsewhere === true) return 'no-room';
+    for (const element of elements) this.#put(byPort(element), Number.POSITIVE_INFINITY, into, added);
+    return 'forget';
   }
 
-  #put(element: EndedElement, into: Map<EndedKind, EndedElement[]>): void {
-    const own = this.#elements.get(element.kind) ?? [];
-    if (own.length < this.#most) {
-      own.push(element);
-      push(into, element);
-    } else this.#putPort(byPort(element), into);
-  }
-
-  /** A port may be known, and have left the kernel by itself all the same: it is added again. */
-  #putPort(element: EndedElement, into: Map<EndedKind, EndedElement[]>): void {
+  /** Adds it, also where it is known: it may have left the kernel by itself. False where there is no room. */
+  #put(element: EndedElement, most: number, into: Elements, added: EndedElement[]): boolean {
+    const own = this.#elements.get(element.kind);
     const key = keyOf(element);
-    if (!this.#ports.has(key)) this.#elements.get(element.kind)?.push(element);
-    this.#ports.add(key);
+    if (own === undefined) return false;
+    if (!own.has(key)) {
+      if (own.size >= most) return false;
+      own.set(key, element);
+      added.push(element);
+    }
     push(into, element);
+    return true;
   }
 }
 
-function push(into: Map<EndedKind, EndedElement[]>, element: EndedElement): void {
+function push(into: Elements, element: EndedElement): void {
   const own = into.get(element.kind);
   if (own === undefined) into.set(element.kind, [element]);
   else own.push(element);
 }
 
-/** Only sockets of TCP can be ended, and only those of the device itself. */
-const isAborted = ({ flow, forwarded }: LocalFlow, sockets: 'ended' | 'unknown'): boolean =>
-  sockets === 'ended' && flow.protocol === tcp && forwarded === undefined;
+/** The tuple of the connection's packets that arrive. */
+const arrivingAt = ({ flow, direction }: LocalFlow): Tuple => (direction === 'inbound' ? flow.original : flow.reply);
 
-/** What the kernel knows an element by. */
-const keyOf = ({ kind, remote, local, protocol, remotePort, localPort }: EndedElement): string =>
-  `${kind} ${remotePort} ${localPort} ${protocol} ${remote} ${local}`;
+/** What the kernel knows an element of a kind by. */
+const keyOf = ({ remote, local, protocol, remotePort, localPort }: EndedElement): string =>
+  `${remotePort} ${localPort} ${protocol} ${remote} ${local}`;
 
 const samePlace = (a: Place | undefined, b: Place): boolean =>
   a?.interface === b.interface && a.containers === b.containers;
 
 const isRefused = (error: unknown): boolean => error instanceof NftError && error.code === 'refused';
-
-/** Those of whom it is true, and the others. */
-function divide<T>(items: readonly T[], isTrue: (item: T) => boolean): readonly [T[], T[]] {
-  const [yes, no]: [T[], T[]] = [[], []];
-  for (const item of items) (isTrue(item) ? yes : no).push(item);
-  return [yes, no];
-}
 
 const commandsOf = (
   kind: 'addEnded' | 'deleteEnded',

@@ -41,10 +41,17 @@ export class Agent {
   constructor(options: AgentOptions) {
     const { nft, random, failpoint, clock, monotonic } = options;
     const state = initialState(clock.now(), monotonic() + minute);
-    const links = options.links(() => {
-      state.linksChanged = true;
-      this.#wake?.();
-    });
+    const links = options.links(
+      () => {
+        state.linksChanged = true;
+        this.#wake?.();
+      },
+      () => {
+        if (state.judgeAt !== undefined) return;
+        state.judgeAt = state.judgeRest;
+        this.#wake?.();
+      },
+    );
     const enforcer = new Enforcer({ nft, random, ...(failpoint && { failpoint }) });
     this.#recording = { observed: undefined, repairs: 0, since: monotonic() };
     this.#recorder = new FlowRecorder({ nft, wait: (milliseconds) => sleep(clock, milliseconds) });

@@ -81,7 +81,7 @@ const agent = new Agent({
     return revoked;
   },
   monitor: (onEvent) => new FilterMonitor({ clock, onEvent }),
-  links: (onChange) => new LinkMonitor({ clock, onChange, onLost: () => {} }),
+  links: (onChange, onMoved) => new LinkMonitor({ clock, onChange, onMoved, onLost: () => {} }),
   failpoint,
   onStatus: ({ inForce, pending, troubles, verifiedAt }) => {
     const settled = !pending && verifiedAt !== undefined && troubles.length === 0;

@@ -70,7 +70,8 @@ export interface AgentOptions {
   /** Absent: what connections that are open are with is not known. */
   readonly listOpen?: (question: OpenFlowsQuestion) => Promise<OpenFlows>;
   readonly monitor: (onEvent: (event: MonitorEvent) => void) => Watcher;
-  readonly links: (onChange: () => void) => LinkWatcher;
+  /** `onMoved`: connections may use other interfaces from now on. */
+  readonly links: (onChange: () => void, onMoved: () => void) => LinkWatcher;
   /** Where the agent finds its server; absent: the rules judge that way like any other. */
   readonly serverAccess?: ServerAccessPort;
   /** Whether the device forwards packets; absent: connections that it translates for others are left alone. */

@@ -2,6 +2,7 @@
  * Owns the steps of a policy change: apply it, end the connections that it no longer admits, and save it for the next
  * start.
  */
+import type { CanonicalPolicy } from '../../policy/canonical.ts';
 import { admits } from '../../policy/canonicalize.ts';
 import type { Driver } from '../host/driver-interface.ts';
 import type { LastGoodPolicy } from '../state/last-good-policy.ts';
@@ -62,30 +63,55 @@ function noteRevocation(state: LoopState, before: InForce | undefined, { desired
   state.revocation = withNarrowed(state.revocation, before.target.policy, narrowed);
 }
 
+/** Judging all connections again may take this part of the agent's time, and rests so long at least. */
+const judgingShare = 50;
+const leastRest = 1_000;
+
+/** Whether connections are judged at all: under the policy of a first start they go on, and where all may pass there is nothing to judge. */
+export const isJudging = ({ state: { inForce }, options: { revoke } }: Loop): boolean =>
+  revoke !== undefined && inForce !== undefined && inForce.desired.origin !== 'first' && !isOpen(inForce.target.policy);
+const isOpen = ({ inbound, outbound }: CanonicalPolicy): boolean =>
+  [inbound, outbound].every((each) => each.kind === 'open' && each.forbid === undefined);
+
 /** Ends the connections that are not admitted any more, or never were, and lets those go that are admitted again. */
-export async function revokeConnections({ state, ended, options: { revoke, log } }: Loop): Promise<void> {
+export async function revokeConnections(loop: Loop): Promise<void> {
+  const { state, ended, options } = loop;
+  const { revoke, log, monotonic } = options;
   const { revocation, unchecked, inForce } = state;
   if (inForce === undefined) return;
+  const from = monotonic();
   const { policy: after, interface: name, serverAccess, forwarding } = inForce.target;
   const containers = forwarding === undefined ? 'ignore' : 'guard';
   const place = { interface: name, containers } as const;
   await ended.release((packet) => admits(after, packet, { serverAccess, containers }), place);
   state.endedStale = false;
   const isCheck = isCheckDue(state);
-  const looked = isCheck ? { before: [everything], remotes: undefined, untracked: true } : revocation;
+  const isJudged = isCheck || (isJudging(loop) && (state.judgeAt ?? Number.POSITIVE_INFINITY) <= from);
+  const looked = isJudged ? { before: [everything], remotes: undefined, untracked: isCheck } : revocation;
   if (looked === undefined || revoke === undefined) return;
-  const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows, sockets) =>
-    ended.block(flows, place, sockets),
-  );
+  // A change that comes meanwhile asks for another look.
+  if (isJudged) state.judgeAt = undefined;
+  const { count, trouble } = await revoke({ ...place, ...looked, after, serverAccess }, (flows) =>
+    ended.block(flows, place),
+  ).catch((error: unknown) => {
+    if (isJudged) state.judgeAt ??= from;
+    throw error;
+  });
   state.revocation = undefined;
   // A mark that came meanwhile asks for another look.
   if (isCheck && state.unchecked === unchecked) state.unchecked = undefined;
+  if (isJudged) {
+    const now = monotonic();
+    state.judgeRest = now + Math.max(leastRest, (now - from) * judgingShare);
+    if (state.judgeAt !== undefined) state.judgeAt = state.judgeRest;
+  }
   state.revokedConnections += count;
-  const why = isCheck
-    ? 'the agent ended connections that the policy does not allow'
-    : 'the agent ended connections whose rule was removed';
+  const why =
+    isCheck || revocation === undefined
+      ? 'the agent ended connections that the policy does not allow'
+      : 'the agent ended connections whose rule was removed';
   if (count > 0) log('info', why, { count });
-  if (trouble !== undefined) log('warn', trouble);
+  if (trouble !== undefined && (isCheck || revocation !== undefined)) log('warn', trouble);
 }
 
 export async function savePolicy(loop: Loop): Promise<void> {

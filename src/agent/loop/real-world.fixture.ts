@@ -25,6 +25,7 @@ import { RealNft } from '../kernel/real-nft.ts';
 import { commandFlowTable } from '../host/command-flow-table.ts';
 import { commandRouteTable } from '../host/command-route-table.ts';
 import { listOpenFlows } from '../host/open-flows.ts';
+import { rememberingAddresses } from '../host/remembered-addresses.ts';
 import { revokeFlows } from '../host/revoke-flows.ts';
 import { commandRunner } from '../host/run-command.ts';
 import { StateFolder } from '../state/state-folder.ts';
@@ -84,6 +85,7 @@ export class RealWorld {
     const run = commandRunner(prefix);
     const table = netlinkFlowTable(netlink, commandFlowTable(run));
     const routes = netlinkRouteTable(netlink, commandRouteTable(run));
+    const addresses = rememberingAddresses(routes, () => performance.now());
     const agent = new Agent({
       nft,
       clock,
@@ -94,10 +96,11 @@ export class RealWorld {
       random: Math.random,
       log: (level, message, fields) => this.logged.push(`${level} ${printLine(message, fields)}`),
       state: new StateFolder({ folder: join(this.folder, 'state') }),
-      revoke: (revocation, block) => revokeFlows({ routes, table, block }, revocation),
+      revoke: (revocation, block) => revokeFlows({ routes: addresses, table, block }, revocation),
       listOpen: (question) => listOpenFlows({ routes, table }, question),
       monitor: (onEvent) => new FilterMonitor({ clock, prefix, onEvent }),
-      links: (onChange) => new LinkMonitor({ clock: linkClock, prefix, program, onChange, onLost: () => {} }),
+      links: (onChange, onMoved) =>
+        new LinkMonitor({ clock: linkClock, prefix, program, onChange, onMoved, onLost: () => {} }),
       ...overrides,
     });
     const end = new AbortController();

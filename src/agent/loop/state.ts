@@ -79,6 +79,9 @@ export interface LoopState {
   lost: Trouble | undefined;
   /** Connections may be there that no rule of ours has judged. */
   unchecked: object | undefined;
+  /** When the tracked connections are judged again because they may have moved; absent where they have not. Until `judgeRest` that waits. */
+  judgeAt: number | undefined;
+  judgeRest: number;
   /** Ended connections have not been held against what is in force yet. */
   endedStale: boolean;
   held: PolicyHold | undefined;
@@ -146,6 +149,8 @@ export const initialState = (startedAt: number, inspectAt: number): LoopState =>
   revocation: undefined,
   lost: undefined,
   unchecked: undefined,
+  judgeAt: undefined,
+  judgeRest: Number.NEGATIVE_INFINITY,
   endedStale: true,
   held: undefined,
   check: undefined,

@@ -9,6 +9,7 @@ const quiet: Marks = {
   tampered: false,
   unapplied: false,
   revokePending: false,
+  judgeAt: undefined,
   revokeUrgent: false,
   unsaved: false,
   unverified: false,
@@ -42,6 +43,8 @@ const cases: readonly [string, StepInput, StepKind | number][] = [
   ['inspects when it is time', at(1_000), 'inspect'],
   ['collects when it is time', at(500, { collectAt: 400 }), 'collect'],
   ['waits for the earlier of two times', at(0, { collectAt: 400 }), 400],
+  ['judges connections again that may have moved', at(300, { judgeAt: 200 }), 'revoke'],
+  ['but not before it is time', at(0, { judgeAt: 200 }), 200],
   ['reads interfaces first', at(0, everything), 'links'],
   ['then takes up what the last run left', at(0, { ...everything, linksChanged: false }), 'start'],
   [
@@ -106,6 +109,7 @@ describe('the next step', () => {
       verifyAt: time,
       inspectAt: time,
       collectAt: fc.option(time, { nil: undefined }),
+      judgeAt: fc.option(time, { nil: undefined }),
       crowded: fc.boolean(),
     });
     const notBefore = fc.dictionary(fc.constantFrom(...steps), time);

@@ -29,6 +29,8 @@ export interface Marks {
   readonly unapplied: boolean;
   /** A change of policy may have taken the ground from connections. */
   readonly revokePending: boolean;
+  /** When connections are judged again that may have moved to the driver interface. */
+  readonly judgeAt: number | undefined;
   /** It did so many times already: this is not put off again by the next one. */
   readonly revokeUrgent: boolean;
   /** What is in force is not on the disk yet. */
@@ -76,7 +78,7 @@ const due: { readonly [K in StepKind]: (marks: Marks) => number | undefined } = 
   start: ({ notStarted }) => whenMarked(notStarted),
   repair: ({ tampered }) => whenMarked(tampered),
   apply: ({ unapplied }) => whenMarked(unapplied),
-  revoke: ({ revokePending }) => whenMarked(revokePending),
+  revoke: ({ revokePending, judgeAt }) => whenMarked(revokePending) ?? judgeAt,
   save: ({ unsaved, saveAt }) => (unsaved ? saveAt : undefined),
   collect: ({ collectAt }) => collectAt,
   verify: ({ unverified, verifyAt, ...garbage }) => (unverified ? unlessCrowded(verifyAt, garbage) : undefined),

@@ -53,6 +53,8 @@ export async function inspectTable(loop: Loop): Promise<void> {
   // A mark that came meanwhile asks for another inspection.
   if (state.inspectAt <= from) state.inspectAt = now + Math.max(inspectEvery, (now - from) * inspectionShare);
   noteFindings(loop, findings);
+  // Marks of packets and users select routes too, which nobody reports.
+  state.judgeAt ??= Math.max(now, state.judgeRest);
   state.verifiedAt = clock.now();
   if (enforcer.garbage > 0) state.collectAt ??= now + collectAfter;
   await saveCounters(loop);

@@ -2,7 +2,7 @@
 import { adviceFor } from './advice.ts';
 import type { Loop } from './loop.ts';
 import { isUrgent } from './pending-revocation.ts';
-import { applyPolicy, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
+import { applyPolicy, isJudging, isUnsaved, revokeConnections, savePolicy } from './policy-steps.ts';
 import { readLinks, takeUpLastRun } from './start-steps.ts';
 import { isCheckDue, isPending } from './state.ts';
 import { nextStep, stepWords, type NextStep, type NotBefore, type StepKind } from './step.ts';
@@ -47,6 +47,7 @@ export function chooseStep(loop: Loop): NextStep {
       revokePending:
         state.inForce !== undefined &&
         (state.endedStale || (options.revoke !== undefined && (state.revocation !== undefined || isCheckDue(state)))),
+      judgeAt: isJudging(loop) ? state.judgeAt : undefined,
       revokeUrgent: isUrgent(state.revocation),
       unsaved: isUnsaved(loop),
       unverified: state.unverified,

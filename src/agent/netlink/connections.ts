@@ -30,11 +30,11 @@ const netfilter = 12;
 /** Types of messages: the subsystem of connection tracking, and what is asked of it. */
 const conntrack = { get: 0x101, delete: 0x102 } as const;
 /** Attributes of a connection, of a tuple, of its addresses, of its ports. */
-const cta = { original: 1, reply: 2, status: 3, state: 4, master: 14, zone: 18, filter: 25 } as const;
+const cta = { original: 1, reply: 2, status: 3, state: 4, help: 5, master: 14, zone: 18, filter: 25 } as const;
 /** Bits of the status. */
 const [answered, assured] = [2, 4];
-/** Where the state of a TCP connection stands, and the one in which it is open. */
-const tcp = { state: 1, inState: 1, established: 3 } as const;
+/** Where the state of a TCP connection stands, the one in which it is open, and those after a side has ended it. */
+const tcp = { state: 1, inState: 1, established: 3, firstEnding: 4, lastEnding: 8 } as const;
 const tuple = { ip: 1, protocol: 2, zone: 3 } as const;
 const ip = { source4: 1, destination4: 2, source6: 3, destination6: 4 } as const;
 const proto = { number: 1, source: 2, destination: 3, id4: 4, type4: 5, code4: 6, id6: 7, type6: 8, code6: 9 } as const;
@@ -128,16 +128,16 @@ function readTuple(bytes: Uint8Array, begin: number, to: number, texts: Texts): 
   return { tuple: { src, dst, sport, dport }, family, protocol, icmp };
 }
 
-/** Whether the state of a TCP connection in these attributes is that of an open one. */
-function isEstablishedIn(bytes: Uint8Array, from: number, to: number): boolean {
-  let isEstablished = false;
+/** The state of a TCP connection in these attributes; 0 where it has none. */
+function tcpStateIn(bytes: Uint8Array, from: number, to: number): number {
+  let state = 0;
   walkAttributes(bytes, from, to, (type, begin, end) => {
     if (type !== tcp.state) return;
     walkAttributes(bytes, begin, end, (inner, at) => {
-      if (inner === tcp.inState) isEstablished = bytes[at] === tcp.established;
+      if (inner === tcp.inState) state = bytes[at] ?? 0;
     });
   });
-  return isEstablished;
+  return state;
 }
 
 const headSize = 4;
@@ -146,7 +146,7 @@ const headSize = 4;
 function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
   let [original, reply, master]: (ReadTuple | undefined)[] = [];
   let [key, zone]: [Uint8Array | undefined, Uint8Array | undefined] = [undefined, undefined];
-  let [status, isEstablished] = [0, false];
+  let [status, state, hasHelper] = [0, 0, false];
   const to = payload.length;
   let end = headSize;
   for (let at = headSize; hasAttribute(at, to); at = aligned(end)) {
@@ -159,12 +159,15 @@ function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
       putNested(key, headSize, payload, at, end);
     } else if (type === cta.reply) reply = readTuple(payload, payloadAt(at), end, texts);
     else if (type === cta.status) status = payload[end - 1] ?? 0;
-    else if (type === cta.state) isEstablished = isEstablishedIn(payload, payloadAt(at), end);
+    else if (type === cta.state) state = tcpStateIn(payload, payloadAt(at), end);
+    else if (type === cta.help) hasHelper = true;
     else if (type === cta.master) master = readTuple(payload, payloadAt(at), end, texts);
     else if (type === cta.zone) zone = attribute(cta.zone, payload.subarray(payloadAt(at), end));
   }
   if (original === undefined || reply === undefined || key === undefined) return undefined;
   const { family, protocol, icmp, tuple: began } = original;
+  const isEstablished = state === tcp.established;
+  const isEnding = state >= tcp.firstEnding && state <= tcp.lastEnding;
   const [isAnswered, isAssured] = [(status & answered) !== 0, (status & assured) !== 0];
   return {
     family,
@@ -172,6 +175,8 @@ function readFlow({ payload }: Message, texts: Texts): KernelFlow | undefined {
     original: began,
     reply: reply.tuple,
     isOpen: isOpenIn(protocol, { isEstablished, isAnswered, isAssured }),
+    ...(isEnding && { isEnding }),
+    ...(hasHelper && { hasHelper }),
     ...(master && { master: { protocol: master.protocol, original: master.tuple } }),
     icmp,
     key: zone === undefined ? key : concat([key, zone]),

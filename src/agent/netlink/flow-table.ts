@@ -4,23 +4,14 @@ import type { Flow } from '../host/flows.ts';
 import type { NetlinkChannel } from './channel.ts';
 import { forgetConnections, kernelFlow, visitConnections, type KernelFlow } from './connections.ts';
 import { withFallback } from './fallback.ts';
-import { abortSockets, visitSockets } from './sockets.ts';
+import { visitSockets } from './sockets.ts';
 
 const isKernelFlow = (flow: Flow): flow is KernelFlow => 'key' in flow;
 /** Above this many far ends one listing of all is less work than one for each. */
 const mostRemotes = 8;
 
-export interface NetlinkFlowTableOptions {
-  /** From how many sockets with one far end on they are listed, not asked for one by one. */
-  readonly manySockets?: number;
-}
-
 /** Connections by netlink. What the channel cannot do, `otherwise` does. */
-export const netlinkFlowTable = (
-  channel: NetlinkChannel,
-  otherwise: FlowTable,
-  { manySockets }: NetlinkFlowTableOptions = {},
-): FlowTable => ({
+export const netlinkFlowTable = (channel: NetlinkChannel, otherwise: FlowTable): FlowTable => ({
   list: (remotes, visit) =>
     withFallback(
       () =>
@@ -31,15 +22,6 @@ export const netlinkFlowTable = (
     withFallback(
       () => visitSockets(channel, visit),
       () => otherwise.listSockets(visit),
-    ),
-  abort: (flows, index) =>
-    withFallback(
-      async () => {
-        const errno = await abortSockets(channel, flows, index, manySockets);
-        // A kernel that does not end sockets: the program says so in its words.
-        return errno === undefined ? undefined : otherwise.abort(flows, index);
-      },
-      () => otherwise.abort(flows, index),
     ),
   forget: (flows) =>
     withFallback(
