@@ -76,8 +76,8 @@ describe('ended connections', () => {
     await ended.block(flowsOf(outward, published.replace('udp 17', 'tcp 6')), place);
     expect((await nft.listEnded())?.rules).toContain(JSON.stringify(silence));
     await ended.block(flowsOf(outward.replace('ESTABLISHED', 'TIME_WAIT').replaceAll('40000', '40001')), place);
-    const elsewhere = flowsOf(outward.replaceAll('40000', '40002')).map((flow) => ({ ...flow, isElsewhere: true }));
-    await ended.block(elsewhere, place);
+    const away = flowsOf(outward.replaceAll('40000', '40002')).map((flow) => ({ ...flow, isElsewhere: true }));
+    await ended.block(away, place);
     expect((await held())?.map((element) => element.split(' ').slice(0, 3).join(' '))).toEqual([
       'stream4 100.64.0.3:443 100.64.0.1:40000',
       'stream4 100.64.0.2:5000 100.64.0.1:8080',
@@ -89,8 +89,8 @@ describe('ended connections', () => {
 
   test('that are elsewhere do not count, are never forgotten, and take only half of the room', async () => {
     const { ended, held } = world({ mostOfKind: 4 });
-    const elsewhere = flowsOf(udp(1), udp(2), udp(3), udp(4)).map((flow) => ({ ...flow, isElsewhere: true }));
-    expect(await ended.block(elsewhere, place)).toEqual({ count: 0, toForget: [], beyond: 2 });
+    const away = flowsOf(udp(1), udp(2), udp(3), udp(4)).map((flow) => ({ ...flow, isElsewhere: true }));
+    expect(await ended.block(away, place)).toEqual({ count: 0, toForget: [], beyond: 2 });
     const here = await ended.block(flowsOf(udp(5), udp(6), udp(7)), place);
     expect(here).toMatchObject({ count: 3, toForget: [{ original: { sport: 7 } }], beyond: 0 });
     expect((await held())?.map((element) => element.split(' ').slice(0, 2).join(' '))).toEqual([
