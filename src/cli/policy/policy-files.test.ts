@@ -41,6 +41,35 @@ tests: []
   });
 });
 
+describe('a comment on the line of a rule', () => {
+  const rulesIn = (...lines: string[]): unknown => {
+    const [document] = readAllYaml(
+      ['groups:', '  - name: web', '    inbound:', ...lines.map((line) => `      ${line}`)].join('\n'),
+    );
+    const { groups } = readPolicy(
+      { documents: [{ file: 'x', value: document?.value, place: () => 'x' }], faults: [] },
+      noNames,
+    );
+    return groups[0]?.inbound.map(({ from_port, description }) => [from_port, description]);
+  };
+
+  it('is its description, with quotes around the rule or without, and other comments are none', () => {
+    expect(
+      rulesIn("- 'tcp 80 # quoted'", '- tcp 81 # plain', "- 'tcp 82' # behind", '- tcp 83', '# between', '- tcp 84 #'),
+    ).toEqual([
+      [80, 'quoted'],
+      [81, 'plain'],
+      [82, 'behind'],
+      [83, undefined],
+      [84, undefined],
+    ]);
+    expect(rulesIn("- 'tcp 80 # first' # second", '- tcp 81 from 10.0.0.0/8   # the office #1')).toEqual([
+      [80, 'first'],
+      [81, 'the office #1'],
+    ]);
+  });
+});
+
 describe('the schema', () => {
   const ajv = new Ajv2020({ allowUnionTypes: true });
   formats.default(ajv);

@@ -1,5 +1,16 @@
 /** Owns the reading of YAML, in a file of its own so that it is loaded only by commands that read it. */
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parse, parseAllDocuments, type Document } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parse,
+  parseAllDocuments,
+  visit,
+  type Document,
+  type Scalar,
+} from 'yaml';
 
 /** One document; throws an error whose first line says what is wrong and where. */
 export const readYaml = (text: string): unknown => parse(text);
@@ -20,6 +31,7 @@ export function readAllYaml(text: string): readonly YamlDocument[] {
   const lines = new LineCounter();
   const documents = parseAllDocuments(text, { prettyErrors: true, uniqueKeys: true, lineCounter: lines });
   if (!Array.isArray(documents)) return [];
+  for (const document of documents) keepDescriptions(document, text);
   return documents.map((document) => ({
     faults: document.errors.map(({ message, linePos }) => ({
       line: linePos?.[0].line ?? 1,
@@ -28,6 +40,29 @@ export function readAllYaml(text: string): readonly YamlDocument[] {
     value: document.errors.length === 0 ? document.toJS({ maxAliasCount: 100 }) : undefined,
     lineOf: (path) => lines.linePos(offsetOf(document, path)).line,
   }));
+}
+
+/** Lists of rules, which may be written as words. */
+const ruleLists = new Set(['inbound', 'outbound', 'inbound_rules', 'outbound_rules']);
+
+/**
+ * In words, a rule's description is what follows `#`. To YAML, that is a comment unless the rule stands in quotes: a comment on the line of a
+ * rule is its description, with quotes or without.
+ */
+function keepDescriptions(document: Document.Parsed, text: string): void {
+  visit(document, {
+    Pair: (_, { key, value }) => {
+      if (!isScalar(key) || !ruleLists.has(String(key.value)) || !isSeq(value)) return;
+      for (const rule of value.items) if (isScalar(rule)) keepDescription(rule, text);
+    },
+  });
+}
+
+function keepDescription(rule: Scalar, text: string): void {
+  const { value, range } = rule;
+  if (typeof value !== 'string' || value.includes('#') || !range) return;
+  const [, comment] = /^[ \t]+#([^\r\n]*)/.exec(text.slice(range[1])) ?? [];
+  if (comment !== undefined && comment.trim() !== '') rule.value = `${value} #${comment}`;
 }
 
 function offsetOf(document: Document.Parsed, path: YamlPath): number {
