@@ -86,7 +86,11 @@ it('a device is renamed, and its groups, labels and addresses restored as one ch
     'Nothing to change',
   );
   const [, change = ''] = /ringfence undo (\S+)/.exec(restored.stderr) ?? [];
-  await done(people.owner.run(['undo', change, '--yes', '--detach']));
+  const byItsEnd = change.slice(-8);
+  expect(await people.owner.run(['undo', '--yes'])).toMatchObject({ code: 2 });
+  expect(await people.owner.run(['undo', '00000000', '--yes'])).toMatchObject({ code: 3 });
+  expect(await done(people.owner.run(['log']))).toContain(byItsEnd);
+  await done(people.owner.run(['undo', byItsEnd, '--yes', '--detach']));
   expect(await state()).toMatchObject({ labels: ['other'] });
   await done(people.owner.run(['group', 'delete', 'web', '--yes']));
   const gone = await people.owner.run(['device', 'restore', 'edge-1', String(then), '--yes']);

@@ -164,6 +164,12 @@ export async function down(given: readonly string[]): Promise<void> {
   const named = process.env['RINGFENCE_LAB_NAME'];
   const names = given.length === 0 && named !== undefined ? [named] : given;
   const records = names.length === 0 ? listRecords() : names.map((name) => found(name));
+  const running = records.filter(isAlive);
+  if (names.length === 0 && running.length > 1)
+    throw usageError(
+      'several labs are running; say which to stop:',
+      running.map(({ name }) => `ringfence lab down ${name}`),
+    );
   for (const record of records) {
     if (isAlive(record)) {
       process.kill(record.pid, 'SIGTERM');

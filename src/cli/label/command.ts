@@ -40,10 +40,11 @@ export function addUndoCommand(program: Command): void {
   addCommand(
     program,
     {
-      usage: 'undo <change>',
+      usage: 'undo [change]',
       dryRun: true,
       summary: 'undo a change of several records as one, by its change id',
-      about: 'If a record has changed since, the command names it and changes nothing, unless you use --force.',
+      about:
+        'The id is the one that `ringfence log` shows. On a terminal, without an id, it offers to undo the last change. If a record has changed since, the command names it and changes nothing, unless you use --force.',
       destructive: true,
       policy: true,
       options: [
@@ -53,7 +54,7 @@ export function addUndoCommand(program: Command): void {
         ),
         detachOption(),
       ],
-      examples: ['ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
+      examples: ['ringfence undo b477a832', 'ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },
     (run, session, { args: [change = ''] }) => run.undo(session, change),
   );

@@ -7,7 +7,7 @@ import { allGroups } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
 import type { Session } from '../session/session.ts';
-import { usageError } from '../terminal/exit.ts';
+import { CliError, usageError } from '../terminal/exit.ts';
 import { labelsIn, rulesOf } from './label-uses.ts';
 
 interface LabelUse {
@@ -63,10 +63,37 @@ export async function tell(session: Session, written: WrittenChangeSet, sentence
 const opposite = { created: '-', changed: '~', deleted: '+' } as const;
 const kinds = { 'security-groups': 'group', device: 'device' } as const;
 
-export async function undo(session: Session, change: string): Promise<void> {
-  const isId: boolean = isUuid(change);
-  if (!isId)
-    throw usageError(`\`${change}\` is not the id of a change: \`ringfence log -o json\` shows it as change_id`);
+/** So many entries of the audit are searched for a change. */
+const mostSearched = 10_000;
+
+/** The id of the change that is meant: given in full, by its end as `ringfence log` shows it, or none for the last one. */
+async function changeNamed(session: Session, text: string): Promise<string> {
+  const wanted = text.toLowerCase();
+  if (isUuid(wanted)) return wanted;
+  if (text !== '' && !/^[0-9a-f-]{8,}$/.test(wanted))
+    throw usageError(`\`${text}\` is not the id of a change: \`ringfence log\` shows it`);
+  if (text === '' && !session.terminal.isInteractive)
+    throw usageError('in a script, say which change: `ringfence log` shows their ids');
+  const client = await session.client();
+  const found = new Set<string>();
+  let searched = 0;
+  for await (const { change_id } of client.audit.each(await session.organization(), { limit: 200 })) {
+    if (change_id?.endsWith(wanted) === true) found.add(change_id);
+    searched += 1;
+    if ((text === '' && found.size > 0) || searched === mostSearched) break;
+  }
+  const [id, ...others] = found;
+  if (others.length > 0) throw usageError(`several changes end with \`${text}\`; give one in full:`, [...found]);
+  if (id === undefined)
+    throw new CliError(
+      'notFound',
+      text === '' ? 'there is no change of several records' : `no change ends with \`${text}\``,
+    );
+  return id;
+}
+
+export async function undo(session: Session, text: string): Promise<void> {
+  const change = await changeNamed(session, text);
   const client = await session.client();
   const organization = await session.organization();
   const set = await client.changes.get(organization, change);
