@@ -3,6 +3,9 @@
 export const watchKinds = ['device', 'security-groups'] as const;
 export type WatchKind = (typeof watchKinds)[number];
 
+/** Bytes of one document of the stream that a client takes. */
+export const largestDocument = 16 * 1024 * 1024;
+
 export const watchContentType = 'application/json;stream=watch';
 
 /** Seconds of silence after which the server sends a heartbeat on a stream. */

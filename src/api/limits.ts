@@ -66,8 +66,6 @@ export const limits = {
   body: 4 * 1024 * 1024,
   /** Bytes of any other request body. */
   plainBody: 64 * 1024,
-  /** Bytes of one document of the change stream that a client takes. */
-  document: 16 * 1024 * 1024,
   /** Bytes of an answer that is worked out. Lists of records and streams are sent as they are read. */
   answer: 16 * 1024 * 1024,
   /** Arrays and objects in each other. */

@@ -1,6 +1,5 @@
 /** Owns the reading of one watch document (reference 2.6): input from the network is checked before it is used. */
 import type { WatchKind } from '../api/kinds.ts';
-import { largestRevision } from '../api/limits.ts';
 import type { DepartedGroup, Watched, WatchedByIdentity, WatchedId, WatchItem } from '../api/watch.ts';
 import { isUuid } from '../policy/ids.ts';
 import { badAnswer } from './request.ts';
@@ -49,7 +48,7 @@ export interface StreamPosition {
 }
 
 export const isRevision = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= largestRevision;
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 export const isToken = (value: unknown): value is string | undefined =>
   value === undefined || (typeof value === 'string' && value.length > 0 && value.length <= 64);
 

@@ -23,6 +23,7 @@ export interface RingfenceErrorInit {
   readonly devices?: readonly string[] | undefined;
   readonly moreDevices?: number | undefined;
   readonly enrollmentKeys?: readonly string[] | undefined;
+  readonly trialId?: string | undefined;
   readonly tests?: readonly PolicyTestResult[] | undefined;
   readonly moreTests?: number | undefined;
   readonly requestId?: string | undefined;
@@ -49,6 +50,8 @@ export class RingfenceError extends Error {
   readonly moreDevices: number;
   /** The enrollment keys in the way, on `group_in_use`; otherwise empty. */
   readonly enrollmentKeys: readonly string[];
+  /** The trial that must end first, on `trial_pending`. */
+  readonly trialId: string | undefined;
   /** The policy tests that would fail, on `policy_test_failed`; otherwise empty. */
   readonly tests: readonly PolicyTestResult[];
   /** How many tests would fail besides those in `tests`. */
@@ -67,6 +70,7 @@ export class RingfenceError extends Error {
     this.devices = init.devices ?? [];
     this.moreDevices = init.moreDevices ?? 0;
     this.enrollmentKeys = init.enrollmentKeys ?? [];
+    this.trialId = init.trialId;
     this.tests = init.tests ?? [];
     this.moreTests = init.moreTests ?? 0;
     this.requestId = init.requestId;

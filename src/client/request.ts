@@ -164,6 +164,7 @@ async function failureOf(transport: Transport, response: FetchResponse, signal: 
     devices: textsIn(body['devices']),
     moreDevices: countIn(body['more_devices']),
     enrollmentKeys: textsIn(body['enrollment_keys']),
+    trialId: text(body['trial_id']),
     tests: testsIn(body['tests']),
     moreTests: countIn(body['more_tests']),
     requestId: requestId ?? text(body['request_id']),

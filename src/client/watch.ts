@@ -1,6 +1,6 @@
 /** Owns one watch stream: it opens, reads, supervises and ends it. It never reconnects; the informer does. */
-import { limits } from '../api/limits.ts';
 import {
+  largestDocument,
   completePreference,
   endLine,
   heartbeatHeader,
@@ -66,7 +66,7 @@ type FullItem<K extends WatchKind> = Item<K> & { readonly view?: 'full' };
 const defaultSilence = 40_000;
 /** A stream that is silent for less is not dead, whatever its heartbeats. */
 const shortestSilence = 5_000;
-const defaultLongest = limits.document;
+const defaultLongest = largestDocument;
 
 /**
  * The documents of one stream, in the order of the wire, heartbeats left out. The iteration ends when the server ends

@@ -87,6 +87,12 @@ function describe(error: RingfenceError): readonly string[] {
     .map(({ pointer, detail }) => `  ${asOptions(isNamedBy(pointer, detail) ? detail : `${pointer}: ${detail}`)}`);
   if (error.moreErrors > 0) lines.push(`  and ${error.moreErrors} more`);
   for (const device of error.devices) if (!isNamedIn(error.message, device)) lines.push(`  device ${device}`);
+  if (error.trialId !== undefined) {
+    lines.push(
+      `  whose it is and until when: ringfence trial show ${error.trialId}`,
+      `  to end it: ringfence trial revert ${error.trialId}, or confirm`,
+    );
+  }
   const asked = error.requestId !== undefined && (error.status ?? 0) >= 500 ? ` (request ${error.requestId})` : '';
   return [`${messageOf(error)}${asked}`, ...lines];
 }

@@ -1,6 +1,7 @@
 /** Owns the configuration: given values, defaults, and checks for contradictions. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { largestDocument } from '../../api/kinds.ts';
 import { limits } from '../../api/limits.ts';
 import { defaultLimits } from '../../policy/limits.ts';
 import type { ServerOption } from './option.ts';
@@ -70,10 +71,10 @@ function refuseUnreadable(values: ServerValues): void {
   const { rangeLength = 0 } = defaultLimits;
   // In the worst case: JSON writes a character in up to 6 bytes, and a rule has some 80 besides its ranges.
   const largest = 1_000 + 6 * (maxName + maxDescription) + 2 * 100 * maxRules + (rangeLength + 3) * maxRanges;
-  if (largest <= limits.document) return;
+  if (largest <= largestDocument) return;
   const shown = (bytes: number): string => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
   throw new Error(
-    `--max-ranges, --max-rules, --max-name and --max-description allow a group of ${shown(largest)}; clients read ${shown(limits.document)}.`,
+    `--max-ranges, --max-rules, --max-name and --max-description allow a group of ${shown(largest)}; clients read ${shown(largestDocument)}.`,
   );
 }
 

@@ -33,17 +33,12 @@ const ciphers = [
 const cheapGroups = 'X25519:P-256:P-384';
 const postQuantum = 'X25519MLKEM768';
 
-/** With the hybrid group where this Node knows it (OpenSSL 3.5), so that who records traffic cannot wait for a quantum computer. */
-function keyExchangeGroups(): string {
-  const groups = `${postQuantum}:${cheapGroups}`;
-  try {
-    createSecureContext({ ecdhCurve: groups });
-    return groups;
-  } catch {
-    return cheapGroups;
-  }
-}
-const groups = keyExchangeGroups();
+/**
+ * With the hybrid group where this Node knows it, so that who records traffic cannot wait for a quantum computer. Trying it out would be worse: OpenSSL
+ * keeps the error, and the next use of a key fails with it.
+ */
+const [major = 0, minor = 0] = process.versions.openssl.split('.').map(Number);
+const groups = major > 3 || (major === 3 && minor >= 5) ? `${postQuantum}:${cheapGroups}` : cheapGroups;
 
 /** The secret behind the tickets of a period that all servers share. */
 export interface TicketSecret {
