@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { access, readFile, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { dirname, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { DatabaseError } from './errors.ts';
 
@@ -24,9 +25,10 @@ export interface Launch {
   readonly options: { readonly uid?: number; readonly gid?: number };
 }
 
-/** Accounts for a database. `nobody` is not one of them: other programs that run as `nobody` could read the data and stop PostgreSQL. */
-const preferred = ['ringfence', 'postgres'];
-const shared = 'nobody';
+/** Whoever runs as PostgreSQL's account owns the data, and decides who may log in. So it is an account of our own. */
+const own = 'ringfence';
+/** Accounts that other programs have too: another PostgreSQL of the machine, or anything. */
+const shared = ['postgres', 'nobody'];
 const setpriv = '/usr/bin/setpriv';
 
 async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
@@ -39,35 +41,68 @@ async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
   });
 }
 
+/** As the package does it. Of servers that start at once, one makes it; the lock of the others passes. */
+async function addAccount(): Promise<void> {
+  const options = ['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent'];
+  await run('useradd', [...options, '--shell', '/usr/sbin/nologin', own]);
+}
+
+export interface AccountOptions {
+  readonly passwd?: string;
+  /** Makes the account `ringfence`. */
+  readonly add?: () => Promise<void>;
+  readonly onWarning?: (message: string) => void;
+}
+
+const makeOne = `make the user ${own} (useradd --system --user-group ${own})`;
+
+/** The account of our own, made if need be; undefined where that fails. */
+async function ownAccount({ passwd, add = addAccount }: AccountOptions): Promise<Account | undefined> {
+  const find = async (): Promise<Account | undefined> =>
+    (await accounts(passwd)).find(({ name, uid }) => name === own && uid !== 0);
+  for (let attempt = 0; attempt < 10; attempt += 1) {
+    const found = await find();
+    if (found !== undefined) return found;
+    const failed = await add().then(
+      () => undefined,
+      (error: unknown) => error as { readonly code?: unknown },
+    );
+    // 1 and 10: another one changes the accounts right now. 9: it made this one.
+    if (failed !== undefined && ![1, 9, 10].includes(Number(failed.code))) break;
+    if (failed !== undefined) await sleep(200);
+  }
+  return find();
+}
+
 /**
  * Undefined when this process is not root: PostgreSQL then runs as the same user. An existing data directory keeps its
- * owner, with one exception: earlier versions could run as `nobody`, and such data moves to a database account.
+ * owner, unless that is an account that others share: such data moves to the account of our own.
  */
 export async function chooseAccount(
   clusterDirectory: string,
-  options: { readonly passwd?: string; readonly onWarning?: (message: string) => void } = {},
+  options: AccountOptions = {},
 ): Promise<Account | undefined> {
   if (process.geteuid?.() !== 0) return undefined;
-  const known = await accounts(options.passwd);
-  const fit = preferred.flatMap((name) => known.filter((account) => account.name === name && account.uid !== 0))[0];
   const owner = await stat(clusterDirectory).catch(() => undefined);
-  if (owner === undefined || owner.uid === 0) {
-    if (fit !== undefined) return fit;
+  const isNew = owner === undefined || owner.uid === 0;
+  const known = await accounts(options.passwd);
+  const name = known.find(({ uid }) => uid === owner?.uid)?.name ?? String(owner?.uid);
+  if (!isNew && !shared.includes(name)) return { name, uid: owner.uid, gid: owner.gid };
+  const fit = await ownAccount(options);
+  if (fit !== undefined) {
+    if (!isNew) await giveAll(clusterDirectory, fit);
+    return fit;
+  }
+  const other = isNew ? known.find((account) => account.name === 'postgres') : { name, uid: owner.uid, gid: owner.gid };
+  if (other === undefined)
     throw new DatabaseError(
       'failed',
-      'PostgreSQL cannot run as root, and there is no user ringfence or postgres: make one (useradd --system --user-group ringfence), or start as another user',
+      `PostgreSQL cannot run as root, and there is no user ${own}: ${makeOne}, or start as another user`,
     );
-  }
-  const name = known.find(({ uid }) => uid === owner.uid)?.name ?? String(owner.uid);
-  if (name !== shared) return { name, uid: owner.uid, gid: owner.gid };
-  if (fit === undefined) {
-    options.onWarning?.(
-      'PostgreSQL runs as the user nobody, whom other programs may share: make one of its own (useradd --system --user-group ringfence) and start again',
-    );
-    return { name, uid: owner.uid, gid: owner.gid };
-  }
-  await giveAll(clusterDirectory, fit);
-  return fit;
+  options.onWarning?.(
+    `PostgreSQL runs as the user ${other.name}. Whoever else runs as ${other.name} can read and change the data: ${makeOne} and start again`,
+  );
+  return other;
 }
 
 /**

@@ -6,7 +6,7 @@ import { asServer } from '../store/contract/actor.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, chown, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -182,7 +182,7 @@ describe('under root', () => {
     expect(asRoot, 'this is about root: run it as root').toBe(true);
   });
 
-  test('nobody logs in but the server’s own user, though others reach the socket or share its account', async () => {
+  test('nobody logs in but the server’s own user, though others reach the socket', async () => {
     copyMade();
     const database = await openToAll();
     expect(login(database, 0)).toBe('ringfence_server');
@@ -259,27 +259,57 @@ describe('under root', () => {
     expect(await (await storeOn(again)).users.byName('olga')).toBeDefined();
   });
 
-  test('the account is ringfence, else postgres; with neither, one line says what to do', async () => {
+  test('the account is one of our own, which is made if need be; where that fails, postgres with a warning, or one line says what to do', async () => {
     const passwd = join(dir, 'passwd');
-    const choose = async (...names: string[]) => {
-      await writeFile(
-        passwd,
-        ['root', 'nobody', ...names].map((name, uid) => `${name}:x:${uid}:${uid}::/:/\n`).join(''),
-      );
-      return chooseAccount(join(dir, 'nothing'), { passwd });
+    const line = (name: string, uid: number): string => `${name}:x:${uid}:${uid}::/:/\n`;
+    const warnings: string[] = [];
+    const onWarning = (message: string): unknown => warnings.push(message);
+    const fails = (): Promise<void> => Promise.reject(Object.assign(new Error('no useradd'), { code: 'ENOENT' }));
+    const choose = async (names: readonly string[], add: () => Promise<void>) => {
+      await writeFile(passwd, ['root', ...names].map((name, uid) => line(name, uid)).join(''));
+      return chooseAccount(join(dir, 'nothing'), { passwd, add, onWarning });
     };
-    expect(await choose('postgres', 'ringfence')).toMatchObject({ name: 'ringfence' });
-    expect(await choose('postgres')).toMatchObject({ name: 'postgres' });
-    expect(await failure(choose())).toMatchObject({ message: expect.stringContaining('useradd --system') });
+    expect(await choose(['postgres', 'ringfence'], fails)).toMatchObject({ name: 'ringfence' });
+    expect(await choose(['postgres'], () => appendFile(passwd, line('ringfence', 77)))).toEqual({
+      name: 'ringfence',
+      uid: 77,
+      gid: 77,
+    });
+    expect(warnings).toEqual([]);
+    expect(await choose(['postgres'], fails)).toMatchObject({ name: 'postgres' });
+    expect(warnings).toEqual([expect.stringMatching(/as the user postgres\. Whoever else .*useradd --system/)]);
+    expect(await failure(choose(['nobody'], fails))).toMatchObject({
+      message: expect.stringContaining('useradd --system'),
+    });
   });
 
-  test('data of nobody on a machine without such an account stay where they are, with a warning', async () => {
+  test('data of an account that others share move to the account of our own, as the server starts, and are all there', async () => {
+    const first = await open();
+    const store = await openStore({ url: first.url, phase: 3 });
+    await store.users.create({ username: 'olga' }, asServer);
+    await store.close();
+    await first.stop();
+    const uidOf = (name: string): number => Number(execFileSync('id', ['-u', name], { encoding: 'utf8' }));
+    execFileSync('chown', ['-R', `${uidOf('postgres')}:${uidOf('postgres')}`, join(dir, 'postgres'), join(dir, 'run')]);
+    const again = await open();
+    expect(runsAs(again)).toBe(uidOf('ringfence'));
+    // Who has the account of another PostgreSQL can no longer say who logs in, also with a way to the directory.
+    await chmod(dir, 0o711);
+    const hba = join(dir, 'postgres', 'pg_hba.conf');
+    const append = ['sh', '-c', 'echo "local all all trust" >> "$1"', 'sh', hba];
+    const drop = [`--reuid=${uidOf('postgres')}`, '--clear-groups', '--regid=65534', '--', ...append];
+    expect(spawnSync('setpriv', drop, { encoding: 'utf8' }).status).not.toBe(0);
+    expect(await (await storeOn(again)).users.byName('olga')).toBeDefined();
+  });
+
+  test('data of such an account stay where they are if there is no other, with a warning', async () => {
     const [passwd, data] = [join(dir, 'passwd'), join(dir, 'data')];
     await writeFile(passwd, `root:x:0:0::/:/\nnobody:x:${nobody}:${nobody}::/:/\n`);
     await mkdir(data);
     execFileSync('chown', [`${nobody}:${nobody}`, data]);
     const warnings: string[] = [];
-    const account = await chooseAccount(data, { passwd, onWarning: (message) => warnings.push(message) });
+    const add = (): Promise<void> => Promise.reject(Object.assign(new Error('no useradd'), { code: 'ENOENT' }));
+    const account = await chooseAccount(data, { passwd, add, onWarning: (message) => warnings.push(message) });
     expect(account?.uid).toBe(nobody);
     expect(warnings).toEqual([expect.stringContaining('useradd --system')]);
   });
