@@ -51,7 +51,7 @@ async function counting({ database, org }: FlowPlace): Promise<number> {
     const snapshots = new Snapshots({ log: store.log, slices, monotonic: () => performance.now(), clock: Date.now });
     await snapshots.read(parseOrganizationId(org));
     meter.start();
-    await new RuleCounter({ store, snapshots, slices, clock: Date.now }).countAll();
+    await new RuleCounter({ store, snapshots, enter: async () => () => {}, slices, clock: Date.now }).countAll();
     meter.stop();
     if ((await store.ruleUsage.uncounted()).length > 0) throw new Error('not all is counted');
     return sumOf(meter.total) / 1_000;

@@ -46,8 +46,10 @@ import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLim
 import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
 import { RuleCounter } from './usage/count-rules.ts';
+import { MemoryRoom } from './scheduling/memory-room.ts';
 import { processSlices } from './scheduling/time-slices.ts';
 import { workLimits, WorkShares } from './scheduling/work-budget.ts';
+import type { OrganizationId } from '../policy/ids.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
 import { TrialService } from './trials/service.ts';
 import { startWatch } from './watch/service.ts';
@@ -99,6 +101,9 @@ const day = 86_400_000;
 /** So often isolations are looked for whose time is over. Agents do not wait for it. */
 const liftEveryMs = 2_000;
 const retryMs = 500;
+
+/** Bytes of groups in the organizations that questions are about at a time; in memory they take about four times as much. */
+const roomForOrganizations = { most: 64 * 1024 * 1024, small: 2 * 1024 * 1024, patienceMs: 15_000 };
 
 /** Connections that one process may open; each of many takes fewer than a lone one. */
 const connectionsOf = (processes: number) => ({
@@ -250,14 +255,17 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       monotonic: () => performance.now(),
       limits: workLimits(answerTimeoutMs),
     });
+    const room = new MemoryRoom(roomForOrganizations);
+    const enter = async (org: OrganizationId): Promise<() => void> => room.enter(org, await store.groups.bytesOf(org));
     const preview = new Preview({
+      enter,
       log: store.log,
       slices,
       monotonic: () => performance.now(),
       clock,
       phase: config.phase,
     });
-    const ruleCounter = new RuleCounter({ store, snapshots: preview.snapshots, slices, clock });
+    const ruleCounter = new RuleCounter({ store, snapshots: preview.snapshots, enter, slices, clock });
     cleanup.push(startUpkeep({ store, ruleCounter, onWarning: (message, err) => log.warn({ err }, message) }));
     // One line for each outage of the database.
     let isLiftFailing = false;

@@ -4,7 +4,7 @@ import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { ChangeLog, Entry, Projection } from '../store/contract/change-log.ts';
 
 /** Rows in one read. Records of groups may have some megabytes. */
-const rows = { device: 500, 'security-groups': 16 } as const satisfies Partial<Record<Projection, number>>;
+const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Record<Projection, number>>;
 
 /** Gives `take` every record. One that changes meanwhile may come twice, and then the later state comes last. */
 export async function readState(

@@ -15,6 +15,8 @@ import { warningsOf } from './warnings.ts';
 
 export interface PreviewOptions extends SnapshotsOptions {
   readonly phase: Phase;
+  /** Lets an organization into memory. Gives what takes it out again. */
+  readonly enter: (org: OrganizationId) => Promise<() => void>;
 }
 
 export interface SimulatedChange extends AffectedDevices {
@@ -26,15 +28,23 @@ export interface SimulatedChange extends AffectedDevices {
 export class Preview {
   readonly snapshots: Snapshots;
   readonly phase: Phase;
+  readonly #enter: PreviewOptions['enter'];
+  /** Work that is in already: it would wait for those who wait for it. */
+  readonly #entered = new WeakSet<WorkBudget>();
 
   constructor(options: PreviewOptions) {
     this.phase = options.phase;
+    this.#enter = options.enter;
     this.snapshots = new Snapshots(options);
   }
 
   /** For one request: loading it, or what was written since, is shared with others who ask. */
   async read(org: OrganizationId, work: WorkBudget): Promise<PolicySnapshot> {
     await work.next();
+    if (!this.#entered.has(work)) {
+      work.onEnd(await this.#enter(org));
+      this.#entered.add(work);
+    }
     return this.snapshots.read(org);
   }
 

@@ -25,7 +25,7 @@ export interface SnapshotsOptions {
 /** An unused snapshot is dropped after this long. */
 const lingerMs = 60_000;
 /** Characters of records that all snapshots together may be made of; beyond, those that were not used for longest go first. */
-const mostCharacters = 256 * 1024 * 1024;
+const mostCharacters = 64 * 1024 * 1024;
 const entriesAtOnce = 64;
 
 interface Kept {

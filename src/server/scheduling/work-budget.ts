@@ -67,6 +67,7 @@ export class WorkBudget extends SlicedWork {
   #admitted: Promise<void> | undefined;
   #settle: ((refused?: WorkRefused) => void) | undefined;
   #workedMs = 0;
+  readonly #held: (() => void)[] = [];
 
   constructor(
     owner: WorkOwner,
@@ -93,10 +94,17 @@ export class WorkBudget extends SlicedWork {
     if (this.#workedMs > this.#limits.workMs) throw new WorkRefused('too_costly');
   }
 
+  /** Called when the work ends: what it held until then. */
+  onEnd(release: () => void): void {
+    if (this.#state === 'ended') release();
+    else this.#held.push(release);
+  }
+
   /** The request is answered, or nobody waits for its answer any more: work that goes on ends at its next piece. */
   end(): void {
     if (this.#state === 'ended') return;
     this.#state = 'ended';
+    for (const release of this.#held.splice(0)) release();
     this.#shares.leave(this);
     this.#settle?.(new WorkRefused('busy'));
   }

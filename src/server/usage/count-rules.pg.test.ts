@@ -51,7 +51,11 @@ function counterOf(
     },
   };
   const snapshots = new Snapshots({ log: counted, slices, monotonic: () => performance.now(), clock });
-  return { counter: new RuleCounter({ store: { ruleUsage }, snapshots, slices, clock }), snapshots, loads };
+  return {
+    counter: new RuleCounter({ store: { ruleUsage }, snapshots, enter: async () => () => {}, slices, clock }),
+    snapshots,
+    loads,
+  };
 }
 
 async function setUp(options: Partial<StoreOptions> = {}) {
@@ -300,7 +304,7 @@ test('traffic and many rules are judged in pauses: none is longer than a group t
     }
   }
   const { snapshots } = counterOf(store, clock);
-  await new RuleCounter({ store, snapshots, slices: new Counted(), clock }).countAll();
+  await new RuleCounter({ store, snapshots, enter: async () => () => {}, slices: new Counted(), clock }).countAll();
   expect(await store.ruleUsage.uncounted()).toEqual([]);
   // Each of 200 sums meets 20 groups.
   expect(pauses).toBeGreaterThan(200 * 20);

@@ -80,6 +80,8 @@ interface RuleCounterOptions {
     read(org: OrganizationId, options: { readonly keeps: boolean }): Promise<PolicySnapshot>;
   };
   readonly slices: SlicedWork;
+  /** Lets an organization into memory. Gives what takes it out again. */
+  readonly enter: (org: OrganizationId) => Promise<() => void>;
   /** The time of day, in milliseconds since 1970. */
   readonly clock: () => number;
 }
@@ -150,12 +152,17 @@ export class RuleCounter {
   }
 
   async #count(org: OrganizationId, { keepsSnapshot, work, ...span }: Turn): Promise<CountingEnd> {
-    const { store, snapshots } = this.#o;
+    const { store, snapshots, enter } = this.#o;
     const horizon = await store.ruleUsage.horizon();
     // Reports are being written: the next upkeep counts.
     if (horizon === undefined) return 'elsewhere';
-    const judge = await usageJudge(await snapshots.read(org, { keeps: keepsSnapshot }), work);
-    return store.ruleUsage.count(org, judge, { horizon, ...span }, work);
+    const leave = await enter(org);
+    try {
+      const judge = await usageJudge(await snapshots.read(org, { keeps: keepsSnapshot }), work);
+      return await store.ruleUsage.count(org, judge, { horizon, ...span }, work);
+    } finally {
+      leave();
+    }
   }
 
   #inTurn<T>(org: OrganizationId, work: () => Promise<T>): Promise<T> {

@@ -106,6 +106,8 @@ export interface Groups {
     org: OrganizationId,
     id: GroupId,
   ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[] | undefined>;
+  /** The bytes of all groups of the organization together. */
+  bytesOf(org: OrganizationId): Promise<number>;
   /** Groups of the owner that have this name, other than the group itself; at most a few. */
   sameName(org: OrganizationId, owner: GroupOwner, name: string, id: GroupId): Promise<readonly GroupId[]>;
   /** Rules that expire between two moments, in milliseconds since the epoch; at most a thousand moments. */

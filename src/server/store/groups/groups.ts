@@ -343,6 +343,10 @@ export function groupsIn(context: Context): Groups {
       }));
     },
 
+    async bytesOf(org) {
+      return Number((await reads.run(sql.sumBytes, [org]))[0]?.bytes ?? 0);
+    },
+
     async sameName(org, owner, name, id) {
       const rows = await reads.run(sql.findSameName, [org, name, ownerValue(owner), id]);
       return rows.map((row) => parseGroupId(row.id));

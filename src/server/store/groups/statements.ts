@@ -211,6 +211,12 @@ export const updateGroupSelectors = groupUpdate(
   `, dropped AS (${dropSelectors('new')}), selectors AS (${keepSelectors('new')})`,
 );
 
+/** Values: organization. */
+export const sumBytes = statement<{ bytes: string }>(
+  'sum_group_bytes',
+  'SELECT bytes::text AS bytes FROM group_sums WHERE org_id = $1 AND owner_id = $1',
+);
+
 /** Which of these ids a group has, in any organization. Values: ids. */
 export const takenGroupIds = statement<{ id: string }>(
   'taken_group_ids',

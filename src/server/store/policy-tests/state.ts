@@ -24,14 +24,14 @@ interface StateRow {
 type RecordRow = StateRow & { readonly kind: 'device' | 'security-groups' };
 
 /**
- * One statement, so that all of it is of one moment. Deletions come from the log, which keeps them far longer than this is remembered. Values: organization, greater than this
+ * One statement, so that all of it is of one moment. Groups of users that no device has decide nothing; they get a revision when a device takes one. Deletions come from the log, which keeps them far longer than this is remembered. Values: organization, greater than this
  * revision, the known revision of the tests.
  */
 const readSince = statement<StateRow>(
   'read_tested_state',
   `SELECT 'device' AS kind, 'change' AS type, device_id AS id, revision, body, NULL::bigint AS tests_revision, NULL::text AS era
    FROM device_identities WHERE org_id = $1 AND revision > $2
-   UNION ALL SELECT 'security-groups', 'change', id, revision, body, NULL, NULL FROM security_groups WHERE org_id = $1 AND revision > $2
+   UNION ALL SELECT 'security-groups', 'change', id, revision, body, NULL, NULL FROM security_groups WHERE org_id = $1 AND revision > $2 AND (user_id IS NULL OR is_applied)
    UNION ALL SELECT kind, type, id, revision, NULL, NULL, NULL FROM changes
      WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind IN ('device', 'security-groups')
    UNION ALL SELECT 'head', 'change', h.org_id, h.revision, CASE WHEN t.revision <> $3 THEN t.tests END, coalesce(t.revision, 0),

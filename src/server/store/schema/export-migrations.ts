@@ -274,4 +274,20 @@ export const exportMigrations: readonly Migration[] = [
       ALTER TABLE members ADD COLUMN is_pending boolean NOT NULL DEFAULT false, ADD CHECK (NOT is_pending OR role = 'owner');
     `,
   },
+  {
+    version: 52,
+    title: 'what identifies a row of each table, for logical replication; references are found by indexes',
+    // The two large tables have a unique index, which tells the rows apart: another one would make each of their writes dearer.
+    sql: `
+      ALTER TABLE history REPLICA IDENTITY USING INDEX history_states;
+      ALTER TABLE flows REPLICA IDENTITY USING INDEX flows_device_id_until_part_key;
+      ALTER TABLE revocations ADD PRIMARY KEY (serial);
+      ALTER TABLE revision_gaps ADD COLUMN n bigint GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (n);
+      ALTER TABLE group_selectors ADD COLUMN n bigint GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (group_id, n);
+      DROP INDEX group_selectors_group;
+      CREATE INDEX security_groups_member ON security_groups (user_id, org_id, id) WHERE user_id IS NOT NULL;
+      DROP INDEX security_groups_user;
+      CREATE INDEX refusal_levels_organization ON refusal_levels (org_id);
+    `,
+  },
 ];
