@@ -3,6 +3,7 @@
  * equal. An id of the one stands for exactly one id of the other, from the first answer that shows both.
  */
 import type { Json } from '../lib/http.ts';
+import { isNewField } from './justified.ts';
 
 /** Also hashes of what contains ids. */
 const id = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b|\b[0-9a-f]{64}\b/g;
@@ -56,7 +57,8 @@ export class IdPairs {
           missing.delete(translated);
           walk(a[key], b[translated], `${path}/${key}`);
         }
-        for (const key of missing) found.push({ path: `${path}/${key}`, old: undefined, new: b[key] });
+        for (const key of missing)
+          if (!isNewField(key)) found.push({ path: `${path}/${key}`, old: undefined, new: b[key] });
       } else if (a !== b) found.push({ path, old: a, new: b });
     };
     walk(old, other, '');

@@ -41,10 +41,21 @@ async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
   });
 }
 
-/** As the package does it. Of servers that start at once, one makes it; the lock of the others passes. */
+/**
+ * As the package does it. Servers that start at once take turns: `useradd` looks for the name before it waits for its own lock, and
+ * would then give the account of another another number. Only root can open the file that they lock.
+ */
+export const addingAccount: readonly string[] = [
+  'flock',
+  '/etc/.pwd.lock',
+  'sh',
+  '-c',
+  `id -u ${own} 2>/dev/null || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ${own}`,
+];
+
 async function addAccount(): Promise<void> {
-  const options = ['--system', '--user-group', '--no-create-home', '--home-dir', '/nonexistent'];
-  await run('useradd', [...options, '--shell', '/usr/sbin/nologin', own]);
+  const [program = '', ...args] = addingAccount;
+  await run(program, args);
 }
 
 export interface AccountOptions {
@@ -67,7 +78,7 @@ async function ownAccount({ passwd, add = addAccount }: AccountOptions): Promise
       () => undefined,
       (error: unknown) => error as { readonly code?: unknown },
     );
-    // 1 and 10: another one changes the accounts right now. 9: it made this one.
+    // 1 and 10: another program changes the accounts right now. 9: it made this one.
     if (failed !== undefined && ![1, 9, 10].includes(Number(failed.code))) break;
     if (failed !== undefined) await sleep(200);
   }

@@ -16,7 +16,7 @@ import { asSuperuser } from '../../../test/lib/postgres.ts';
 import { openStore } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
 import type { Store } from '../store/contract/store.ts';
-import { chooseAccount } from './account.ts';
+import { addingAccount, chooseAccount } from './account.ts';
 import { DatabaseError } from './errors.ts';
 import { findPrograms } from './programs.ts';
 import { openDatabase, type Database, type DatabaseOptions } from './supervise.ts';
@@ -281,6 +281,24 @@ describe('under root', () => {
     expect(await failure(choose(['nobody'], fails))).toMatchObject({
       message: expect.stringContaining('useradd --system'),
     });
+  });
+
+  test('servers that start at once make one account, whose number stays', () => {
+    const etc = join(dir, 'etc');
+    execFileSync('cp', ['-a', '/etc', etc]);
+    execFileSync('sed', [
+      '-i',
+      '/^ringfence:/d',
+      ...['passwd', 'group', 'shadow', 'gshadow'].map((file) => join(etc, file)),
+    ]);
+    const atOnce =
+      'mount --bind "$1" /etc; shift; for each in 1 2 3 4 5 6 7 8; do ("$@" >/dev/null && id -u ringfence) & done; wait';
+    const told = execFileSync('unshare', ['--mount', 'sh', '-c', atOnce, 'sh', etc, ...addingAccount], {
+      encoding: 'utf8',
+    });
+    const numbers = told.trim().split('\n');
+    expect(numbers).toHaveLength(8);
+    expect(new Set(numbers).size).toBe(1);
   });
 
   test('data of an account that others share move to the account of our own, as the server starts, and are all there', async () => {
