@@ -1,4 +1,5 @@
 /** Owns the splitting of a byte stream into lines, independent of its chunks. */
+import { CollectedBytes } from './bytes.ts';
 import { RingfenceError } from './error.ts';
 
 const lineFeed = 0x0a;
@@ -10,8 +11,7 @@ const lineFeed = 0x0a;
 export class LineReader {
   readonly #longest: number;
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  #parts: Uint8Array[] = [];
-  #kept = 0;
+  readonly #kept = new CollectedBytes();
 
   constructor({ longest }: { readonly longest: number }) {
     this.#longest = longest;
@@ -19,7 +19,7 @@ export class LineReader {
 
   /** Bytes of a line that has not ended yet. */
   get pending(): number {
-    return this.#kept;
+    return this.#kept.length;
   }
 
   /** The lines that end in this chunk, without their line feeds. An empty one is a heartbeat. */
@@ -37,36 +37,29 @@ export class LineReader {
   }
 
   #keep(part: Uint8Array): void {
-    this.#kept += part.length;
-    if (this.#kept > this.#longest) {
-      throw new RingfenceError({
-        code: 'document_too_large',
-        message: `a document of the stream is longer than ${this.#longest} bytes`,
-      });
-    }
-    this.#parts.push(part);
+    this.#check(part);
+    this.#kept.add(part);
+  }
+
+  #check(part: Uint8Array): void {
+    if (this.#kept.length + part.length <= this.#longest) return;
+    throw new RingfenceError({
+      code: 'document_too_large',
+      message: `a document of the stream is longer than ${this.#longest} bytes`,
+    });
   }
 
   #finish(last: Uint8Array): string {
-    this.#keep(last);
-    const [only] = this.#parts;
-    const whole = this.#parts.length === 1 && only !== undefined ? only : this.#joined();
-    this.#parts = [];
-    this.#kept = 0;
+    let whole = last;
+    if (this.#kept.length === 0) this.#check(last);
+    else {
+      this.#keep(last);
+      whole = this.#kept.take();
+    }
     try {
       return this.#decoder.decode(whole);
     } catch (cause) {
       throw new RingfenceError({ code: 'bad_answer', message: 'a line of the stream is not UTF-8', cause });
     }
-  }
-
-  #joined(): Uint8Array {
-    const whole = new Uint8Array(this.#kept);
-    let at = 0;
-    for (const part of this.#parts) {
-      whole.set(part, at);
-      at += part.length;
-    }
-    return whole;
   }
 }

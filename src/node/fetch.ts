@@ -6,6 +6,7 @@ import type { Agent, IncomingMessage } from 'node:http';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
+import { CollectedBytes } from '../client/bytes.ts';
 import { RingfenceError } from '../client/error.ts';
 import type { ByteReader, ByteStream, Fetch, FetchResponse } from '../client/request.ts';
 import { Agent as PlainAgent, request as plain } from './http.ts';
@@ -176,18 +177,16 @@ class NodeResponse implements FetchResponse {
   }
 
   async json(): Promise<unknown> {
-    const chunks: Buffer[] = [];
-    let size = 0;
+    const bytes = new CollectedBytes();
     // Leaving the loop early ends the connection.
     for await (const chunk of this.#bytes as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > this.#largest) {
+      if (bytes.length + chunk.length > this.#largest) {
         const message = `the answer is longer than ${this.#largest} bytes`;
         throw new RingfenceError({ code: 'document_too_large', message });
       }
-      chunks.push(chunk);
+      bytes.add(chunk);
     }
-    return JSON.parse(Buffer.concat(chunks).toString());
+    return JSON.parse(new TextDecoder().decode(bytes.take()));
   }
 
   get body(): ByteStream {

@@ -1,8 +1,7 @@
 /** Proves that devices which rules name come and go by small transactions on maps, and that what others do to these maps is put right. */
 import { setImmediate } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
+import { collectMemory } from '../../../test/lib/collect-memory.ts';
 import type { Command } from '../../nft/ast.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
@@ -31,14 +30,6 @@ const targetWith = (...addresses: readonly string[]): Target => {
     forwarding: 'on',
   };
 };
-
-/** Collects all unreachable objects. */
-function collectMemory(): void {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  setFlagsFromString('--no-expose-gc');
-  collect();
-}
 
 class Recorder extends FakeNft {
   readonly batches: (readonly Command[])[] = [];
