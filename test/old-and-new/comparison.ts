@@ -3,7 +3,7 @@
  * equal. An id of the one stands for exactly one id of the other, from the first answer that shows both.
  */
 import type { Json } from '../lib/http.ts';
-import { isNewField } from './justified.ts';
+import { isNewEntry, isNewField } from './justified.ts';
 
 /** Also hashes of what contains ids. */
 const id = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b|\b[0-9a-f]{64}\b/g;
@@ -47,8 +47,9 @@ export class IdPairs {
       if (typeof a === 'string' && typeof b === 'string') {
         if (!this.#isSameText(a, b)) found.push({ path, old: a, new: b });
       } else if (Array.isArray(a) && Array.isArray(b)) {
-        if (a.length !== b.length) found.push({ path: `${path}.length`, old: a, new: b });
-        else a.forEach((each, index) => walk(each, b[index], `${path}/${index}`));
+        const known = b.filter((each) => !isNewEntry(each));
+        if (a.length !== known.length) found.push({ path: `${path}.length`, old: a.length, new: known.length });
+        a.slice(0, known.length).forEach((each, index) => walk(each, known[index], `${path}/${index}`));
       } else if (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null) {
         // Ids are keys too.
         const missing = new Set(Object.keys(b));

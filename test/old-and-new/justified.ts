@@ -1,7 +1,6 @@
 /** Owns the differences from older programs that are meant: each with its reason, and only as wide as that reason. */
-import type { Answered } from '../lib/http.ts';
-import type { Answers } from './two-servers.ts';
-import type { Command } from './commands.ts';
+import type { Answered, Json } from '../lib/http.ts';
+import type { Answers, Command } from './commands.ts';
 
 interface Justified {
   readonly reason: string;
@@ -34,6 +33,11 @@ const newFields: Readonly<Record<string, string>> = {
   until: 'when a trial ends on which a policy test depends',
   refused_addresses: 'the addresses that an isolation makes others refuse',
 };
+
+/** Operations that the older program does not know: their entries are missing in its audit. */
+const newOperations: ReadonlySet<unknown> = new Set(['acceptMember']);
+
+export const isNewEntry = (entry: Json): boolean => newOperations.has(entry?.operation);
 
 export const isNewField = (name: string): boolean => Object.hasOwn(newFields, name);
 

@@ -9,13 +9,7 @@ import { builtProgram } from '../lib/built.ts';
 import { Run } from '../lib/run.ts';
 import { EventStream } from '../lib/stream.ts';
 import { IdPairs } from './comparison.ts';
-import type { Caller, Command } from './commands.ts';
-
-/** What both servers said. */
-export interface Answers {
-  readonly old: Answered;
-  readonly new: Answered;
-}
+import type { Answers, Caller, Command } from './commands.ts';
 
 interface Version {
   readonly url: string;

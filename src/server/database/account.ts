@@ -28,7 +28,7 @@ export interface Launch {
 /** Whoever runs as PostgreSQL's account owns the data, and decides who may log in. So it is an account of our own. */
 const own = 'ringfence';
 /** Accounts that other programs have too: another PostgreSQL of the machine, or anything. */
-const shared = ['postgres', 'nobody'];
+const shared: ReadonlySet<string> = new Set(['postgres', 'nobody']);
 const setpriv = '/usr/bin/setpriv';
 
 async function accounts(passwd = '/etc/passwd'): Promise<Account[]> {
@@ -98,7 +98,7 @@ export async function chooseAccount(
   const isNew = owner === undefined || owner.uid === 0;
   const known = await accounts(options.passwd);
   const name = known.find(({ uid }) => uid === owner?.uid)?.name ?? String(owner?.uid);
-  if (!isNew && !shared.includes(name)) return { name, uid: owner.uid, gid: owner.gid };
+  if (!isNew && !shared.has(name)) return { name, uid: owner.uid, gid: owner.gid };
   const fit = await ownAccount(options);
   if (fit !== undefined) {
     if (!isNew) await giveAll(clusterDirectory, fit);
