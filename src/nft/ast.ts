@@ -25,8 +25,11 @@ export const icmpType = Object.freeze({ echoReply: 0, echoRequest: 8 });
 export const icmpv6Type = Object.freeze({
   echoRequest: 128,
   echoReply: 129,
+  listenerQuery: 130,
+  listenerDone: 132,
   routerSolicitation: 133,
   neighbourAdvertisement: 136,
+  listenerReport2: 143,
 });
 
 /** One condition of a rule. All conditions of a rule must hold. */

@@ -115,6 +115,16 @@ describe('decide', () => {
     expect(decide(empty, solicit).verdict).toBe('drop');
   });
 
+  it.each([130, 131, 132, 143])('admits multicast listener discovery alike, type %i, only with hop limit 1', (type) => {
+    const needed = { neighbourDiscovery: true };
+    for (const message of [from('fe80::1', { kind: 'icmpv6', type }), to('ff02::16', { kind: 'icmpv6', type })]) {
+      const closed = list(group(9, [], [rule('tcp', 443)]));
+      expect(decide(closed, { ...message, hopLimit: 1 }, needed).reason).toEqual({ kind: 'discovery' });
+      expect(decide(closed, { ...message, hopLimit: 2 }, needed).verdict).toBe('drop');
+      expect(decide(closed, { ...message, hopLimit: 1 }).verdict).toBe('drop');
+    }
+  });
+
   it('closes outbound as soon as one of several groups has an outbound rule: groups are one merged set', () => {
     const policy = list(group(7, []), group(8, [], [rule('tcp', 443)]));
     expect(decide(policy, to('1.1.1.1', tcp(443))).verdict).toBe('accept');

@@ -35,7 +35,7 @@ export type Reason =
   | { readonly kind: 'connection'; readonly state: 'established' | 'related' }
   /** Outbound without any explicit allow rule (reference 1.2 (9)). */
   | { readonly kind: 'open' }
-  /** Neighbour or router discovery, on an interface that needs it. */
+  /** Discovery of neighbours, routers or multicast listeners, on an interface that needs it. */
   | { readonly kind: 'discovery' }
   /** The agent's own way to its server. */
   | { readonly kind: 'server' }
@@ -81,9 +81,16 @@ export const isClosed = (policy: EffectivePolicy, direction: Direction): boolean
 export const hasForbid = ({ guardrails }: EffectivePolicy, direction: Direction): boolean =>
   guardrails?.forbid.some((group) => rulesOf(group, direction).length > 0) === true;
 
-/** ICMPv6 router and neighbour solicitation and advertisement; genuine only with a hop limit that no router has lowered. */
-const isDiscovery = ({ family, transport, hopLimit }: Packet): boolean =>
-  family === 6 && transport.kind === 'icmpv6' && transport.type >= 133 && transport.type <= 136 && hopLimit === 255;
+/**
+ * ICMPv6 router and neighbour solicitation and advertisement, genuine only with a hop limit that no router has lowered,
+ * and queries and reports of multicast listeners, which no router passes on.
+ */
+function isDiscovery({ family, transport, hopLimit }: Packet): boolean {
+  if (family !== 6 || transport.kind !== 'icmpv6') return false;
+  const { type } = transport;
+  if (type >= 133 && type <= 136) return hopLimit === 255;
+  return ((type >= 130 && type <= 132) || type === 143) && hopLimit === 1;
+}
 
 /** Whether no group has a say, because the packet is not the device's own (reference 1.2 (25)). */
 export const isForwardedOnly = ({ forwarded }: Packet, { containers }: DecideOptions): boolean =>

@@ -13,7 +13,7 @@ export interface Packet {
   /** The far end: source address of an inbound, destination address of an outbound packet (reference 1.2 (4)). */
   readonly remote: bigint;
   readonly transport: Transport;
-  /** IPv6 hop limit or IPv4 time to live, where it matters: neighbour discovery must arrive with 255. */
+  /** IPv6 hop limit or IPv4 time to live, where it matters: neighbour discovery must arrive with 255, multicast listener discovery with 1. */
   readonly hopLimit?: number;
   /**
    * Only where the device forwards the packet: by a connection whose destination was redirected (then `dport` is the port

@@ -289,6 +289,9 @@ export const mutants: Readonly<Record<string, Compiler>> = {
   ),
   'reads a range of ports as its first port': byRule((rule) => ({ ...rule, to_port: rule.from_port })),
   'admits discovery that a router has passed on': eachMatch((match) => (match.kind === 'hopLimit' ? [] : [match])),
+  'forgets multicast listeners': eachRule((rule) =>
+    rule.matches.some((match) => match.kind === 'hopLimit' && match.value === 1) ? [] : [rule],
+  ),
   'forgets discovery': byOptions((options) => ({ ...options, neighbourDiscovery: false })),
   'admits discovery where nobody needs it': byOptions((options) => ({ ...options, neighbourDiscovery: true })),
   'loses the second layer of the port tree': byCanonical((policy) => ({

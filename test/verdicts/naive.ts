@@ -27,8 +27,10 @@ function isAbout({ devices }: Scenario, rule: DrawnRule, packet: Packet): boolea
 }
 
 function isGenuineDiscovery({ family, transport, hopLimit }: Packet): boolean {
+  if (family !== 6 || transport.kind !== 'icmpv6') return false;
+  const { type } = transport;
   return (
-    family === 6 && hopLimit === 255 && transport.kind === 'icmpv6' && [133, 134, 135, 136].includes(transport.type)
+    (hopLimit === 255 && [133, 134, 135, 136].includes(type)) || (hopLimit === 1 && [130, 131, 132, 143].includes(type))
   );
 }
 

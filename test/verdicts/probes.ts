@@ -47,7 +47,7 @@ function drawProbe(random: Random, direction: Direction, rules: readonly DrawnRu
   const other = rules.length > 0 ? random.pick(rules) : undefined;
   const { family, remote } = drawRemote(random, rule, other);
   const transport = drawTransport(random, family, rule, random.chance(0.75) ? rule : other);
-  const hopLimit = transport.kind === 'icmpv6' ? { hopLimit: random.pick([255, 255, 64, 254]) } : {};
+  const hopLimit = transport.kind === 'icmpv6' ? { hopLimit: random.pick([255, 255, 1, 1, 64, 254]) } : {};
   const packet: Packet = { direction, family, remote, transport, ...hopLimit };
   return { packet, shape: drawShape(random, other) };
 }

@@ -220,6 +220,14 @@ export const chapters: readonly Chapter[] = [
       ['a router may announce itself', from('fe80::2').icmpv6(134, 255), 'accept'],
       ['the device may ask', to('fe80::2').icmpv6(135, 255), 'accept'],
       ['the device may solicit routers', to('fe80::2').icmpv6(133, 255), 'accept'],
+      ['a router may ask for multicast listeners', from('fe80::2').icmpv6(130, 1), 'accept'],
+      ['the device may report what it listens to', to('ff02::1:ff00:1').icmpv6(131, 1), 'accept'],
+      ['the device may say that it listens no more', to('ff02::2').icmpv6(132, 1), 'accept'],
+      ['the device may report it in the second version', to('ff02::16').icmpv6(143, 1), 'accept'],
+      ['a neighbour may report it', from('fe80::2').icmpv6(143, 1), 'accept'],
+      ['no report comes from beyond a router', from('2001:db8::1').icmpv6(143, 64), 'drop'],
+      ['no query comes from beyond a router', from('2001:db8::1').icmpv6(130, 255), 'drop'],
+      ['a neighbour with hop limit 1 is none', from('fe80::2').icmpv6(135, 1), 'drop'],
       ['nobody asks from beyond a router', from('2001:db8::1').icmpv6(135, 254), 'drop'],
       ['a redirect is no discovery', from('fe80::2').icmpv6(137, 255), 'drop'],
       ['a ping is no discovery', from('fe80::2').icmpv6(128, 255), 'drop'],
@@ -231,6 +239,7 @@ export const chapters: readonly Chapter[] = [
     rows: [
       ['nobody asks', from('fe80::2').icmpv6(135, 255), 'drop'],
       ['the device does not ask', to('fe80::2').icmpv6(135, 255), 'drop'],
+      ['nobody reports multicast listeners', from('fe80::2').icmpv6(143, 1), 'drop'],
     ],
   },
 ];

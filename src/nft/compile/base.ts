@@ -83,17 +83,26 @@ export const familyMatch: { readonly [F in Family]: Match } = {
 };
 
 /**
- * Router and neighbour discovery, genuine only with the hop limit that no router has lowered. A range of types rather
- * than a set of them: base chains make no sets, so that a flip makes none.
+ * Router and neighbour discovery, genuine only with the hop limit that no router has lowered, and multicast listener
+ * discovery, which no router passes on: a switch that hears no reports sends the device no multicast, and so no
+ * neighbour finds it (RFC 4890 4.4.1). Ranges of types rather than a set of them: base chains make no sets, so that a
+ * flip makes none.
  */
-const discovery: readonly Match[] = [
-  node({
-    kind: 'icmpTypeRange',
-    family: 6,
-    first: icmpv6Type.routerSolicitation,
-    last: icmpv6Type.neighbourAdvertisement,
-  }),
-  node({ kind: 'hopLimit', value: 255 }),
+const discovery: readonly (readonly Match[])[] = [
+  [
+    node({
+      kind: 'icmpTypeRange',
+      family: 6,
+      first: icmpv6Type.routerSolicitation,
+      last: icmpv6Type.neighbourAdvertisement,
+    }),
+    node({ kind: 'hopLimit', value: 255 }),
+  ],
+  [
+    node({ kind: 'icmpTypeRange', family: 6, first: icmpv6Type.listenerQuery, last: icmpv6Type.listenerDone }),
+    node({ kind: 'hopLimit', value: 1 }),
+  ],
+  [node({ kind: 'icmpTypes', family: 6, types: [icmpv6Type.listenerReport2] }), node({ kind: 'hopLimit', value: 1 })],
 ];
 
 /** Which packets the rules of a base chain are about. */
@@ -121,7 +130,7 @@ interface FixedRules {
   readonly establishedUncounted: Rule;
   readonly notSyn: Rule;
   readonly notSynUncounted: Rule;
-  readonly discovery: Rule;
+  readonly discovery: readonly Rule[];
   readonly refused: Rule;
   readonly drop: Rule;
 }
@@ -136,7 +145,7 @@ function makeFixedRules(place: HookPoint, name: InterfaceName): FixedRules {
     establishedUncounted: rule([...here, established], accept),
     notSyn: rule([...here, notSyn], drop, reason('refused')),
     notSynUncounted: rule([...here, notSyn], drop),
-    discovery: rule([...here, ...discovery], accept, reason('discovery')),
+    discovery: discovery.map((matches) => rule([...here, ...matches], accept, reason('discovery'))),
     // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
     refused: rule([...here], goOn, reason('refused')),
     drop: rule([...here], drop),
@@ -165,7 +174,7 @@ function leadingRules(
   return [
     before,
     ...(takesUpNothing(place) ? [middle] : []),
-    ...(neighbourDiscovery ? [genuine] : []),
+    ...(neighbourDiscovery ? genuine : []),
     ...(server === undefined ? [] : [rule([...here], jump(server))]),
     ...(forbid === undefined ? [] : [rule([...here], jump(forbid))]),
   ];

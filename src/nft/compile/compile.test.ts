@@ -39,6 +39,8 @@ describe('the compiled ruleset', () => {
       `service-inbound:
   iifname "wg0" ct state established,related counter name in-established accept
   iifname "wg0" icmpv6 type 133-136 ip6 hoplimit 255 counter name in-discovery accept
+  iifname "wg0" icmpv6 type 130-132 ip6 hoplimit 1 counter name in-discovery accept
+  iifname "wg0" icmpv6 type 143 ip6 hoplimit 1 counter name in-discovery accept
   iifname "wg0" counter name in-refused continue
   iifname "wg0" drop
 service-outbound:`,

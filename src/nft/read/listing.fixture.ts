@@ -29,10 +29,13 @@ const icmpNames: Readonly<Record<Family, Readonly<Record<number, string>>>> = {
   6: {
     128: 'echo-request',
     129: 'echo-reply',
+    130: 'mld-listener-query',
+    132: 'mld-listener-done',
     133: 'nd-router-solicit',
     134: 'nd-router-advert',
     135: 'nd-neighbor-solicit',
     136: 'nd-neighbor-advert',
+    143: 'mld2-listener-report',
   },
 };
 const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp', 58: 'ipv6-icmp' };

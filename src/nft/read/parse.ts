@@ -41,10 +41,15 @@ const symbols = {
   icmpv6: {
     'echo-request': 128,
     'echo-reply': 129,
+    'mld-listener-query': 130,
+    'mld-listener-report': 131,
+    'mld-listener-done': 132,
+    'mld-listener-reduction': 132,
     'nd-router-solicit': 133,
     'nd-router-advert': 134,
     'nd-neighbor-solicit': 135,
     'nd-neighbor-advert': 136,
+    'mld2-listener-report': 143,
   },
 } as const;
 type Symbols = Readonly<Record<string, number>>;

@@ -148,7 +148,9 @@ const encoders: {
     nothingElse(rest);
     // Only an IPv6 packet has a hop limit at this offset. Where no earlier condition fixes the family, it would have to
     // be checked first.
-    if (!before.some((each) => each.kind === 'icmpTypeRange' && each.family === 6)) return false;
+    const isIcmp6 = (each: Match): boolean =>
+      (each.kind === 'icmpTypeRange' || each.kind === 'icmpTypes') && each.family === 6;
+    if (!before.some(isIcmp6)) return false;
     out.payload('network', 7, 1);
     out.compareByte('eq', limit);
     return true;
