@@ -1,6 +1,6 @@
 /** Owns the list of Debian packages that the commands need: add a line here when a program or test needs another one. */
 
-/** @typedef {'start' | 'lab' | 'test' | 'faults' | 'bench' | 'package' | 'packages' | 'release'} Purpose */
+/** @typedef {'start' | 'lab' | 'test' | 'faults' | 'proxies' | 'bench' | 'package' | 'packages' | 'release'} Purpose */
 
 /**
  * @typedef {object} SystemPackage
@@ -13,7 +13,7 @@
  */
 
 /** @type {readonly Purpose[]} */
-export const purposes = ['start', 'lab', 'test', 'faults', 'bench', 'package', 'packages', 'release'];
+export const purposes = ['start', 'lab', 'test', 'faults', 'proxies', 'bench', 'package', 'packages', 'release'];
 
 /** @type {readonly Purpose[]} */
 const always = ['start', 'lab', 'test', 'bench'];
@@ -87,8 +87,16 @@ export const systemPackages = [
     why: 'a peer of the change stream; the store of Patroni',
   },
   { name: 'patroni', for: ['faults'], needs: ['patroni'], why: 'failover of the database cluster' },
-  { name: 'haproxy', for: ['faults'], needs: ['haproxy'], why: 'the way to the primary of the cluster' },
-  { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another' },
+  {
+    name: 'haproxy',
+    for: ['faults', 'proxies'],
+    needs: ['haproxy'],
+    why: 'the way to the primary of the cluster; a reverse proxy of the docs',
+  },
+  { name: 'apache2-bin', for: ['proxies'], needs: ['apache2'], why: 'another' },
+  { name: 'caddy', for: ['proxies'], needs: ['caddy'], why: 'another' },
+  { name: 'varnish', for: ['proxies'], needs: ['varnishd'], why: 'another' },
+  { name: 'nats-server', for: ['bench'], needs: ['nats-server'], why: 'another peer of the change stream' },
   { name: 'dpkg', for: packaging, needs: ['dpkg-deb'], why: 'the maker of Debian packages' },
   { name: 'xz-utils', for: packaging, needs: ['xz'], why: 'their compression' },
   {

@@ -11,7 +11,7 @@ import { uplink } from '../lib/certificates.ts';
 import { eventually } from '../lib/eventually.ts';
 import type { Json } from '../lib/http.ts';
 import { connect } from '../lib/netns.ts';
-import { startNginx, type TestNginx } from '../lib/nginx.ts';
+import { startProxy, type TestProxy } from '../lib/reverse-proxy.ts';
 import {
   newPlace,
   startPostgres,
@@ -31,7 +31,7 @@ let installed: Awaited<ReturnType<typeof installProgram>>;
 let folder: string;
 let place: Place;
 const servers: TestServer[] = [];
-const proxies: TestNginx[] = [];
+const proxies: TestProxy[] = [];
 const machines: Machine[] = [];
 
 /** A device with its agent, and a cable to the server that can be pulled. */
@@ -92,7 +92,8 @@ beforeAll(async () => {
   await Promise.all([writeFile(cert, uplink.cert), writeFile(key, uplink.key)]);
   const secure = await startTestServer(postgres, { watch, url: plain.databaseUrl, tlsCert: cert, tlsKey: key });
   servers.push(secure);
-  for (const setUp of ['documented', 'unadapted'] as const) proxies.push(await startNginx(setUp, plain.url, uplink));
+  for (const name of ['nginx', 'nginx without the docs'] as const)
+    proxies.push(await startProxy(name, plain.url, uplink));
   place = await newPlace(plain);
   const targets = [secure.url, ...proxies.map(({ url }) => url)];
   machines.push(...(await Promise.all(targets.map((target, index) => Machine.start(index + 1, target)))));

@@ -6,7 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { expectShown, startBrowser } from '../lib/browser.ts';
 import { first } from '../lib/certificates.ts';
-import { startNginx } from '../lib/nginx.ts';
+import { startProxy } from '../lib/reverse-proxy.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { lasting, useServer } from '../lib/stage.ts';
 
@@ -14,7 +14,7 @@ const many = 9;
 const stage = useServer();
 const browser = lasting<Browser>(startBrowser, (one) => one.close());
 const nginx = lasting(
-  () => startNginx('documented', stage.server.url, first),
+  () => startProxy('nginx', stage.server.url, first),
   (one) => one.close(),
 );
 
