@@ -16,6 +16,9 @@ export const flowLimits = {
   tuplesPerReport: 4 * 4_096,
   /** Minutes that one report may be of. */
   minutesPerReport: 60,
+  /** Rules that a report names, and groups. */
+  rulesPerReport: 1_000,
+  groupsPerReport: 1_000,
 } as const;
 
 export const limits = {

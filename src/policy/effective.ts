@@ -21,6 +21,13 @@ export interface EffectivePolicy {
   readonly next?: NextPolicy;
 }
 
+/** Groups and guardrails of a policy. */
+export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
+  ...groups,
+  ...(guardrails?.forbid ?? []),
+  ...(guardrails?.require ?? []),
+];
+
 /** A policy that takes the place of another at a moment, in milliseconds since 1970 by the server's clock. */
 export interface NextPolicy {
   readonly at: number;

@@ -3,6 +3,8 @@ import type { Command, RecordSet, TableName } from '../../nft/ast.ts';
 import type { CounterReading } from '../../nft/read/counter-reading.ts';
 import { tuplesOf, type RecordedTuple } from '../../nft/read/recorded.ts';
 import { generationSet, readRecordSetName, unrecordedCounter } from '../../nft/recording.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { GroupId } from '../../policy/ids.ts';
 import type { Nft } from './nft.ts';
 
 /** The sets of one table that rules in force record into. */
@@ -24,6 +26,16 @@ export interface ObservedTraffic extends Recorded {
   readonly recordedFor: number;
   /** Another object where other rules are in force, and the same where only devices that they name have changed. Absent where none are. */
   readonly rules?: object | undefined;
+  /** What was in force since the call before, the newest first. */
+  readonly policies: PoliciesInForce;
+}
+
+export interface PoliciesInForce {
+  readonly known: readonly EffectivePolicy[];
+  /** Whether these are all: of very many only the newest are held. */
+  readonly areAll: boolean;
+  /** The groups that all of them have, also those that are not held; undefined where one of them is not known. */
+  readonly groups: readonly GroupId[] | undefined;
 }
 
 /** Milliseconds after which no packet is on its way through the rules of the generation before. */

@@ -12,6 +12,7 @@ import { markMonitorEvent } from './drift-response.ts';
 import { followSource, followTime, refreshTarget } from './follow-source.ts';
 import type { AgentOptions, Loop, Watcher } from './loop.ts';
 import { PolicyClock } from './policy-clock.ts';
+import { PolicyTrail } from './policy-trail.ts';
 import { isUnsaved, savePolicy, saveTime } from './policy-steps.ts';
 import { recorderSettings, type ObserveSettings } from '../kernel/recorder-settings.ts';
 import { initialState } from './state.ts';
@@ -36,6 +37,8 @@ export class Agent {
   readonly #recorder: FlowRecorder;
   /** What rules record without a break, and since when by the monotonic clock. */
   #recording: { readonly observed: Observe | undefined; readonly repairs: number; readonly since: number };
+  /** What was in force since recorded traffic was taken. */
+  #trail = new PolicyTrail();
   #wake: (() => void) | undefined;
 
   constructor(options: AgentOptions) {
@@ -138,8 +141,17 @@ export class Agent {
     const { enforcer, options, state } = this.#loop;
     const { desired } = state.inForce ?? {};
     const rules = desired?.membership?.form ?? desired?.policy ?? desired?.canonical;
-    const recorded = await this.#recorder.take(enforcer.recording);
-    return { ...recorded, observed, recordedFor: options.monotonic() - since, rules };
+    const trail = this.#trail;
+    // What is recorded from now on is of the next call, also by the policy that is in force now.
+    this.#trail = new PolicyTrail();
+    this.#followRecording();
+    try {
+      const recorded = await this.#recorder.take(enforcer.recording);
+      return { ...recorded, observed, recordedFor: options.monotonic() - since, rules, policies: trail };
+    } catch (error) {
+      this.#trail = trail;
+      throw error;
+    }
   }
 
   /** What the connections that are open now are with, as far as the policy in force admits them. */
@@ -188,6 +200,7 @@ export class Agent {
     const [observed, repairs] = [enforcer.target?.observe, state.driftRepairs];
     if (observed !== this.#recording.observed || repairs !== this.#recording.repairs)
       this.#recording = { observed, repairs, since: options.monotonic() };
+    if (state.inForce !== undefined) this.#trail.add(state.inForce.desired.policy);
   }
 
   #sourceEnded(fault: unknown, signal: AbortSignal): void {

@@ -2,8 +2,11 @@
 import { describe, expect, test } from 'vitest';
 import { RingfenceError } from '../../client/error.ts';
 import type { OpenFlows } from '../host/open-flows.ts';
-import type { Recorded } from '../kernel/flow-recorder.ts';
+import type { PoliciesInForce, Recorded } from '../kernel/flow-recorder.ts';
 import type { FlowReport } from '../../api/flows/flow-report.ts';
+import { written } from '../../nft/policies.fixture.ts';
+import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
+import { groupOf } from '../loop/agent.fixture.ts';
 import { FlowReports, withinBounds, type FlowReportsOptions } from './flow-reports.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
@@ -36,13 +39,15 @@ function start(options: Partial<FlowReportsOptions> = {}) {
     isBroken: false,
     rules: {} as object | undefined,
     open: { tuples: [], beyond: 0 } as OpenFlows,
+    policies: { known: [], areAll: true, groups: undefined } as PoliciesInForce,
   };
   const reports = new FlowReports({
     take: async () => {
       if (world.isBroken) throw new Error('nft does not answer');
       if (world.recording === undefined) return undefined;
       const [observed, minutes] = world.recording;
-      return { ...recorded, observed, recordedFor: minutes * 60_000, rules: world.rules };
+      const { rules, policies } = world;
+      return { ...recorded, observed, recordedFor: minutes * 60_000, rules, policies };
     },
     listOpen: async () => world.open,
     send: async (report) => {
@@ -98,6 +103,35 @@ describe('a report of observed traffic', () => {
         not_recorded: 5,
       },
     ]);
+  });
+
+  test('names the rules that decided, and says it again without them to a server that does not know the fields', async () => {
+    const group = groupOf(1, [written('tcp', 443, 443)]);
+    const policy = { source: 'list', groups: [group] } as const;
+    const sent: FlowReport[] = [];
+    let isOld = false;
+    const world = start({
+      send: async (report) => {
+        sent.push(report);
+        if (isOld && report.groups !== undefined)
+          throw new RingfenceError({ code: 'invalid', status: 422, message: 'an unknown field' } as never);
+      },
+    });
+    world.policies = { known: [policy], areAll: true, groups: [group.id] };
+    const tuples = [tuple(443, { verdict: 'admitted' }), tuple(22)];
+    await world.pass(tuples);
+    expect(sent).toMatchObject([
+      {
+        tuples: [{ rules: [0] }, { rules: [] }],
+        groups: [group.id],
+        rules: [{ group_id: group.id, rule_id: ruleIdOf('inbound', written('tcp', 443, 443)) }],
+      },
+    ]);
+    isOld = true;
+    expect(await world.pass(tuples)).toBe(true);
+    expect(sent).toHaveLength(3);
+    expect(JSON.stringify(sent[2])).not.toMatch(/rules|groups/);
+    expect(sent[2]?.tuples).toHaveLength(2);
   });
 
   test('of the time after a suspend is of as long as the server takes, and the next one of its minute', async () => {

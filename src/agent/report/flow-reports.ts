@@ -9,6 +9,7 @@ import { printAddress } from '../../policy/address.ts';
 import type { Log } from '../host/log.ts';
 import type { OpenFlows } from '../host/open-flows.ts';
 import { tupleKey, type ObservedTraffic, type Recorded } from '../kernel/flow-recorder.ts';
+import { judgeTraffic, type JudgedTraffic } from './deciding-rules.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
 
@@ -44,13 +45,23 @@ const protocolNames: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 1
 const packetsOf = (tuples: readonly { readonly packets: number }[]): number =>
   tuples.reduce((sum, { packets }) => sum + packets, 0);
 
-const reported = ({ direction, verdict, family, far, protocol, port, packets }: RecordedTuple): FlowTuple => ({
+const reported = (
+  { direction, verdict, family, far, protocol, port, packets }: RecordedTuple,
+  rules: readonly number[] | undefined,
+): FlowTuple => ({
   direction: direction === 'inbound' ? 'in' : 'out',
   verdict,
   far: printAddress(family, far),
   protocol: protocolNames[protocol] ?? String(protocol),
   ...(port !== undefined && { port }),
   packets: Math.min(packets, mostPackets),
+  ...(rules && { rules }),
+});
+
+/** For a server of an earlier version, which refuses what it does not know. */
+const withoutRules = ({ rules: _named, groups: _groups, tuples, ...report }: FlowReport): FlowReport => ({
+  ...report,
+  tuples: tuples.map(({ rules: _rules, ...tuple }) => tuple),
 });
 
 /** The tuples that a report may hold: of each direction and family so many, and half of them for either verdict where both have more. */
@@ -114,11 +125,26 @@ export class FlowReports {
     try {
       const recorded = await this.#withOpen(await take());
       const [now, readAt] = [clock.now(), monotonic()];
-      if (recorded !== undefined) this.#queue(recorded, { now, elapsed: readAt - this.#readAt });
+      const elapsed = readAt - this.#readAt;
+      if (recorded !== undefined) {
+        const kept = withinBounds(recorded.tuples);
+        this.#queue(recorded, { kept, judged: await this.#judge(kept, recorded), now, elapsed });
+      }
       this.#since = now;
       this.#readAt = readAt;
     } catch (error) {
       log('debug', `the agent cannot read observed traffic: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  /** What was recorded is reported whatever becomes of this: the kernel does not have it any more. */
+  async #judge(tuples: readonly RecordedTuple[], { policies }: ObservedTraffic): Promise<JudgedTraffic> {
+    try {
+      return await judgeTraffic(tuples, policies);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#options.log('warn', `the agent cannot say which rules decided observed traffic: ${why}`);
+      return { report: {}, places: new Map() };
     }
   }
 
@@ -138,6 +164,10 @@ export class FlowReports {
         this.#refused = false;
       } catch (error) {
         if (signal.aborted || !(error instanceof RingfenceError) || error.retryable) return false;
+        if (error.status === 422 && next.groups !== undefined && this.#waiting[0] === next) {
+          this.#waiting[0] = withoutRules(next);
+          continue;
+        }
         // A server of an earlier version, or one that does not take it: it never will.
         this.#complain(error);
       }
@@ -188,9 +218,18 @@ export class FlowReports {
   /** `elapsed`: milliseconds since the last reading, without those in which the machine was suspended. */
   #queue(
     { tuples, unrecorded, observed, recordedFor }: ObservedTraffic,
-    { now, elapsed }: { readonly now: number; readonly elapsed: number },
+    {
+      kept,
+      judged: { report, places },
+      now,
+      elapsed,
+    }: {
+      readonly kept: readonly RecordedTuple[];
+      readonly judged: JudgedTraffic;
+      readonly now: number;
+      readonly elapsed: number;
+    },
   ): void {
-    const kept = withinBounds(tuples);
     const not_recorded = unrecorded + packetsOf(tuples) - packetsOf(kept);
     // After a suspend or a step of the clock, the time since the last reading is longer than a report may be of.
     const longest = flowLimits.minutesPerReport * minute;
@@ -201,8 +240,9 @@ export class FlowReports {
       since: new Date(since).toISOString(),
       until: new Date(now).toISOString(),
       observed,
-      tuples: kept.map(reported),
+      tuples: kept.map((tuple) => reported(tuple, places.get(tuple))),
       not_recorded: Math.min(not_recorded, mostPackets),
+      ...report,
     });
     this.#makeRoom();
   }

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { DeviceId } from '../../policy/ids.ts';
 import { flowLimits, mostPackets } from '../limits.ts';
 import { AgentSettings } from '../organization.ts';
-import { id, strict, Timestamp, type Wire } from '../scalar.ts';
+import { givenId, id, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const flowDirections = ['in', 'out'] as const;
 const flowVerdicts = ['refused', 'admitted'] as const;
@@ -35,10 +35,28 @@ export const FlowTuple = Type.Object(
     protocol: FlowProtocol,
     port: Type.Optional(FlowPort),
     packets: FlowPackets,
+    rules: Type.Optional(
+      Type.Array(Type.Integer({ minimum: 0, maximum: flowLimits.rulesPerReport - 1 }), {
+        maxItems: flowLimits.rulesPerReport,
+        description:
+          'Places in `rules` of the report, from 0: every rule on which the verdict stood. Empty: no rule decided it. Absent: not known, such as beyond the limits.',
+      }),
+    ),
   },
   { ...strict, $id: 'FlowTuple', title: 'FlowTuple' },
 );
 export type FlowTuple = Wire<typeof FlowTuple>;
+
+const DecidingRule = Type.Object(
+  {
+    group_id: givenId('The group that has the rule.'),
+    rule_id: Type.String({
+      maxLength: 32,
+      description: 'A hash of its direction and its fields without the description, as in the usage of the group.',
+    }),
+  },
+  { ...strict, $id: 'DecidingRule', title: 'DecidingRule' },
+);
 
 export const FlowReport = Type.Object(
   {
@@ -58,6 +76,20 @@ export const FlowReport = Type.Object(
       maximum: mostPackets,
       description: 'Packets that were counted but not recorded, because there were more tuples than allowed.',
     }),
+    rules: Type.Optional(
+      Type.Array(DecidingRule, {
+        maxItems: flowLimits.rulesPerReport,
+        description: 'The rules that decided the tuples, by the policy that was in force, each once.',
+      }),
+    ),
+    groups: Type.Optional(
+      Type.Array(givenId('A group.'), {
+        maxItems: flowLimits.groupsPerReport,
+        uniqueItems: true,
+        description:
+          'The groups that were in force on the device for all of that time. Absent: the report says nothing of rules, as that of an older agent.',
+      }),
+    ),
   },
   {
     ...strict,
@@ -69,10 +101,20 @@ export const FlowReport = Type.Object(
         until: '2026-11-18T08:01:00Z',
         observed: 'refused',
         tuples: [
-          { direction: 'in', verdict: 'refused', far: '100.64.0.7', protocol: 'tcp', port: 5432, packets: 3 },
-          { direction: 'in', verdict: 'refused', far: 'fd00::7', protocol: 'icmpv6', packets: 1 },
+          {
+            direction: 'in',
+            verdict: 'refused',
+            far: '100.64.0.7',
+            protocol: 'tcp',
+            port: 5432,
+            packets: 3,
+            rules: [0],
+          },
+          { direction: 'in', verdict: 'refused', far: 'fd00::7', protocol: 'icmpv6', packets: 1, rules: [] },
         ],
         not_recorded: 0,
+        rules: [{ group_id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', rule_id: '8d1c0d5c1d8f4b6e9a3b7c2e5f60718a' }],
+        groups: ['018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f'],
       },
     ],
   },

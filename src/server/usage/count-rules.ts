@@ -2,17 +2,17 @@
  * Owns the counting of rules: traffic that was reported since the last time is judged by the present state of its organization. The upkeep does it, in one
  * process for each organization, and those who ask for usage.
  */
-import { sha256Hex } from '#sha256';
 import { decidingRules } from '../../policy/decide.ts';
+import { groupsIn } from '../../policy/effective.ts';
 import { packetOf } from '../../policy/flow/protocol.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
+import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
 import type { Direction, PolicyGroup, SecurityRule } from '../../policy/rule.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { CountingEnd, CountingSpan, DecidingRule, UsageJudge } from '../store/contract/flows/rule-usage.ts';
 import type { Store } from '../store/contract/store.ts';
-import { groupsIn, policiesWith } from './group-policies.ts';
+import { policiesWith } from './group-policies.ts';
 
 /** Blocks that one request counts, some 400,000 sums, and milliseconds of the event loop that it takes for that: what is left counts as not observed. */
 const onRequest = { blocks: 4_096, workMs: 1_000 };
@@ -22,10 +22,6 @@ const firstTurnMs = 2_000;
 const rulesAtOnce = 64;
 /** So long the upkeep of other processes leaves an organization alone: a little less than the time from one upkeep to the next. */
 const leaseMs = 240_000;
-
-/** Identifies a rule within its group by its content. */
-export const ruleIdOf = (direction: Direction, rule: SecurityRule): string =>
-  sha256Hex(`${direction} ${ruleIdentity(rule)}`).slice(0, 32);
 
 /** The rules of a group by their places, each hashed once; rules with the same content are one object. */
 class KnownRules {

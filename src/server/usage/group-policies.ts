@@ -1,18 +1,10 @@
 /** Owns which devices have a group, each with its policy. */
-import type { EffectivePolicy } from '../../policy/effective.ts';
+import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-
-/** Groups and guardrails of a policy. */
-export const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup[] => [
-  ...groups,
-  ...(guardrails?.forbid ?? []),
-  ...(guardrails?.require ?? []),
-];
 
 /** The devices that have the group, or all devices, each with its policy. */
 export async function policiesWith(

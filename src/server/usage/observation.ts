@@ -7,7 +7,7 @@ import { surroundingsOf, type DeviceSurroundings } from '../../api/enforcement/s
 import type { Flow } from '../../api/flows/flow.ts';
 import type { GroupObservation } from '../../api/usage/group-observation.ts';
 import { decide, type DecideOptions, type Decision } from '../../policy/decide.ts';
-import type { EffectivePolicy } from '../../policy/effective.ts';
+import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import { packetOf } from '../../policy/flow/protocol.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
@@ -26,7 +26,6 @@ import {
   type ObservedFlowsOptions,
 } from './observed-flows.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
-import { groupsIn } from './group-policies.ts';
 
 export interface ObservationOptions extends ObservedFlowsOptions {
   /** What these devices reported about themselves. */

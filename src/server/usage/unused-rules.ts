@@ -4,11 +4,12 @@
  */
 import type { UnusedRule, UnusedRules } from '../../api/usage/rule-usage.ts';
 import { rulesOf } from '../../policy/decide.ts';
+import { groupsIn } from '../../policy/effective.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
+import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { Direction, PolicyGroup, StoredRule } from '../../policy/rule.ts';
-import { ruleIdOf } from './count-rules.ts';
-import { groupsIn, policiesWith } from './group-policies.ts';
+import { policiesWith } from './group-policies.ts';
 import { ObservedRules } from './observed-rules.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
 import { rulesSince, type UsageOptions, type UsageRequest } from './usage.ts';
