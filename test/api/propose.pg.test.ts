@@ -153,6 +153,45 @@ describe('a proposal', () => {
     expect(rule.peers.map((peer: Json) => peer.labels?.[0] ?? 'device')).toEqual(['app', 'monitoring', 'device']);
   });
 
+  test('learns nothing from connections that the far end refused, unless it is asked to', async () => {
+    const { place, db, other, apps } = await observed();
+    const { api } = place.owner;
+    await api.expect(200, 'PATCH', `${place.base}/devices/${db.id}`, { tunnel_ip: '100.64.0.50/32' });
+    await api.expect(200, 'PATCH', `${place.base}/devices/${other.id}`, { tunnel_ip: '100.64.0.51/32' });
+    const [app] = apps as [Json];
+    await report(place, app, [
+      tuple('100.64.0.50', 5432, { direction: 'out', packets: 7 }),
+      tuple('100.64.0.51', 5432, { direction: 'out', packets: 2 }),
+      tuple('100.64.0.50', 22, { direction: 'out', packets: 4 }),
+    ]);
+    await report(place, db, [
+      tuple('100.64.0.1', 5432, { verdict: 'refused', packets: 7 }),
+      // Of another sender: it says nothing about this one.
+      tuple('100.64.0.2', 22, { verdict: 'refused' }),
+    ]);
+    const body = { device_ids: [app.id] };
+    const answer = await propose(place, body);
+    expect(answer.rules.map(({ rule, packets }: Json) => [rule.from_port, packets])).toEqual([
+      [22, 4],
+      [5432, 2],
+    ]);
+    expect(answer.refused_by_far_end).toMatchObject({
+      packets: 7,
+      sums: 1,
+      flows: [{ hostname: 'app-1', direction: 'out', far: '100.64.0.50', protocol: 'tcp', port: 5432 }],
+    });
+    const all = await propose(place, { ...body, include_refused: true });
+    expect(
+      all.rules.map(({ rule, packets, refused_by_far_end }: Json) => [rule.from_port, packets, refused_by_far_end]),
+    ).toEqual([
+      [22, 4, undefined],
+      [5432, 9, 7],
+    ]);
+    // What the far end admits now counts again.
+    await report(place, db, [tuple('100.64.0.1', 5432)]);
+    expect((await propose(place, body)).refused_by_far_end.packets).toBe(0);
+  });
+
   test('is for owners, writes nothing, and refuses a question that is not clear', async () => {
     const { place, db } = await observed();
     const { api } = place.owner;
@@ -185,5 +224,119 @@ describe('a proposal', () => {
     ] as const)
       expect((await api.expect(422, 'POST', `${place.base}/propose`, wrong)).errors).toMatchObject([problem]);
     expect(await state()).toEqual(before);
+  });
+});
+
+describe('an address that somebody lists', () => {
+  const peersFor = (answer: Json, port: number): unknown => {
+    const { rule } = answer.rules.find((one: Json) => one.rule.from_port === port);
+    return { peers: rule.peers, ip_ranges: rule.ip_ranges };
+  };
+
+  test('is no trust in the member who lists it: the rule names the address, and the member gains nothing by moving', async () => {
+    const { place, db } = await observed();
+    const { owner, member, base } = place;
+    await owner.api.expect(200, 'PATCH', `${base}/devices/${db.id}`, { tunnel_ip: '100.64.0.50/32' });
+    const web = await device(place, 'web-1', { labels: ['web'], tunnel_ip: '100.64.0.30/32' });
+    const mine = await member.api.expect(201, 'POST', `${base}/devices`, {
+      public_key: `propose-mine-${serial}`,
+      hostname: 'web-0',
+      tunnel_ip: '100.64.0.30/32',
+    });
+    await report(place, db, [tuple('100.64.0.30', 5432)]);
+    const answer = await propose(place, { labels: ['db'] });
+    expect(peersFor(answer, 5432)).toEqual({ peers: undefined, ip_ranges: ['100.64.0.30'] });
+    const both = [
+      { device_id: mine.id, hostname: 'web-0' },
+      { device_id: web.id, hostname: 'web-1' },
+    ];
+    expect(answer.rules[0]).toMatchObject({
+      ambiguous: both,
+      ambiguous_count: 2,
+      seen_once: 0,
+      far_ends: [{ far: '100.64.0.30', ambiguous: both }],
+    });
+    expect(answer.rules[0].far_ends[0]).not.toHaveProperty('device_id');
+
+    await owner.api.expect(201, 'POST', `${base}/security_groups`, { ...answer.group, mode: 'enforce' });
+    await member.api.expect(200, 'PATCH', `${base}/devices/${mine.id}`, { tunnel_ip: '100.64.0.31/32' });
+    const verdict = async (from: string): Promise<string> =>
+      (await owner.api.expect(200, 'GET', `${base}/explain?from=${from}&to=${db.id}&protocol=tcp&port=5432`)).verdict;
+    expect([await verdict('100.64.0.31'), await verdict('100.64.0.30')]).toEqual(['refused', 'allowed']);
+  });
+
+  test('stands for a label only if every device that lists it carries the label, and did when the traffic was seen', async () => {
+    const { place, db } = await observed();
+    const { api } = place.owner;
+    await device(place, 'web-1', { labels: ['web', 'eu'], tunnel_ip: '100.64.0.30/32' });
+    await device(place, 'web-2', { labels: ['web'], addresses: ['100.64.0.30'] });
+    // Of a member, so that only a label can name them.
+    const [late, moved] = await Promise.all(
+      ['late', 'moved'].map((hostname) =>
+        place.member.api.expect(201, 'POST', `${place.base}/devices`, {
+          public_key: `propose-${place.org}-${hostname}`,
+          hostname,
+          tunnel_ip: hostname === 'late' ? '100.64.0.32/32' : '',
+        }),
+      ),
+    );
+    await api.expect(200, 'PATCH', `${place.base}/devices/${moved.id}`, { labels: ['web'] });
+    await report(
+      place,
+      db,
+      [1, 2, 3].map((n) => tuple(`100.64.0.3${n === 1 ? 0 : n}`, 8000 + n)),
+    );
+    await api.expect(200, 'PATCH', `${place.base}/devices/${late.id}`, { labels: ['web'] });
+    await api.expect(200, 'PATCH', `${place.base}/devices/${moved.id}`, { addresses: ['100.64.0.33'] });
+    const answer = await propose(place, { device_ids: [db.id] });
+    expect([8001, 8002, 8003].map((port) => peersFor(answer, port))).toEqual([
+      { peers: [{ labels: ['web'] }], ip_ranges: undefined },
+      { peers: undefined, ip_ranges: ['100.64.0.32'] },
+      { peers: undefined, ip_ranges: ['100.64.0.33'] },
+    ]);
+    // Traffic that comes with the label is evidence for it.
+    await report(place, db, [tuple('100.64.0.32', 8002)]);
+    expect(peersFor(await propose(place, { device_ids: [db.id] }), 8002)).toEqual({
+      peers: [{ labels: ['web'] }],
+      ip_ranges: undefined,
+    });
+  });
+
+  test("stands for a device only if an owner gave it before the traffic, or it enrolled with an owner's key", async () => {
+    const { place, db } = await observed();
+    const { owner, member, base } = place;
+    const keyOf = async ({ api }: typeof owner): Promise<string> =>
+      (await api.expect(201, 'POST', `${base}/enrollment_keys`, {})).key;
+    const enroll = async (key: string, hostname: string, address: string): Promise<Json> =>
+      stage.server.nobody.as(key).expect(201, 'POST', `${base}/devices`, {
+        public_key: `propose-${place.org}-${hostname}`,
+        hostname,
+        tunnel_ip: `${address}/32`,
+      });
+    const given = await device(place, 'given', { tunnel_ip: '100.64.0.40/32' });
+    const enrolled = await enroll(await keyOf(owner), 'enrolled', '100.64.0.41');
+    await enroll(await keyOf(member), 'of-a-member', '100.64.0.42');
+    const taken = await device(place, 'taken', { user_id: member.id });
+    await member.api.expect(200, 'PATCH', `${base}/devices/${taken.id}`, { tunnel_ip: '100.64.0.43/32' });
+    // To leave it as it is gives nothing.
+    await owner.api.expect(200, 'PATCH', `${base}/devices/${taken.id}`, {
+      hostname: 'taken-2',
+      tunnel_ip: '100.64.0.43/32',
+    });
+    const ports = [0, 1, 2, 3, 4];
+    await report(
+      place,
+      db,
+      ports.map((n) => tuple(`100.64.0.4${n}`, 8000 + n)),
+    );
+    const late = await device(place, 'late', { tunnel_ip: '100.64.0.44/32' });
+    await report(place, db, [tuple('100.64.0.44', 8004)]);
+    const answer = await propose(place, { device_ids: [db.id] });
+    expect(ports.map((n) => peersFor(answer, 8000 + n))).toEqual([
+      { peers: [{ device_id: given.id }], ip_ranges: undefined },
+      { peers: [{ device_id: enrolled.id }], ip_ranges: undefined },
+      ...[2, 3, 4].map((n) => ({ peers: undefined, ip_ranges: [`100.64.0.4${n}`] })),
+    ]);
+    expect(answer.rules.at(-1).ambiguous).toEqual([{ device_id: late.id, hostname: 'late' }]);
   });
 });

@@ -183,6 +183,32 @@ describe('flows', () => {
     expect(would).toContain('The group would have refused 0 of 3 admitted packets');
   });
 
+  it('propose names what the far end refused, and proposes it only when asked', async () => {
+    await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'all']));
+    const { base, owner } = people.place;
+    const device = { public_key: 'far', hostname: 'far', tunnel_ip: '100.64.0.2' };
+    const far = await owner.api.expect(201, 'POST', `${base}/devices`, device);
+    const times = { since: new Date(Date.now() - 60_000).toISOString(), until: new Date().toISOString() };
+    const send = (who: typeof agent, to: string, tuple: object): Promise<unknown> =>
+      who.expect(200, 'POST', to, {
+        ...times,
+        observed: 'all',
+        tuples: [{ protocol: 'tcp', port: 5432, packets: 4, ...tuple }],
+        not_recorded: 0,
+      });
+    const flows = path.replace(/status$/, 'flows');
+    await send(agent, flows, { direction: 'out', verdict: 'admitted', far: '100.64.0.2' });
+    const farAgent = people.server.nobody.as(far.device_token);
+    await send(farAgent, `${base}/devices/${far.id}/flows`, { direction: 'in', verdict: 'refused', far: '100.64.0.1' });
+    const shown = await done(people.owner.run(['propose', 'edge']));
+    expect(shown).toContain('The far end refused 1 connection, which gets no rule');
+    expect(shown).toContain('    edge out tcp 5432 to 100.64.0.2, 4 packets\n');
+    expect(shown).not.toContain('Allow');
+    const asked = await done(people.owner.run(['propose', 'edge', '--include-refused']));
+    expect(asked).toMatch(/^Allow outbound tcp 5432 to device:far\n.*\n    Check: The far end refused 4 of these packets$/m);
+    expect(asked).not.toContain('gets no rule');
+  });
+
   it('follows: earlier traffic, then each new sum once as a line of JSON, and Ctrl-C is the way to end it', async () => {
     await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'refused']));
     const send = async (port: number, now = Date.now()): Promise<void> => {

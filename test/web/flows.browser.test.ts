@@ -343,7 +343,14 @@ test('the page of an open device leads from recording to proposed rules, a watch
     ],
     not_recorded: 0,
   });
+  // It lists the address of the monitor, and proves nothing by that.
+  const laptop = await make('laptop', { tunnel_ip: '100.64.0.5', user_id: member.id });
+  const url = page.url();
   await page.reload();
+  await next.getByRole('button', { name: 'Propose rules…' }).click();
+  await expectShown(page.getByText(/nothing proves whose it is; listed by 2 devices: laptop, monitor-1/));
+  await owner.api.expect(200, 'DELETE', `${base}/devices/${laptop.id}`);
+  await page.goto(url);
   await expectShown(panel.getByText(/^Admitted traffic was observed for .* A week shows most/));
   await expectShown(next.getByText('1 rule would admit the observed traffic.'));
   await next.getByRole('button', { name: 'Propose rules…' }).click();

@@ -30,6 +30,9 @@ export const ProposalRequest = Type.Object(
     since: Type.Optional(
       Type.String({ format: 'date-time', description: 'RFC 3339. Start of the window; absent: seven days ago.' }),
     ),
+    include_refused: Type.Optional(
+      Type.Boolean({ description: 'Propose rules also for traffic that the far end refused.' }),
+    ),
   },
   {
     ...strict,
@@ -56,8 +59,11 @@ export const ProposedRule = Type.Object(
       Type.Object(
         {
           far: Type.String({ description: 'Address of the far end.' }),
-          device_id: Type.Optional(id<DeviceId>('The device that has this address now.')),
+          device_id: Type.Optional(
+            id<DeviceId>('The device that this address proves to be; of several, the first by name.'),
+          ),
           hostname: Type.Optional(ShortText('Its name.')),
+          ambiguous: Type.Optional(devices('Devices that list this address, which proves none of them')),
           packets: count('First packets with this far end.'),
           last_seen: Timestamp,
         },
@@ -69,6 +75,13 @@ export const ProposedRule = Type.Object(
     seen_once: count('Of these, addresses of no device that were seen with one packet only: check them.'),
     also_admits: devices('Devices that the labels of the rule name and that were not seen'),
     also_admits_count: count('How many there are.'),
+    ambiguous: Type.Optional(
+      devices('Devices that list an address which the rule names by itself, because nothing proves that it is theirs'),
+    ),
+    ambiguous_count: Type.Optional(count('How many there are.')),
+    refused_by_far_end: Type.Optional(
+      count('Of the packets, those that the far end refused. Only with `include_refused`.'),
+    ),
     assumes_echo: Type.Optional(
       Type.Unsafe<true>(
         Type.Boolean({
@@ -84,16 +97,20 @@ export type ProposedRule = Wire<typeof ProposedRule>;
 
 const notCoveredReasons = ['not_expressible', 'too_many', 'forbidden'] as const;
 
+const leftOut = {
+  device_id: id<DeviceId>('The device that observed it.'),
+  hostname: ShortText('Its name.'),
+  direction: FlowDirection,
+  far: Type.String({ description: 'Address of the far end.' }),
+  protocol: FlowProtocol,
+  port: Type.Optional(FlowPort),
+  packets: FlowPackets,
+  last_seen: Timestamp,
+};
+
 export const NotCovered = Type.Object(
   {
-    device_id: id<DeviceId>('The device that observed it.'),
-    hostname: ShortText('Its name.'),
-    direction: FlowDirection,
-    far: Type.String({ description: 'Address of the far end.' }),
-    protocol: FlowProtocol,
-    port: Type.Optional(FlowPort),
-    packets: FlowPackets,
-    last_seen: Timestamp,
+    ...leftOut,
     reason: Type.Enum([...notCoveredReasons], {
       description:
         '`not_expressible`: no rule admits this protocol or port without admitting much more. `too_many`: there are more rules or far ends than a proposal holds. `forbidden`: a guardrail forbids it.',
@@ -102,6 +119,9 @@ export const NotCovered = Type.Object(
   { ...strict, $id: 'NotCovered', title: 'NotCovered' },
 );
 export type NotCovered = Wire<typeof NotCovered>;
+
+const LeftOut = Type.Object(leftOut, strict);
+export type LeftOut = Wire<typeof LeftOut>;
 
 export const Proposal = Type.Object(
   {
@@ -128,7 +148,20 @@ export const Proposal = Type.Object(
       },
       {
         ...strict,
-        description: 'Observed traffic that was admitted and that the group, if it enforced, would refuse.',
+        description:
+          'Observed traffic that was admitted and that the group, if it enforced, would refuse; besides `refused_by_far_end`.',
+      },
+    ),
+    refused_by_far_end: Type.Object(
+      {
+        packets: count('First packets.'),
+        sums: count('How many different sums there are.'),
+        flows: Type.Array(LeftOut, { description: 'Those with the most packets; the first 100.' }),
+      },
+      {
+        ...strict,
+        description:
+          'Outbound traffic that the device at the far end refused when it last reported it. It gets no rules without `include_refused`.',
       },
     ),
     group: AddSecurityGroup,

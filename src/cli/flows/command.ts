@@ -46,9 +46,11 @@ export function addFlowsCommands(program: Command): void {
       about:
         'Name devices, or one `label:db` or `label:db+prod`. Agents record admitted traffic only if an owner asks for it: `ringfence org edit ORG --observe all`. ' +
         'For each rule you see what was observed, and which devices its labels would admit that were not seen; then what the rules would refuse, and how much was observed. ' +
+        'An address that a device merely lists stays an address, with the devices that list it. ' +
         'Nothing is written on the server. With --out you get a policy file with a watch-only group: read and edit it, then `ringfence apply` it.',
       options: [
         new Option('--since <time>', 'traffic from this time on').default('7d'),
+        new Option('--include-refused', 'also for connections that the device at the far end refused'),
         new Option('--out <file>', 'write a policy file with the group, which is watch only; an existing file stays'),
       ],
       examples: [

@@ -7,8 +7,10 @@ import {
   checkWords,
   coveredWords,
   emptyDirectionWords,
+  leftOutWords,
   notCoveredWords,
   proposalCoverage,
+  refusedByFarEndWords,
   seenWords,
 } from '../../client/words/proposal.ts';
 import { ruleWords } from '../../client/words/rule.ts';
@@ -27,6 +29,7 @@ import { agoWords, readPastTime, shortTime } from '../terminal/time.ts';
 export interface ProposeOptions {
   readonly since: string;
   readonly out?: string;
+  readonly includeRefused?: true;
 }
 
 /** The labels that one word names; undefined where the words are devices. */
@@ -46,17 +49,31 @@ const ruleLines = (proposed: ProposedRule, names: PeerNames, now: number): reado
   ...checkWords(proposed).map((words) => `    Check: ${words}`),
 ];
 
-function proposalLines(proposal: Proposal, names: PeerNames, now: number): readonly string[] {
-  const { rules, not_covered, since } = proposal;
-  const unlisted = not_covered.sums - not_covered.flows.length;
+/** A list of traffic, and how much more there is. */
+function listed<Flow>(
+  { flows, sums }: { readonly flows: readonly Flow[]; readonly sums: number },
+  words: (flow: Flow) => string,
+): readonly string[] {
+  const more = sums - flows.length;
+  return [...flows.map((flow) => `    ${words(flow)}`), ...(more > 0 ? [`    and ${more} more`] : [])];
+}
+
+function proposalLines(
+  proposal: Proposal,
+  names: PeerNames,
+  { now, includesRefused }: { readonly now: number; readonly includesRefused: boolean },
+): readonly string[] {
+  const { rules, not_covered, refused_by_far_end, since } = proposal;
   const empty = emptyDirectionWords(proposal);
   return [
     ...rules.flatMap((rule) => ruleLines(rule, names, now)),
     ...(rules.length > 0 ? [''] : []),
     ...(rules.length > 0 && empty !== '' ? [empty] : []),
+    ...(includesRefused || refused_by_far_end.sums === 0
+      ? []
+      : [refusedByFarEndWords(proposal), ...listed(refused_by_far_end, leftOutWords)]),
     coveredWords(proposal),
-    ...not_covered.flows.map((flow) => `    ${notCoveredWords(flow)}`),
-    ...(unlisted > 0 ? [`    and ${unlisted} more`] : []),
+    ...listed(not_covered, notCoveredWords),
     `Since ${shortTime(since)}: ${proposalCoverage(proposal)}`,
   ];
 }
@@ -122,12 +139,16 @@ export async function propose(session: Session, words: readonly string[], option
   const proposal = await client.propose(await session.organization(), {
     ...(labels === undefined ? { device_ids: devices.map(({ id }) => id) } : { labels }),
     since,
+    ...(options.includeRefused && { include_refused: true }),
   });
   const { out } = options;
   const hasRules = proposal.rules.length > 0;
   if (out !== undefined && hasRules) await writeNew(out, await draft(session, proposal, devices, names));
   const steps = session.isForPeople ? await nextSteps(session, proposal, words, out) : [];
-  const lines = [...proposalLines(proposal, names, now), ...steps];
+  const lines = [
+    ...proposalLines(proposal, names, { now, includesRefused: options.includeRefused === true }),
+    ...steps,
+  ];
   await session.print({
     data: proposal,
     ids: [],

@@ -1,5 +1,5 @@
 /** Owns a proposal in words: one text for command line and pages. */
-import type { NotCovered, Proposal, ProposedRule } from '../../api/usage/proposal.ts';
+import type { LeftOut, NotCovered, Proposal, ProposedRule } from '../../api/usage/proposal.ts';
 import { flowTraffic } from './flow.ts';
 import { shareWords } from './usage.ts';
 
@@ -9,15 +9,23 @@ const countOf = (count: number, one: string, many = `${one}s`): string => `${cou
 export const seenWords = ({ packets, device_count, far_end_count }: ProposedRule): string =>
   `${countOf(packets, 'packet')} on ${countOf(device_count, 'device')}, with ${countOf(far_end_count, 'far address', 'far addresses')}`;
 
+const namesOf = (devices: ProposedRule['devices'], count: number): string =>
+  `${devices.map(({ hostname, device_id }) => hostname || device_id).join(', ')}${count > devices.length ? ', …' : ''}`;
+
 /** What a person should look at before the rule is used: where it admits more or less than what was seen. */
 export function checkWords(proposed: ProposedRule): readonly string[] {
-  const { seen_once, also_admits, also_admits_count, assumes_echo } = proposed;
-  const names = also_admits.map(({ hostname, device_id }) => hostname || device_id);
-  const more = also_admits_count > names.length ? ', …' : '';
+  const { seen_once, also_admits, also_admits_count, ambiguous = [], ambiguous_count = 0, assumes_echo } = proposed;
+  const { refused_by_far_end = 0 } = proposed;
   return [
+    ...(ambiguous_count > 0
+      ? [
+          `By address, because nothing proves whose it is; listed by ${countOf(ambiguous_count, 'device')}: ${namesOf(ambiguous, ambiguous_count)}`,
+        ]
+      : []),
+    ...(refused_by_far_end > 0 ? [`The far end refused ${refused_by_far_end} of these packets`] : []),
     ...(also_admits_count > 0
       ? [
-          `Its labels also admit ${countOf(also_admits_count, 'device that was', 'devices that were')} not seen: ${names.join(', ')}${more}`,
+          `Its labels also admit ${countOf(also_admits_count, 'device that was', 'devices that were')} not seen: ${namesOf(also_admits, also_admits_count)}`,
         ]
       : []),
     ...(seen_once > 0
@@ -33,19 +41,23 @@ const reasons: { readonly [R in NotCovered['reason']]: string } = {
   forbidden: 'a guardrail forbids it',
 };
 
-/** `web-1 in tcp 23 from 192.0.2.7, 2 packets: a guardrail forbids it`. */
-export function notCoveredWords(flow: NotCovered): string {
-  const { hostname, device_id, direction, far, packets, reason } = flow;
+/** `web-1 in tcp 23 from 192.0.2.7, 2 packets`. */
+export function leftOutWords(flow: LeftOut): string {
+  const { hostname, device_id, direction, far, packets } = flow;
   const place = `${hostname || device_id} ${direction}`;
   const far_end = `${direction === 'in' ? 'from' : 'to'} ${far}`;
-  return `${place} ${flowTraffic(flow)} ${far_end}, ${countOf(packets, 'packet')}: ${reasons[reason]}`;
+  return `${place} ${flowTraffic(flow)} ${far_end}, ${countOf(packets, 'packet')}`;
 }
 
+/** `web-1 in tcp 23 from 192.0.2.7, 2 packets: a guardrail forbids it`. */
+export const notCoveredWords = (flow: NotCovered): string => `${leftOutWords(flow)}: ${reasons[flow.reason]}`;
+
 /** What the rules would do with the observed traffic. */
-export function coveredWords({ rules, not_covered, admitted_packets }: Proposal): string {
+export function coveredWords({ rules, not_covered, refused_by_far_end, admitted_packets }: Proposal): string {
   if (admitted_packets === 0) return 'No admitted traffic was observed, so there is nothing to propose.';
   if (not_covered.packets > 0)
     return `The group would refuse ${not_covered.packets} of ${countOf(admitted_packets, 'admitted packet')}.`;
+  if (rules.length === 0 && refused_by_far_end.sums > 0) return 'There is no other traffic that needs a rule.';
   if (rules.length === 0) return 'The observed traffic needs no rule: it is the way of agents to their server.';
   return `The group would refuse none of ${countOf(admitted_packets, 'admitted packet')}.`;
 }
@@ -75,6 +87,12 @@ export function observedWords({ devices, device_days, observed }: Proposal): str
   const over = devices === 1 ? '' : `, added up over ${devices} devices`;
   return `Admitted traffic was observed for ${dayWords(device_days * observed)} of ${dayWords(device_days)} (${shareWords(observed)})${over}.`;
 }
+
+/** What the far end refused; empty where it refused nothing. */
+export const refusedByFarEndWords = ({ refused_by_far_end: { sums } }: Proposal): string =>
+  sums === 0
+    ? ''
+    : `The far end refused ${countOf(sums, 'connection, which gets', 'connections, which get')} no rule unless you ask for it:`;
 
 /** How much was observed, and what the proposal leaves out. */
 export function proposalCoverage(proposal: Proposal): string {

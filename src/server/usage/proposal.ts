@@ -6,7 +6,7 @@ import type { DeviceReport } from '../../api/device.ts';
 import { surroundingsOf, type DeviceSurroundings } from '../../api/enforcement/surroundings.ts';
 import type { AddSecurityGroup } from '../../api/group.ts';
 import { limits } from '../../api/limits.ts';
-import type { NotCovered, Proposal, ProposedRule } from '../../api/usage/proposal.ts';
+import type { LeftOut, NotCovered, Proposal, ProposedRule } from '../../api/usage/proposal.ts';
 import { printAddress } from '../../policy/address.ts';
 import { decide, isPlumbing } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -19,11 +19,22 @@ import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { History } from '../store/contract/history.ts';
+import { refusedAtFarEnd } from './far-end-refusals.ts';
+import { FarEnds, farKey, isProven, mostHolders, type FarEnd } from './far-ends.ts';
 import { addUp, byPackets, coverageOf, eachFlow, TrafficSums, type ObservedFlowsOptions } from './observed-flows.ts';
 import { observedAll } from './observed-time.ts';
-import { byName, directionOf, FarEnds, isExpressible, rulesForTraffic, type RuleForTraffic } from './proposed-rules.ts';
+import {
+  alsoNamed,
+  byName,
+  directionOf,
+  isExpressible,
+  rulesForTraffic,
+  type RuleForTraffic,
+} from './proposed-rules.ts';
 
 export interface ProposalOptions extends ObservedFlowsOptions {
+  readonly store: ObservedFlowsOptions['store'] & { readonly history: Pick<History, 'identitiesOf'> };
   /** What these devices reported about themselves. */
   readonly statuses: (devices: readonly DeviceId[]) => Promise<readonly EnforcementStatus[]>;
 }
@@ -36,6 +47,8 @@ export interface ProposalQuestion {
   readonly devices: readonly SnapshotDevice[];
   /** The labels that name them, where they were asked for by label. */
   readonly labels?: readonly string[] | undefined;
+  /** Also for traffic that the far end refused. */
+  readonly includeRefused?: boolean | undefined;
   readonly since: number;
   readonly until: number;
 }
@@ -43,12 +56,42 @@ export interface ProposalQuestion {
 /** Entries of each list of evidence. */
 const mostListed = 10;
 const mostNotCovered = 100;
+/** Devices whose states are read at a time. */
+const identitiesAtOnce = 32;
 
 const nameOf = ({ hostname, id }: SnapshotDevice): string => (hostname === '' ? id : hostname);
 const named = ({ id, hostname }: SnapshotDevice) => ({ device_id: id, hostname });
 const packetsOf = (flows: readonly StoredFlow[]): number => flows.reduce((sum, { packets }) => sum + packets, 0);
 const lastOf = (flows: readonly StoredFlow[]): string =>
   flows.reduce((last, { until }) => (until > last ? until : last), '');
+
+interface Evidence {
+  readonly farEnds: FarEnds;
+  readonly snapshot: PolicySnapshot;
+  /** What the far end refused. */
+  readonly refused: ReadonlySet<StoredFlow>;
+}
+
+/** The device that a far address proves to be, or those of which it proves nothing. */
+function whoIs(
+  end: FarEnd | undefined,
+): Pick<ProposedRule['far_ends'][number], 'device_id' | 'hostname' | 'ambiguous'> {
+  const [first] = end?.devices ?? [];
+  if (end === undefined || first === undefined) return {};
+  return isProven(end) ? named(first) : { ambiguous: end.devices.slice(0, mostListed).map(named) };
+}
+
+/** Observed traffic that is in no rule. */
+const left = (flow: StoredFlow, snapshot: PolicySnapshot): LeftOut => ({
+  device_id: flow.device_id,
+  hostname: snapshot.devices.get(flow.device_id)?.hostname ?? '',
+  direction: flow.direction,
+  far: printAddress(flow.family, flow.far),
+  protocol: protocolName(flow.protocol),
+  ...(hasPort(flow.protocol) && { port: flow.port }),
+  packets: flow.packets,
+  last_seen: flow.until,
+});
 
 /** Only what guardrails forbid on the device. */
 function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
@@ -60,29 +103,34 @@ function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | un
 
 /** The evidence of a rule: the traffic that it admits. The caller can do other work between two steps. */
 function* evidenceOf(
-  { direction, rule }: RuleForTraffic,
+  { direction, rule, ends }: RuleForTraffic,
   flows: readonly StoredFlow[],
-  farEnds: FarEnds,
-  snapshot: PolicySnapshot,
+  { farEnds, snapshot, refused }: Evidence,
 ): Generator<void, ProposedRule> {
   const byFar = new Map<string, StoredFlow>();
   const observing = new Set<DeviceId>();
   const seen = new Set<DeviceId>();
+  const unproven = new Set<SnapshotDevice>();
   for (const flow of flows) {
-    const key = `${flow.family} ${flow.far}`;
+    const key = farKey(flow);
     const known = byFar.get(key);
     byFar.set(key, known === undefined ? flow : addUp(known, flow));
     observing.add(flow.device_id);
-    const owner = farEnds.owner(flow);
-    if (owner !== undefined) seen.add(owner.id);
+    const end = ends.get(key);
+    if (end !== undefined && known === undefined) {
+      if (isProven(end)) for (const { id } of end.devices) seen.add(id);
+      else for (const device of end.devices) unproven.add(device);
+    }
     yield;
   }
-  const fars = [...byFar.values()].toSorted(byPackets);
+  const fars = [...byFar].toSorted(([, a], [, b]) => byPackets(a, b));
   yield;
-  const also = farEnds.alsoNamed(rule, seen).toSorted(byName);
+  const also = alsoNamed(rule, seen, farEnds).toSorted(byName);
   yield;
   const observers = [...observing].flatMap((id) => snapshot.devices.get(id) ?? []).toSorted(byName);
   yield;
+  const ambiguous = [...unproven].toSorted(byName);
+  const refusedPackets = packetsOf(flows.filter((flow) => refused.has(flow)));
   return {
     direction,
     rule,
@@ -90,15 +138,21 @@ function* evidenceOf(
     last_seen: lastOf(flows),
     devices: observers.slice(0, mostListed).map(named),
     device_count: observers.length,
-    far_ends: fars.slice(0, mostListed).map((flow) => {
-      const owner = farEnds.owner(flow);
-      const { family, far, packets, until } = flow;
-      return { far: printAddress(family, far), ...(owner && named(owner)), packets, last_seen: until };
-    }),
+    far_ends: fars.slice(0, mostListed).map(([key, { family, far, packets, until }]) => ({
+      far: printAddress(family, far),
+      ...whoIs(ends.get(key)),
+      packets,
+      last_seen: until,
+    })),
     far_end_count: fars.length,
-    seen_once: fars.filter((flow) => flow.packets === 1 && farEnds.owner(flow) === undefined).length,
+    seen_once: fars.filter(([key, { packets }]) => packets === 1 && ends.get(key)?.devices.length === 0).length,
     also_admits: also.slice(0, mostListed).map(named),
     also_admits_count: also.length,
+    ...(ambiguous.length > 0 && {
+      ambiguous: ambiguous.slice(0, mostListed).map(named),
+      ambiguous_count: ambiguous.length,
+    }),
+    ...(refusedPackets > 0 && { refused_by_far_end: refusedPackets }),
     ...(rule.ip_protocol.startsWith('icmp') && { assumes_echo: true as const }),
   };
 }
@@ -124,13 +178,40 @@ function groupOf(
   };
 }
 
+/** Gives the states of every device that lists an address of the traffic. */
+async function readIdentities(
+  flows: readonly StoredFlow[],
+  farEnds: FarEnds,
+  { org }: ProposalQuestion,
+  { store, slices }: ProposalOptions,
+): Promise<void> {
+  const listed = new Set<DeviceId>();
+  await slices.each(flows, (flow) => {
+    const holders = farEnds.holders(flow);
+    if (holders.length <= mostHolders) for (const { id } of holders) listed.add(id);
+  });
+  const ids = [...listed];
+  for (let from = 0; from < ids.length; from += identitiesAtOnce) {
+    const states = await store.history.identitiesOf(org, ids.slice(from, from + identitiesAtOnce));
+    await slices.each(states, (state) => farEnds.addState(state));
+  }
+}
+
 export async function propose(asked: ProposalQuestion, options: ProposalOptions): Promise<Proposal> {
   const { org, snapshot, until } = asked;
   const { slices } = options;
   const ids = asked.devices.map(({ id }) => id);
   const admitted = new TrafficSums();
   const window = { org, devices: ids, since: asked.since, until };
-  const since = await eachFlow(options, window, (flow) => admitted.add(flow, flow.verdict === 'admitted'));
+  /** The end of the first report of each far address. */
+  const firstSeen = new Map<string, string>();
+  const since = await eachFlow(options, window, (flow) => {
+    const isAdmitted = flow.verdict === 'admitted';
+    if (!admitted.add(flow, isAdmitted)) return false;
+    const first = firstSeen.get(farKey(flow));
+    if (isAdmitted && (first === undefined || flow.until < first)) firstSeen.set(farKey(flow), flow.until);
+    return true;
+  });
   const { not_recorded, device_days, share } = await coverageOf(options, { ...window, since });
 
   await slices.run(indexDevices(snapshot.devices.below));
@@ -143,9 +224,13 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
   );
   const forbids = new Map<DeviceId, EffectivePolicy | undefined>();
   await slices.each(observers, (id) => forbids.set(id, forbidsOf(snapshot, id)));
+  const { fleet } = policiesOf(snapshot);
+  const farEnds = new FarEnds(fleet);
+  const refused = await refusedAtFarEnd(admitted.sums, farEnds, { org, snapshot, since, until }, options);
   const notCovered: { readonly flow: StoredFlow; readonly reason: NotCovered['reason'] }[] = [];
   const wanted: StoredFlow[] = [];
   await slices.each(admitted.sums, (flow) => {
+    if (refused.has(flow) && asked.includeRefused !== true) return;
     const packet = packetOf(flow);
     // The agent's way to its server needs no rule.
     if (isPlumbing(packet, surroundings.get(flow.device_id) ?? {}) !== undefined) return;
@@ -155,9 +240,8 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
     else wanted.push(flow);
   });
 
-  const { fleet } = policiesOf(snapshot);
-  const farEnds = new FarEnds(fleet);
-  const rules = await slices.run(rulesForTraffic(wanted, farEnds));
+  await readIdentities(wanted, farEnds, asked, options);
+  const rules = await slices.run(rulesForTraffic(wanted, farEnds, firstSeen));
   const rulesIn = (direction: Direction): readonly RuleForTraffic[] =>
     rules.filter((one) => one.direction === direction);
   const lists = { inbound: rulesIn('inbound'), outbound: rulesIn('outbound') };
@@ -184,10 +268,11 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
   });
   const proposed: ProposedRule[] = [];
   for (const rule of rules)
-    proposed.push(await slices.run(evidenceOf(rule, admittedBy.get(rule) ?? [], farEnds, snapshot)));
+    proposed.push(await slices.run(evidenceOf(rule, admittedBy.get(rule) ?? [], { farEnds, snapshot, refused })));
 
   const times = { since: new Date(since).toISOString(), until: new Date(until).toISOString() };
   const cut = notCovered.toSorted((a, b) => byPackets(a.flow, b.flow));
+  const refusedFlows = [...refused].toSorted(byPackets);
   return {
     ...times,
     devices: ids.length,
@@ -200,17 +285,12 @@ export async function propose(asked: ProposalQuestion, options: ProposalOptions)
     not_covered: {
       packets: packetsOf(cut.map(({ flow }) => flow)),
       sums: cut.length,
-      flows: cut.slice(0, mostNotCovered).map(({ flow, reason }) => ({
-        device_id: flow.device_id,
-        hostname: snapshot.devices.get(flow.device_id)?.hostname ?? '',
-        direction: flow.direction,
-        far: printAddress(flow.family, flow.far),
-        protocol: protocolName(flow.protocol),
-        ...(hasPort(flow.protocol) && { port: flow.port }),
-        packets: flow.packets,
-        last_seen: flow.until,
-        reason,
-      })),
+      flows: cut.slice(0, mostNotCovered).map(({ flow, reason }) => ({ ...left(flow, snapshot), reason })),
+    },
+    refused_by_far_end: {
+      packets: packetsOf(refusedFlows),
+      sums: refusedFlows.length,
+      flows: refusedFlows.slice(0, mostNotCovered).map((flow) => left(flow, snapshot)),
     },
     group: groupOf(rules, asked, times),
   };

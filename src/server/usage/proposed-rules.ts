@@ -1,13 +1,12 @@
 /**
- * Owns the rules that would admit observed traffic: one for each direction, protocol and port, whose far ends are labels where devices have one. No effects.
+ * Owns the rules that would admit observed traffic: one for each direction, protocol and port, whose far ends are labels where these are proven. No effects.
  */
-import { printAddress } from '../../policy/address.ts';
 import { hasPort } from '../../policy/flow/protocol.ts';
 import type { DeviceId } from '../../policy/ids.ts';
-import type { Direction, Family, Peer, StoredProtocol, StoredRule } from '../../policy/rule.ts';
-import type { SnapshotFleet } from '../../policy/snapshot/snapshot-fleet.ts';
+import type { Direction, Peer, StoredProtocol, StoredRule } from '../../policy/rule.ts';
 import type { SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import { farKey, isProven, type FarAddress, type FarEnd, type FarEnds } from './far-ends.ts';
 
 /** Rules of a direction. With the far ends of each, a group stays within its limits of peers and ranges. */
 const mostRules = 100;
@@ -20,6 +19,8 @@ const mostFarEnds = 50;
 export interface RuleForTraffic {
   readonly direction: Direction;
   readonly rule: StoredRule;
+  /** Who each far address of the traffic is, by its key. */
+  readonly ends: ReadonlyMap<string, FarEnd>;
 }
 
 export const byName = (a: SnapshotDevice, b: SnapshotDevice): number =>
@@ -36,78 +37,66 @@ function ruleProtocol({ protocol, family, port }: StoredFlow): StoredProtocol | 
 
 export const isExpressible = (flow: StoredFlow): boolean => ruleProtocol(flow) !== undefined;
 
-/** The devices of a fleet by address and by label. Each question is answered once. */
-export class FarEnds {
-  readonly #fleet: SnapshotFleet;
-  readonly #owners = new Map<string, SnapshotDevice | undefined>();
-  readonly #carriers = new Map<string, readonly SnapshotDevice[]>();
+/** Of labels that name the same number of far ends, the one that the fewest devices of the fleet carry, then the first by text. */
+function isNarrower(label: string, other: string, farEnds: FarEnds): boolean {
+  const wider = farEnds.carriers(other).length - farEnds.carriers(label).length;
+  return wider > 0 || (wider === 0 && label < other);
+}
 
-  constructor(fleet: SnapshotFleet) {
-    this.#fleet = fleet;
-  }
-
-  /** The device that has the address; of several, the first by name. */
-  owner({ family, far }: { readonly family: Family; readonly far: bigint }): SnapshotDevice | undefined {
-    const key = `${family} ${far}`;
-    if (!this.#owners.has(key)) {
-      const only = [{ first: far, last: far }];
-      const { devices } = this.#fleet.nameSet(family === 4 ? { v4: only, v6: [] } : { v4: [], v6: only });
-      this.#owners.set(key, devices[0]);
+/**
+ * Peers that name all of these far ends: by label as long as one of them has a label, the others by id. The label that names most of them comes first.
+ * The caller can do other work between two steps.
+ */
+function* peersOf(proven: readonly FarEnd[], farEnds: FarEnds): Generator<void, readonly Peer[]> {
+  const peers: Peer[] = [];
+  const left = new Set(proven);
+  const byLabel = new Map<string, FarEnd[]>();
+  const counts = new Map<string, number>();
+  for (const end of proven) {
+    for (const label of end.labels) {
+      counts.set(label, (counts.get(label) ?? 0) + 1);
+      const known = byLabel.get(label);
+      if (known === undefined) byLabel.set(label, [end]);
+      else known.push(end);
     }
-    return this.#owners.get(key);
+    yield;
   }
-
-  carriers(label: string): readonly SnapshotDevice[] {
-    let known = this.#carriers.get(label);
-    if (known === undefined) this.#carriers.set(label, (known = [...this.#fleet.devicesOf({ labels: [label] })]));
-    return known;
-  }
-
-  /** Of labels that the same number of devices carry, the one that the fewest devices of the fleet carry, then the first by text. */
-  #isNarrower(label: string, other: string): boolean {
-    const wider = this.carriers(other).length - this.carriers(label).length;
-    return wider > 0 || (wider === 0 && label < other);
-  }
-
-  /**
-   * Peers that name all of these devices: by label as long as one of them has a label, the others by id. The label that most of them carry comes first.
-   * The caller can do other work between two steps.
-   */
-  *peersOf(devices: Iterable<SnapshotDevice>): Generator<void, readonly Peer[]> {
-    const peers: Peer[] = [];
-    const left = new Set(devices);
-    const counts = new Map<string, number>();
-    for (const { identity } of left) {
-      for (const label of identity.labels) counts.set(label, (counts.get(label) ?? 0) + 1);
-      yield;
+  while (left.size > 0 && peers.length < mostFarEnds) {
+    let [common, most]: [string | undefined, number] = [undefined, 0];
+    let looked = 0;
+    for (const [label, count] of counts) {
+      if (count > most || (count === most && common !== undefined && isNarrower(label, common, farEnds)))
+        [common, most] = [label, count];
+      if (++looked % labelsAtOnce === 0) yield;
     }
-    while (left.size > 0 && peers.length < mostFarEnds) {
-      let [common, most]: [string | undefined, number] = [undefined, 0];
-      let looked = 0;
-      for (const [label, carried] of counts) {
-        if (carried > most || (carried === most && common !== undefined && this.#isNarrower(label, common)))
-          [common, most] = [label, carried];
-        if (++looked % labelsAtOnce === 0) yield;
-      }
-      if (common === undefined) {
-        for (const { id } of [...left].toSorted(byName)) peers.push({ device_id: id });
-        break;
-      }
-      peers.push({ labels: [common] });
-      for (const device of this.carriers(common)) {
-        if (!left.delete(device)) continue;
-        for (const label of device.identity.labels) counts.set(label, (counts.get(label) ?? 0) - 1);
-      }
-      yield;
+    if (common === undefined) {
+      const devices = new Set([...left].flatMap((end) => end.devices));
+      for (const { id } of [...devices].toSorted(byName)) peers.push({ device_id: id });
+      break;
     }
-    return peers.slice(0, mostFarEnds);
+    peers.push({ labels: [common] });
+    for (const end of byLabel.get(common) ?? []) {
+      if (!left.delete(end)) continue;
+      for (const label of end.labels) counts.set(label, (counts.get(label) ?? 0) - 1);
+    }
+    yield;
   }
+  return peers.slice(0, mostFarEnds);
+}
 
-  /** The devices that the labels of the rule name, besides those that were seen. */
-  alsoNamed({ peers = [] }: StoredRule, seen: ReadonlySet<DeviceId>): readonly SnapshotDevice[] {
-    const labels = peers.flatMap((peer) => ('labels' in peer ? peer.labels : []));
-    return [...new Set(labels.flatMap((label) => this.carriers(label)))].filter(({ id }) => !seen.has(id));
-  }
+/** The devices that the labels of the rule name, besides those that were seen. */
+export function alsoNamed(
+  { peers = [] }: StoredRule,
+  seen: ReadonlySet<DeviceId>,
+  farEnds: FarEnds,
+): readonly SnapshotDevice[] {
+  const labels = peers.flatMap((peer) => ('labels' in peer ? peer.labels : []));
+  return [...new Set(labels.flatMap((label) => farEnds.carriers(label)))].filter(({ id }) => !seen.has(id));
+}
+
+interface SeenAddress extends FarAddress {
+  packets: number;
+  last: string;
 }
 
 interface Service {
@@ -115,34 +104,49 @@ interface Service {
   readonly protocol: StoredProtocol;
   readonly port: number;
   packets: number;
-  readonly devices: Set<SnapshotDevice>;
-  /** Packets of addresses of no device. */
-  readonly addresses: Map<string, number>;
+  readonly addresses: Map<string, SeenAddress>;
 }
 
 const byService = (a: Service, b: Service): number =>
   (a.protocol < b.protocol ? -1 : a.protocol > b.protocol ? 1 : 0) || a.port - b.port;
 
-function* ruleOf({ protocol, port, devices, addresses }: Service, farEnds: FarEnds): Generator<void, StoredRule> {
-  const ip_ranges = [...addresses]
-    .toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
+function* ruleOf(
+  { direction, protocol, port, addresses }: Service,
+  farEnds: FarEnds,
+  firstSeen: ReadonlyMap<string, string>,
+): Generator<void, RuleForTraffic> {
+  const ends = new Map<string, FarEnd>();
+  const others: { readonly address: string; readonly packets: number }[] = [];
+  for (const [key, seen] of addresses) {
+    const end = farEnds.farEnd(seen, { first: firstSeen.get(key) ?? '', last: seen.last });
+    ends.set(key, end);
+    if (!isProven(end)) others.push({ address: end.address, packets: seen.packets });
+    yield;
+  }
+  const ip_ranges = others
+    .toSorted((a, b) => b.packets - a.packets || (a.address < b.address ? -1 : 1))
     .slice(0, mostFarEnds)
-    .map(([address]) => address)
+    .map(({ address }) => address)
     .toSorted();
-  const peers = yield* farEnds.peersOf(devices);
-  return {
+  const peers = yield* peersOf([...ends.values()].filter(isProven), farEnds);
+  const rule = {
     ip_protocol: protocol,
     from_port: port,
     to_port: port,
     ...(ip_ranges.length > 0 && { ip_ranges }),
     ...(peers.length > 0 && { peers }),
   };
+  return { direction, rule, ends };
 }
 
-/** The rules for this traffic: inbound, then outbound, each by protocol and port. The caller can do other work between two steps. */
+/**
+ * The rules for this traffic: inbound, then outbound, each by protocol and port. `firstSeen` is the end of the first report of each far address.
+ * The caller can do other work between two steps.
+ */
 export function* rulesForTraffic(
   flows: readonly StoredFlow[],
   farEnds: FarEnds,
+  firstSeen: ReadonlyMap<string, string>,
 ): Generator<void, readonly RuleForTraffic[]> {
   const services = new Map<string, Service>();
   for (const flow of flows) {
@@ -153,15 +157,17 @@ export function* rulesForTraffic(
     const key = `${direction} ${protocol} ${port}`;
     let service = services.get(key);
     if (service === undefined) {
-      service = { direction, protocol, port, packets: 0, devices: new Set(), addresses: new Map() };
+      service = { direction, protocol, port, packets: 0, addresses: new Map() };
       services.set(key, service);
     }
     service.packets += flow.packets;
-    const owner = farEnds.owner(flow);
-    if (owner === undefined) {
-      const address = printAddress(flow.family, flow.far);
-      service.addresses.set(address, (service.addresses.get(address) ?? 0) + flow.packets);
-    } else service.devices.add(owner);
+    const { family, far, packets, until } = flow;
+    const seen = service.addresses.get(farKey(flow));
+    if (seen === undefined) service.addresses.set(farKey(flow), { family, far, packets, last: until });
+    else {
+      seen.packets += packets;
+      if (until > seen.last) seen.last = until;
+    }
     yield;
   }
   const rules: RuleForTraffic[] = [];
@@ -172,7 +178,7 @@ export function* rulesForTraffic(
       .slice(0, mostRules)
       .toSorted(byService);
     for (const service of kept) {
-      rules.push({ direction, rule: yield* ruleOf(service, farEnds) });
+      rules.push(yield* ruleOf(service, farEnds, firstSeen));
       yield;
     }
   }

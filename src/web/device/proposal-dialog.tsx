@@ -8,6 +8,7 @@ import {
   checkWords,
   coveredWords,
   emptyDirectionWords,
+  leftOutWords,
   notCoveredWords,
   proposalCoverage,
   seenWords,
@@ -57,21 +58,27 @@ function Rule({ proposed }: { readonly proposed: ProposedRule }): ReactNode {
   );
 }
 
-function NotCovered({ proposal: { not_covered } }: { readonly proposal: Proposal }): ReactNode {
-  const more = not_covered.sums - not_covered.flows.length;
-  if (not_covered.flows.length === 0) return null;
+/** Traffic that no rule admits, folded. */
+function Traffic({
+  summary,
+  lines,
+  sums,
+}: {
+  readonly summary: string;
+  readonly lines: readonly string[];
+  readonly sums: number;
+}): ReactNode {
+  const more = sums - lines.length;
+  if (lines.length === 0) return null;
   return (
     <details className="disclosure">
-      <summary>{plural(not_covered.sums, 'connection')} that the rules would refuse</summary>
+      <summary>{summary}</summary>
       <ul className="proposed-rules">
-        {not_covered.flows.map((flow) => {
-          const words = notCoveredWords(flow);
-          return (
-            <li key={words} className="small">
-              {words}
-            </li>
-          );
-        })}
+        {lines.map((words) => (
+          <li key={words} className="small">
+            {words}
+          </li>
+        ))}
         {more > 0 ? <li className="small dimmed">And {more} more.</li> : null}
       </ul>
     </details>
@@ -79,7 +86,7 @@ function NotCovered({ proposal: { not_covered } }: { readonly proposal: Proposal
 }
 
 function Found({ proposal }: { readonly proposal: Proposal }): ReactNode {
-  const { rules } = proposal;
+  const { rules, not_covered, refused_by_far_end } = proposal;
   const empty = emptyDirectionWords(proposal);
   return (
     <>
@@ -93,10 +100,19 @@ function Found({ proposal }: { readonly proposal: Proposal }): ReactNode {
           ))}
         </ul>
       )}
-      <p className={proposal.not_covered.packets > 0 ? 'note note-warn' : 'note note-plain'}>
+      <p className={not_covered.packets > 0 ? 'note note-warn' : 'note note-plain'}>
         {coveredWords(proposal)} {rules.length === 0 ? '' : empty}
       </p>
-      <NotCovered proposal={proposal} />
+      <Traffic
+        summary={`${plural(not_covered.sums, 'connection')} that the rules would refuse`}
+        lines={not_covered.flows.map(notCoveredWords)}
+        sums={not_covered.sums}
+      />
+      <Traffic
+        summary={`${plural(refused_by_far_end.sums, 'connection')} that the far end refused, and that get no rule`}
+        lines={refused_by_far_end.flows.map(leftOutWords)}
+        sums={refused_by_far_end.sums}
+      />
       <p className="small dimmed">{proposalCoverage(proposal)}</p>
     </>
   );

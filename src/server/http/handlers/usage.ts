@@ -91,7 +91,7 @@ const proposeRules: Handler<'proposeRules'> = async (call, { store, preview, clo
   // An id may be written in two letter cases.
   const devices = [...new Set(devicesFor(body, snapshot))];
   const proposal = await propose(
-    { org, snapshot, devices, labels: body.labels, since, until },
+    { org, snapshot, devices, labels: body.labels, includeRefused: body.include_refused, since, until },
     { store, slices: call.work, statuses: statusesIn(org, convergence) },
   );
   return record(proposal);

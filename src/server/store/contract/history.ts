@@ -28,6 +28,19 @@ export interface WrittenState {
   readonly json?: string;
 }
 
+/** What a device was, by its record: its labels and its addresses, and who wrote them. */
+export interface IdentityState {
+  readonly device_id: DeviceId;
+  readonly at: Timestamp;
+  readonly labels: readonly string[];
+  readonly tunnel_ip: string;
+  readonly addresses: readonly string[];
+  /** Whether the user who wrote this state is an owner of the organization now. */
+  readonly by_owner: boolean;
+  /** Whether the device was registered with this state. */
+  readonly is_first: boolean;
+}
+
 export interface StatePage {
   /** At most this many; absent: all. */
   readonly limit?: number | undefined;
@@ -45,6 +58,8 @@ export interface History {
   ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
   /** Every `tunnel_ip` and every one of `addresses` that the device has or had in its newest 10,000 states, as it was written, each once. */
   addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly string[]>;
+  /** The newest 100 states of each of these devices: of one device after the other, newest first. */
+  identitiesOf(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly IdentityState[]>;
   /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
   namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
   /** The groups at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */

@@ -1,9 +1,9 @@
 /** Owns the reading of the history: the states of a record, an organization at a revision, and the retention. */
 import type { WatchKind } from '../../../api/kinds.ts';
-import { parseUserId } from '../../../policy/ids.ts';
+import { parseDeviceId, parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../contract/errors.ts';
 import type { GroupReader } from '../contract/groups.ts';
-import type { History, State, StatePage, WrittenState } from '../contract/history.ts';
+import type { History, IdentityState, State, StatePage, WrittenState } from '../contract/history.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
@@ -58,6 +58,24 @@ const listAddresses = statement<{ address: string }>(
      SELECT r.record ->> 'tunnel_ip' AS address
      UNION ALL SELECT json_array_elements_text(r.record -> 'addresses') WHERE json_typeof(r.record -> 'addresses') = 'array') AS a
    WHERE a.address <> '' ORDER BY 1`,
+);
+
+interface IdentityRow {
+  readonly id: string;
+  readonly at: string;
+  readonly type: State<unknown>['type'];
+  readonly body: string;
+  readonly by_owner: boolean;
+}
+/** Values: organization, devices. */
+const listIdentities = statement<IdentityRow>(
+  'list_identities',
+  `SELECT d.id, s.at, s.type, s.body, EXISTS (
+     SELECT FROM members m WHERE m.org_id = $1 AND m.user_id = s.user_id AND m.role = 'owner') AS by_owner
+   FROM unnest($2::uuid[]) AS d (id) CROSS JOIN LATERAL (
+     SELECT s.revision, s.at, s.type, s.user_id, s.body FROM history s WHERE s.org_id = $1 AND s.kind = 'device' AND s.id = d.id
+     ORDER BY s.revision DESC LIMIT 100) AS s
+   ORDER BY d.id, s.revision DESC`,
 );
 
 interface AtRow {
@@ -221,6 +239,15 @@ export function historyIn(context: Context, keepMs: number): History {
     ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
     async addressesOf(org, id) {
       return (await reads.run(listAddresses, [org, id])).map(({ address }) => address);
+    },
+    async identitiesOf(org, ids) {
+      return (await reads.run(listIdentities, [org, ids])).map(({ id, at, type, body, by_owner }): IdentityState => {
+        const record = JSON.parse(withRevision(body, 0)) as DeviceRecord;
+        const { labels = [], tunnel_ip, addresses = [], created_at } = record;
+        const identity =
+          type === 'delete' ? { labels: [], tunnel_ip: '', addresses: [] } : { labels, tunnel_ip, addresses };
+        return { device_id: parseDeviceId(id), at, ...identity, by_owner, is_first: created_at === at };
+      });
     },
     async namesakes(org, id, { below, limit } = {}) {
       const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
