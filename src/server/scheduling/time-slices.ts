@@ -40,9 +40,9 @@ export abstract class SlicedWork {
   async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
     const all = [...items];
     function* pieces(): Generator<void, void> {
-      for (const item of all) {
+      for (const [index, item] of all.entries()) {
+        if (index > 0) yield;
         work(item);
-        yield;
       }
     }
     await this.run(pieces());

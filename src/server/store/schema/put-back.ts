@@ -188,8 +188,10 @@ async function versionIn(dump: Dump): Promise<number> {
   const pieces: Buffer[] = [];
   for await (const piece of dump.rows('schema_versions')) pieces.push(piece);
   const text = Buffer.concat(pieces).toString();
-  const rows = /^COPY public\.schema_versions \(version, [^)]*\) FROM stdin;\n([^]*?)^\\\.$/m.exec(text)?.[1] ?? '';
-  const version = Math.max(0, ...rows.split('\n').map((row) => Number.parseInt(row, 10) || 0));
+  const lines = text.split('\n');
+  const first = lines.findIndex((line) => line.startsWith('COPY public.schema_versions (version, ')) + 1;
+  const rows = first === 0 ? [] : lines.slice(first, lines.indexOf('\\.', first));
+  const version = Math.max(0, ...rows.map((row) => Number.parseInt(row, 10) || 0));
   if (version === 0) throw new UnfitBackup('it is not a backup of Ringfence');
   const newest = Math.max(...migrations.map((step) => step.version));
   if (version > newest)
@@ -207,6 +209,7 @@ const putAside = `
   UNION ALL SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname), format('ALTER TABLE %s ENABLE TRIGGER %I', tgrelid::regclass, tgname)
   FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
   UNION ALL SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid)
+    || CASE WHEN indisreplident THEN format('; ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', indrelid::regclass, c.relname) ELSE '' END
   FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
   WHERE c.relnamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_constraint n WHERE n.conindid = i.indexrelid)`;
 
