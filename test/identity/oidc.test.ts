@@ -123,14 +123,20 @@ describe('refused is', () => {
     expect(await why(await forge({ iat: seconds(20) }))).toMatchObject({ kind: 'verified' });
   });
 
-  it('a token without a subject', async () => {
-    expect(await why(await forge({ sub: undefined }))).toBe(
-      'The claim `sub` of the access token is missing or invalid.',
-    );
-    expect(await why(await forge({ sub: '' }))).toBe('The claim `sub` of the access token is missing or invalid.');
-    expect(await why(await forge({ sub: 'x'.repeat(256) }))).toBe(
-      'The claim `sub` of the access token is missing or invalid.',
-    );
+  it.each([undefined, '', 'x'.repeat(256), 5, ['alice'], { is: 'alice' }, 'a\ud800', 'a\u0000', 'a\nb'])(
+    'a token without a subject that tells one person from every other: %j',
+    async (sub) => {
+      expect(await why(await forge({ sub }))).toBe('The claim `sub` of the access token is missing or invalid.');
+    },
+  );
+
+  it('a token that ends at a time which nobody can write', async () => {
+    const invalid = 'The claim `exp` of the access token is missing or invalid.';
+    for (const exp of [9e15, 8.64e12, 253_402_300_800, '9'])
+      expect(await why(await forge({ exp })), String(exp)).toBe(invalid);
+    expect(await verifier({ toleranceSeconds: 0 })(await forge({ exp: 253_402_300_799 }))).toMatchObject({
+      expiresAt: Date.parse('9999-12-31T23:59:59Z'),
+    });
   });
 
   it('a token without a signature: alg none', async () => {

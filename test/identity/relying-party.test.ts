@@ -149,6 +149,11 @@ describe('nobody is signed in by', () => {
     ['a token with another nonce: one of another sign-in', { claims: { nonce: 'x'.repeat(43) } }],
     ['a token without a nonce', { claims: { nonce: undefined } }],
     ['a token that names nobody', { claims: { sub: '' } }],
+    ['a token that names somebody by a number', { claims: { sub: 5 } }],
+    [
+      'a token with half a surrogate pair, which the database would keep as another subject',
+      { claims: { sub: 'a\ud800' } },
+    ],
     ['an answer without an ID token', { tokens: { id_token: undefined } }],
     ['a refused client', { status: 401, tokens: { error: 'invalid_client' } }],
   ])('%s', async (_what, lies) => {
@@ -179,6 +184,16 @@ describe('a name that the ID token lacks', () => {
   it('is asked of the provider', async () => {
     const { signedIn } = await signIn({ claims, userinfo: { sub: 'ada', preferred_username: 'Ada' } });
     expect(signedIn.identity.username).toBe('Ada');
+  });
+
+  it('is the verified address, or else the full name, before the subject', async () => {
+    const nameOf = async (lies: Lies): Promise<string> => (await signIn(lies)).signedIn.identity.username;
+    const said = { ...claims, name: 'Ada Lovelace', email: 'Ada@Example.org', email_verified: true };
+    expect(await nameOf({ claims: said })).toBe('ada@example.org');
+    expect(await nameOf({ claims, userinfo: { ...said, sub: 'ada' } })).toBe('ada@example.org');
+    for (const email_verified of [false, 'true', undefined])
+      expect(await nameOf({ claims: { ...said, email_verified } })).toBe('Ada Lovelace');
+    expect(await nameOf({ claims: { ...said, preferred_username: 'countess' } })).toBe('countess');
   });
 
   it('is not taken from what is said of somebody else, and is not needed', async () => {

@@ -1,5 +1,5 @@
 /** Signing in to the real server with access tokens of a real identity provider. */
-import { decodeJwt } from 'jose';
+import { decodeJwt, importJWK, SignJWT } from 'jose';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startProvider, audience, type TestProvider } from '../lib/provider.ts';
 import { startPostgres, startTestServer, type TestPostgres, type TestServer } from '../lib/server.ts';
@@ -87,6 +87,22 @@ it('a bad token is a 401 that says why and repeats nothing', async () => {
   expect(answer.headers['www-authenticate']).toBe('Bearer realm="ringfence", error="invalid_token"');
   for (const token of [idToken, accessToken])
     for (const part of token.split('.')) expect(server.logged()).not.toContain(part);
+});
+
+it('a signed token with a claim that cannot be kept is a 401, and no two subjects are one user', async () => {
+  const { accessToken } = await provider.signIn('alice');
+  const key = provider.key();
+  const ask = async (claims: Readonly<Record<string, unknown>>) => {
+    const signing = new SignJWT({ ...decodeJwt(accessToken), ...claims });
+    const token = await signing.setProtectedHeader({ alg: 'ES256', kid: key.kid ?? '' }).sign(await importJWK(key));
+    return server.nobody.as(token).get('/api/users/me');
+  };
+  for (const claims of [{ exp: 9e15 }, { exp: 1e12 }, { sub: 5 }, { sub: ['alice'] }, { sub: 'a\u0000' }]) {
+    const { status, json } = await ask(claims);
+    expect([status, json.code], JSON.stringify(claims)).toEqual([401, 'unauthenticated']);
+  }
+  expect((await ask({ sub: 'a\ufffd' })).status).toBe(200);
+  expect((await ask({ sub: 'a\ud800' })).status).toBe(401);
 });
 
 it('an expired token is a 401, and a stream that it opened has ended with it', async () => {

@@ -4,6 +4,7 @@
  */
 import { decodeJwt, errors, jwtVerify, type JWTHeaderParameters, type JWTPayload } from 'jose';
 import { readEmail } from '../../policy/names/email.ts';
+import { textFault } from '../../policy/names/read-text.ts';
 import { cleanUsername } from '../../policy/names/username.ts';
 import { Issuer, IssuerUnavailable, type IssuerOptions } from './issuer.ts';
 
@@ -13,7 +14,7 @@ export interface OidcOptions extends Pick<IssuerOptions, 'clock' | 'fetch' | 'se
   readonly audiences: readonly string[];
   /** The operator set no audience: a token need not say of which kind it is, but it must name its audience. */
   readonly plain?: boolean | undefined;
-  /** The claim that suggests a user's name; without it the subject does. */
+  /** The claim that suggests a user's name. */
   readonly usernameClaim: string;
   /** By how much clocks may differ. */
   readonly toleranceSeconds: number;
@@ -35,7 +36,7 @@ export interface VerifiedToken {
 export interface ProvenClaims {
   /** In the form of `readEmail`; absent unless the provider says that it verified the address. */
   readonly email?: string;
-  /** The name exactly as the provider wrote it. */
+  /** The name exactly as the provider wrote it; absent where the database would keep it as another one. */
   readonly name?: string;
 }
 
@@ -48,7 +49,7 @@ export function provenBy(payload: Readonly<Record<string, unknown>>, usernameCla
   const name = payload[usernameClaim];
   return {
     ...(email !== undefined && { email }),
-    ...(typeof name === 'string' && name !== '' && name.length <= longestName && { name }),
+    ...(isDistinct(name) && { name }),
   };
 }
 
@@ -80,15 +81,30 @@ export const algorithms = [
 /** Whether a credential looks like a signed token, which begins with `{"` in base64url. */
 export const isSignedToken = (secret: string): boolean => /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/.test(secret);
 
-export const longestName = 255;
+const longestName = 255;
+
+/** Whether a claim tells one person from every other: the database would keep half of a surrogate pair as `\ufffd`, and so two subjects as one. */
+export const isDistinct = (claim: unknown): claim is string =>
+  typeof claim === 'string' &&
+  claim !== '' &&
+  claim.length <= longestName &&
+  textFault(claim, { lines: false }) === undefined;
+
+/** The last moment that RFC 3339 can write. */
+const lastMoment = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * A provider may suggest any name. Invisible characters and very long names are cleaned; for a name that mixes scripts,
- * the subject is used instead.
+ * A provider may suggest any name, or none: then people know each other by their verified address, and otherwise by the claim `name`.
+ * Invisible characters and very long names are cleaned; a name that mixes scripts is none.
  */
-export function nameFrom(payload: Readonly<Record<string, unknown>>, claim: string, subject: string): string {
-  const suggested = payload[claim];
-  return (typeof suggested === 'string' ? cleanUsername(suggested) : undefined) ?? cleanUsername(subject) ?? 'user';
+export function nameFrom(
+  payload: Readonly<Record<string, unknown>>,
+  claim: string,
+  subject: string,
+  { email }: ProvenClaims,
+): string {
+  const suggested = [payload[claim], email, payload['name'], subject];
+  return suggested.map((one) => (typeof one === 'string' ? cleanUsername(one) : undefined)).find(Boolean) ?? 'user';
 }
 
 /**
@@ -173,14 +189,14 @@ export function tokenVerifier(options: OidcOptions): VerifyToken {
         currentDate: new Date(clock()),
         requiredClaims: ['exp', 'sub'],
       });
-      const { sub = '', exp = 0 } = payload;
-      if (sub === '' || sub.length > longestName)
-        return rejected('The claim `sub` of the access token is missing or invalid.');
+      const { sub, exp = Number.NaN } = payload;
+      const expiresAt = (exp + toleranceSeconds) * 1000;
+      if (!isDistinct(sub)) return rejected('The claim `sub` of the access token is missing or invalid.');
+      if (!(expiresAt <= lastMoment)) return rejected('The claim `exp` of the access token is missing or invalid.');
       if (isFromFuture(payload, options)) return rejected('The access token was issued in the future.');
       if (!isAccessToken(protectedHeader, payload, plain)) return rejected('This is not an access token.');
-      const username = nameFrom(payload, usernameClaim, sub);
-      const expiresAt = (exp + toleranceSeconds) * 1000;
       const proven = provenBy(payload, usernameClaim);
+      const username = nameFrom(payload, usernameClaim, sub, proven);
       return { kind: 'verified', issuer: issuer.issuer, subject: sub, username, proven, expiresAt };
     } catch (error) {
       return explain(error);

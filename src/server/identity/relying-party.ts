@@ -6,7 +6,7 @@ import { jwtVerify, type JWTPayload } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
-import { algorithms, isFromFuture, longestName, nameFrom, provenBy, type ProvenClaims } from './oidc.ts';
+import { algorithms, isDistinct, isFromFuture, nameFrom, provenBy, type ProvenClaims } from './oidc.ts';
 import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
 import type { SessionProvider } from '../store/contract/records.ts';
 import { digestOf, type Random } from './secret.ts';
@@ -164,15 +164,13 @@ export class RelyingParty {
       });
     const { id_token = '', access_token, refresh_token } = tokens;
     const claims = await this.#verify(id_token);
-    const { sub: subject = '' } = claims;
-    if (subject === '' || subject.length > longestName) {
-      throw new SignInError('refused', 'The identity provider did not identify a user.');
-    }
+    const { sub: subject } = claims;
+    if (!isDistinct(subject)) throw new SignInError('refused', 'The identity provider did not identify a user.');
     const saysAll = claims[usernameClaim] !== undefined && (claims['email'] !== undefined || !this.#asksForEmail);
     const described = saysAll ? {} : await this.#describe(provider, access_token, subject);
-    const username = nameFrom({ ...described, ...claims }, usernameClaim, subject);
-    const grant = { id_token, ...(refresh_token === undefined ? {} : { refresh_token }) };
     const proven = { ...provenBy(described, usernameClaim), ...provenBy(claims, usernameClaim) };
+    const username = nameFrom({ ...described, ...claims }, usernameClaim, subject, proven);
+    const grant = { id_token, ...(refresh_token === undefined ? {} : { refresh_token }) };
     return { identity: { issuer: issuer.issuer, subject, username }, proven, grant, returnTo: ticket.returnTo };
   }
 

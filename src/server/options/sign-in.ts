@@ -34,7 +34,7 @@ export const signInOptions = {
   oidcUsernameClaim: {
     flags: '--oidc-username-claim <claim>',
     env: 'RINGFENCE_OIDC_USERNAME_CLAIM',
-    help: 'the claim that becomes the name of a new user; without the claim, the subject',
+    help: 'the claim that becomes the name of a new user; without the claim, the verified e-mail address, the full name or the subject',
     fallback: 'preferred_username',
     read: (text: string) => text.trim(),
   },
