@@ -58,6 +58,9 @@ const requestProblemCodes = {
   out_of_range: 'the number is too small or too large',
   not_an_endpoint: 'the value is not an address, with or without a port',
   not_a_cidr: 'the value is not a CIDR prefix',
+  address_not_own:
+    'no device has this address for itself: it is unspecified, loopback, link-local, multicast or broadcast',
+  address_unknown: 'the device has no such address',
   unknown_group: 'this group cannot be applied to this device',
   guardrail_listed: 'a guardrail applies by label and cannot be listed',
   organization_only: "only the organization's own groups may have this",

@@ -1,5 +1,6 @@
 /** Owns the validation of create and update bodies of devices: it reports all problems at once. */
 import { parseAddress, parseRange, printAddress } from '../policy/address.ts';
+import { isNetworkBroadcast, sharedAddressKind } from '../policy/fleet/own-address.ts';
 import { at, join, show, type Found } from '../policy/problem.ts';
 import { field, isObject } from '../policy/json.ts';
 import type { RequestProblem } from './codes.ts';
@@ -36,7 +37,22 @@ const forms: Readonly<Record<string, { readonly fits: (text: string) => boolean;
   endpoint_local_address_ip4: { fits: (text) => isAddress(text, 4), what: 'an IPv4 address' },
 };
 
-/** Single addresses, none of them twice, however it is written. */
+const notOwn = (pointer: string, text: string, kind: string): RequestProblem => ({
+  pointer,
+  code: 'address_not_own',
+  detail: `${show(text)} is a ${kind} address, which no device has for itself.`,
+});
+
+/** The tunnel address is one that a device can have for itself. */
+function tunnelProblems(given: unknown): RequestProblem[] {
+  if (typeof given !== 'string') return [];
+  const address = parseAddress(given.split('/')[0] ?? '');
+  if ('fault' in address) return [];
+  const kind = isNetworkBroadcast(given) ? 'broadcast' : sharedAddressKind(address);
+  return kind === undefined ? [] : [notOwn('/tunnel_ip', given, kind)];
+}
+
+/** Single addresses that a device can have for itself, none of them twice, however it is written. */
 function addressProblems(given: unknown): RequestProblem[] {
   const problems: RequestProblem[] = [];
   const seen = new Set<string>();
@@ -52,6 +68,8 @@ function addressProblems(given: unknown): RequestProblem[] {
     const printed = printAddress(address.family, address.value);
     if (seen.has(printed)) problems.push({ pointer, code: 'duplicate', detail: `${printed} is already in addresses.` });
     seen.add(printed);
+    const kind = sharedAddressKind(address);
+    if (kind !== undefined) problems.push(notOwn(pointer, text, kind));
   }
   return problems;
 }
@@ -78,7 +96,7 @@ function formProblems(body: Readonly<Record<string, unknown>>): RequestProblem[]
       });
     }
   }
-  problems.push(...addressProblems(field(body, 'addresses')));
+  problems.push(...tunnelProblems(field(body, 'tunnel_ip')), ...addressProblems(field(body, 'addresses')));
   const prefixes = field(body, 'child_prefix');
   for (const [index, text] of (Array.isArray(prefixes) ? (prefixes as unknown[]) : []).entries()) {
     if (typeof text === 'string' && !isPrefix(text)) {

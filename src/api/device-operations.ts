@@ -14,7 +14,7 @@ import {
   ReportedStatus,
   UpdateDevice,
 } from './device.ts';
-import { IsolateDevice } from './isolation.ts';
+import { IsolateDevice, IsolationPreview } from './isolation.ts';
 import { MoveDeviceQuery, PageQuery, PastPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
@@ -101,6 +101,14 @@ export const deviceRows = {
     answer: IsolatedDevice,
     etag: true,
     conditional: true,
+  },
+  previewIsolation: {
+    effect: 'read',
+    cost: 'organization',
+    subject: 'device',
+    tag: 'devices',
+    summary: 'List the addresses that the other devices refuse when this device is isolated, and who set each',
+    answer: IsolationPreview,
   },
   liftIsolation: {
     effect: 'write',

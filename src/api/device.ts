@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../policy/ids.ts';
 import { InForceWord } from './enforcement/convergence.ts';
-import { Isolation, IsolationWarning } from './isolation.ts';
+import { Isolation, IsolationWarning, RefusedAddresses } from './isolation.ts';
 import { GroupPackets, PacketReport } from './enforcement/overview.ts';
 import { Selector } from './group.ts';
 import { largestRevision, limits, mostCountedGroups } from './limits.ts';
@@ -126,9 +126,9 @@ export const RegisteredDevice = Type.Object(
 );
 export type RegisteredDevice = Wire<typeof RegisteredDevice>;
 
-/** The answer to an isolation: the record, and warnings if there are any. */
+/** The answer to an isolation: the record, the addresses that the others refuse, and warnings if there are any. */
 export const IsolatedDevice = Type.Object(
-  { ...Device.properties, warnings: Type.Optional(Type.Array(IsolationWarning)) },
+  { ...Device.properties, refused_addresses: RefusedAddresses, warnings: Type.Optional(Type.Array(IsolationWarning)) },
   { ...strict, $id: 'IsolatedDevice', title: 'IsolatedDevice' },
 );
 

@@ -48,6 +48,7 @@ export const paths = {
   listDeviceNamesakes: ['GET', '/api/organizations/{org_id}/devices/{device_id}/namesakes', 'list'],
   moveDevice: ['POST', '/api/organizations/{org_id}/devices/{device_id}/move', 'record'],
   isolateDevice: ['POST', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
+  previewIsolation: ['GET', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
   liftIsolation: ['DELETE', '/api/organizations/{org_id}/devices/{device_id}/isolate', 'record'],
 
   listDeviceGroups: ['GET', '/api/organizations/{org_id}/devices/{device_id}/groups', 'list'],

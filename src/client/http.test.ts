@@ -74,6 +74,7 @@ const calls: { readonly [Id in CallId]: readonly [(client: Client) => Promise<un
     (c) => c.devices.isolate(org, id, { reason: 'r' }),
     { org_id: org, device_id: id, body: { reason: 'r' } },
   ],
+  previewIsolation: [(c) => c.devices.previewIsolation(org, id), { org_id: org, device_id: id }],
   liftIsolation: [(c) => c.devices.liftIsolation(org, id), { org_id: org, device_id: id }],
   listDeviceGroups: [(c) => c.devices.groups(org, id), { org_id: org, device_id: id }],
   reportDeviceStatus: [

@@ -257,6 +257,8 @@ export class Client {
     /** Gives it to another member. */
     move: this.#send('moveDevice'),
     isolate: this.#send('isolateDevice'),
+    /** What isolating it would make the other devices refuse. */
+    previewIsolation: this.#call('previewIsolation'),
     liftIsolation: this.#call('liftIsolation'),
     /** The groups in effect on it, and why each is. */
     groups: this.#call('listDeviceGroups'),

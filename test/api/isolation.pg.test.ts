@@ -72,7 +72,7 @@ describe('an owner', () => {
     const device = await add(place, { tunnel_ip: '100.64.0.1/24', addresses: ['fd00::1', '10.0.0.1'] });
     const app = await add(place, { hostname: 'app', tunnel_ip: '100.64.0.1/32', addresses: ['FD00:0::1'] });
     const db = await add(place, { addresses: ['100.64.0.1'] });
-    const { warnings, ...record } = await isolate(place, device);
+    const { warnings, refused_addresses: _refused, ...record } = await isolate(place, device);
     expect(record).toEqual(await place.owner.api.expect(200, 'GET', pathOf(place, device)));
     // The one without a name comes first.
     const both = [db.id, app.id];
@@ -141,6 +141,87 @@ describe('an owner', () => {
       '/allow/1/users unknown_field',
     ]);
     expect((await isolate(place, device, { reason: 'x'.repeat(255) })).isolated.reason).toHaveLength(255);
+  });
+});
+
+describe('addresses that a device lists to harm others', () => {
+  const dns = '192.0.2.53';
+  const addressesOf = (answer: Json): readonly string[] =>
+    answer.refused_addresses.map(({ address }: Json) => address as string);
+
+  test('are not taken where no device has them for itself: when it is registered, when it is changed, in a change set', async () => {
+    const place = await newPlace(stage.server);
+    const { member, base } = place;
+    const device = await add(place, { addresses: [dns, 'fd00::1'], tunnel_ip: '100.64.0.1/24' });
+    const kinds = {
+      unspecified: ['0.0.0.0', '::'],
+      loopback: ['127.0.0.1', '127.255.255.254', '::1', '::ffff:127.0.0.1'],
+      'link-local': ['169.254.169.254', 'fe80::1', 'febf::1'],
+      multicast: ['224.0.0.251', '239.255.255.255', 'ff02::1'],
+      broadcast: ['255.255.255.255'],
+    };
+    for (const [kind, texts] of Object.entries(kinds)) {
+      for (const text of texts) {
+        const bodies = { '/addresses/1': { addresses: ['10.0.0.1', text] }, '/tunnel_ip': { tunnel_ip: text } };
+        for (const [pointer, body] of Object.entries(bodies)) {
+          for (const problem of [
+            await member.api.expect(422, 'POST', `${base}/devices`, { public_key: unique(), ...body }),
+            await member.api.expect(422, 'PATCH', pathOf(place, device), body),
+          ]) {
+            expect(faults(problem)).toEqual([`${pointer} address_not_own`]);
+            expect(problem.errors[0].detail).toContain(`a ${kind} address`);
+          }
+        }
+      }
+    }
+    const broadcast = { tunnel_ip: '100.64.0.255/24' };
+    expect(faults(await member.api.expect(422, 'PATCH', pathOf(place, device), broadcast))).toEqual([
+      '/tunnel_ip address_not_own',
+    ]);
+    const set = { devices: [{ id: device.id, addresses: ['ff02::1'] }] };
+    expect(faults(await member.api.expect(422, 'POST', `${base}/changes`, set))).toEqual([
+      '/devices/0/addresses/0 address_not_own',
+    ]);
+    for (const tunnel_ip of ['', '100.64.0.0/31', '128.0.0.1', '223.255.255.255', '2001:db8::1/64'])
+      await member.api.expect(200, 'PATCH', pathOf(place, device), { tunnel_ip });
+  });
+
+  test('are shown with who set them before and after the isolation, and those that are left out are not refused', async () => {
+    const place = await newPlace(stage.server);
+    const { owner, member } = place;
+    const app = await add(place, { tunnel_ip: '100.64.0.2', addresses: [dns] });
+    const device = await add(place, { tunnel_ip: '100.64.0.1/24' });
+    await member.api.expect(200, 'PATCH', pathOf(place, device), { addresses: ['fd00::1', dns] });
+    await member.api.expect(200, 'PATCH', pathOf(place, device), { hostname: 'rogue' });
+    const by = ({ id, username }: Place['owner']) => ({ user_id: id, username, at: expect.any(String) });
+    const all = [
+      { address: '100.64.0.1', set_by: by(owner) },
+      { address: 'fd00::1', set_by: by(member) },
+      { address: dns, set_by: by(member), devices: [app.id] },
+    ];
+    const path = `${pathOf(place, device)}/isolate`;
+    expect(await owner.api.expect(200, 'GET', path)).toEqual({ refused_addresses: all });
+    expect((await isolate(place, device)).refused_addresses).toEqual(all);
+
+    const isolated = await isolate(place, device, { reason: 'r', addresses: ['FD00:0::1', '100.64.0.1'] });
+    expect(isolated.refused_addresses).toEqual(all.slice(0, 2));
+    expect(isolated.isolated.not_refused).toEqual([dns]);
+    expect((isolated.warnings ?? []).filter(({ code }: Json) => code === 'shared_address')).toEqual([]);
+    const verdict = async (to: string): Promise<string> => {
+      const query = `from=${app.id}&to=${encodeURIComponent(to)}&protocol=udp&port=53`;
+      const { sides } = await member.api.expect(200, 'GET', `${place.base}/explain?${query}`);
+      return sides[0].reason as string;
+    };
+    expect([await verdict(dns), await verdict('100.64.0.1')]).toEqual(['open', 'far-end-isolated']);
+
+    // What the device gets later is refused.
+    await owner.api.expect(200, 'PATCH', pathOf(place, device), { addresses: [dns, 'fd00::1', 'fd00::2'] });
+    expect(addressesOf(await owner.api.expect(200, 'GET', path))).toEqual(['100.64.0.1', 'fd00::1', 'fd00::2']);
+    expect(addressesOf(await isolate(place, device, { reason: 'r', addresses: [] }))).toEqual([]);
+    expect(faults(await owner.api.expect(422, 'POST', path, { reason: 'r', addresses: ['10.9.9.9', 'x'] }))).toEqual([
+      '/addresses/0 address_unknown',
+      '/addresses/1 address_unknown',
+    ]);
   });
 });
 

@@ -219,6 +219,7 @@ const scenarios: { readonly [Id in OperationId]: Scenario } = {
     const { id } = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: unique() });
     return { ...target, params: { device_id: id } };
   },
+  previewIsolation: aDevice(),
   liftIsolation: aDevice(),
   listDeviceGroups: aDevice(),
   listDeviceHistory: aDevice(),

@@ -192,6 +192,17 @@ it('a device is isolated for a while, allows what is named, is shown as isolated
   expect((await people.owner.run(isolate)).stderr).toContain(
     'Warning: The other devices now refuse 100.64.0.7 also as an address of twin.\n',
   );
+  const before = await people.owner.inTerminal(isolate, { typed: [[/\[y\/N\]/, 'n\r']] });
+  expect(before.code).toBe(1);
+  expect(before.stdout).toMatch(
+    /refuse these addresses[^]+ 100\.64\.0\.7 {2}set by \S+ .*also an address of twin[^]+Isolate device web-7\?/,
+  );
+  const leftOut = await json(people.owner.run([...isolate, '--leave-out', '100.64.0.7', '-o', 'json']));
+  expect([leftOut.refused_addresses, leftOut.isolated.not_refused]).toEqual([[], ['100.64.0.7']]);
+  expect(await done(people.owner.run(['device', 'show', 'web-7']))).toContain(
+    '100.64.0.7 is not refused by other devices',
+  );
+  expect(await people.owner.run([...isolate, '--leave-out', '100.64.0.8'])).toMatchObject({ code: 2 });
   expect(await people.owner.run([...isolate, '--allow', 'lab-1'])).toMatchObject({ code: 2 });
   expect(await people.member.run(isolate)).toMatchObject({ code: 4 });
   expect(await done(people.owner.run(['device', 'release', 'web-7']))).toContain('is released');

@@ -522,6 +522,27 @@ describe('policy by name', () => {
     await expectVerdicts([[tcp(1, 2, 5_433), 'open']]);
   });
 
+  test('a device that lists the address of a server which others need does not take it from them when it is isolated', async () => {
+    const id = await fleet.idOf(1);
+    const server = fleet.device(3).addresses.driver4;
+    const before = await fleet.owner.devices.get(fleet.org, id);
+    await fleet.owner.devices.update(fleet.org, id, { addresses: [...(before.addresses ?? []), server] });
+    const { refused_addresses: refused } = await fleet.owner.devices.isolate(fleet.org, id, { reason: 'test' });
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([[udp(2, 3, 53), dropOut]]);
+    const addresses = refused.map(({ address }) => address).filter((address) => address !== server);
+    await fleet.owner.devices.isolate(fleet.org, id, { reason: 'test', addresses });
+    await fleet.converged(1, 2, 3);
+    await expectVerdicts([
+      [udp(2, 3, 53), 'open'],
+      [tcp(1, 2, 5_433), dropOut],
+      [tcp(2, 1, 5_433), dropOut],
+    ]);
+    await fleet.owner.devices.liftIsolation(fleet.org, id);
+    await fleet.owner.devices.update(fleet.org, id, { addresses: before.addresses ?? [] });
+    await fleet.converged(1, 2, 3);
+  });
+
   test('refused and admitted packets are at the server with both devices and the nearest rule, with reject too; with off nothing is sent', async () => {
     const { owner, org } = fleet;
     const [own, far] = [fleet.device(2), fleet.device(1)];

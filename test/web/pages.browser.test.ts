@@ -428,6 +428,8 @@ describe('devices', () => {
   test('an owner isolates a device with a reason, an end and what it still allows, and releases it; a member only reads it', async () => {
     const place = await newPlace(stage.server);
     const device = await addDevice(place, 'web-7');
+    const addresses = ['192.0.2.7', '192.0.2.53'];
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { addresses });
     const path = `/o/${place.org}/devices/${device.id}`;
     const [owner, member] = [
       await open({ token: place.owner.token, path }),
@@ -441,10 +443,16 @@ describe('devices', () => {
     await owner.getByRole('option', { name: 'for 8 hours' }).click();
     await dialog.getByLabel('Still allow devices with one of these labels').first().fill('forensics');
     await owner.keyboard.press('Enter');
+    await expectShown(dialog.getByText(`set by ${place.owner.username}`).first());
+    await dialog.getByRole('checkbox', { name: '192.0.2.53' }).uncheck();
     await dialog.getByRole('button', { name: 'Isolate the device' }).click();
     await dialog.waitFor({ state: 'detached' });
     const { isolated } = await place.owner.api.expect(200, 'GET', `${place.base}/devices/${device.id}`);
-    expect(isolated).toMatchObject({ reason: 'odd logins', allow: [{ labels: ['forensics'] }] });
+    expect(isolated).toMatchObject({
+      reason: 'odd logins',
+      allow: [{ labels: ['forensics'] }],
+      not_refused: ['192.0.2.53'],
+    });
     const hours = (Date.parse(isolated.until) - Date.parse(isolated.since)) / 3_600_000;
     expect(Math.round(hours)).toBe(8);
     for (const page of [owner, member]) {

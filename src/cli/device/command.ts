@@ -143,9 +143,10 @@ export function addDeviceCommands(program: Command): void {
       usage: 'isolate <device>',
       dryRun: true,
       policy: 'untested',
+      destructive: true,
       summary: 'cut a device off from every other device (owners only)',
       about:
-        'The device keeps its connection to the server, and exchanges traffic only with the devices that --allow names. Every other device of the organization refuses its addresses, so that root on the device cannot lift the isolation. Isolating an isolated device replaces the isolation.',
+        'The device keeps its connection to the server, and exchanges traffic only with the devices that --allow names. Every other device of the organization refuses its addresses, so that root on the device cannot lift the isolation. The command shows these addresses and who set each. Leave out an address that others need, such as that of a DNS server, which the device may list to harm them. Isolating an isolated device replaces the isolation.',
       options: [
         new Option('--reason <text>', 'why; every member can read it').makeOptionMandatory(),
         new Option('--for <duration>', 'how long, such as 30m, 4h or 2d; without it, until `device release`'),
@@ -153,6 +154,7 @@ export function addDeviceCommands(program: Command): void {
           '--allow <devices>',
           'devices that may still talk to it: `label:forensics`, `device:lab-1` or `all-devices`',
         ),
+        repeated('--leave-out <address>', 'an address of the device that other devices still need and do not refuse'),
       ],
       examples: [
         "ringfence device isolate web-7 --for 4h --reason 'suspicious logins'",

@@ -12,10 +12,13 @@ export interface Doubt {
 /** Prints the doubts as warnings. On a terminal it asks, unless `--yes` or `--dry-run` is given; a no ends the command. Scripts go on. */
 export async function askAbout(session: Session, doubts: readonly Doubt[]): Promise<void> {
   if (!session.isForPeople) return;
-  const { terminal, signal, values } = session;
-  for (const { text } of doubts) terminal.note(`Warning: ${text}`);
+  for (const { text } of doubts) session.terminal.note(`Warning: ${text}`);
+  if (doubts.some(({ asks }) => asks)) await askOnTerminal(session, 'Continue?');
+}
+
+/** Asks on a terminal, unless `--yes` or `--dry-run` is given; a no ends the command. Scripts go on. */
+export async function askOnTerminal({ terminal, signal, values }: Session, question: string): Promise<void> {
   const isAsked = terminal.isInteractive && values.yes !== true && values.dryRun !== true;
-  if (!isAsked || !doubts.some(({ asks }) => asks)) return;
-  if (!(await terminal.confirm('Continue?', { yes: false, signal })))
+  if (isAsked && !(await terminal.confirm(question, { yes: false, signal })))
     throw new CliError('failed', 'nothing was changed');
 }

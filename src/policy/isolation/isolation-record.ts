@@ -18,6 +18,8 @@ export interface IsolationRecord {
   readonly by: UserId;
   readonly reason: string;
   readonly allow?: readonly Peer[];
+  /** Addresses of the device that the other devices do not refuse, because somebody else needs them. */
+  readonly not_refused?: readonly string[];
 }
 
 /** As much of it as decides about packets, and why. */
@@ -28,11 +30,15 @@ export interface Isolation {
   readonly allow: readonly Peer[];
   /** In the words of the person who isolated it, to be shown on the device. */
   readonly reason?: string;
+  /** As of `IsolationRecord`, as `printAddress` writes them. */
+  readonly notRefused?: readonly string[];
 }
 
-const known: ReadonlySet<string> = new Set(['since', 'until', 'by', 'reason', 'allow']);
+const known: ReadonlySet<string> = new Set(['since', 'until', 'by', 'reason', 'allow', 'not_refused']);
 const anyNumber = Number.POSITIVE_INFINITY;
 const nobody: readonly Peer[] = [];
+const isTextList = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((one) => typeof one === 'string');
 
 /** Throws `NotUnderstood` where the field has content that this program does not know: it may allow less than the rest says. */
 export function readIsolationRecord(device: string, value: unknown): Isolation {
@@ -42,12 +48,18 @@ export function readIsolationRecord(device: string, value: unknown): Isolation {
   if (!isObject(value)) return fail('it is not an object');
   const strange = Object.keys(value).find((name) => !known.has(name));
   if (strange !== undefined) return fail(`the field ${strange.slice(0, 100)} is unknown`);
-  const { until: time, allow: peers, reason } = value;
+  const { until: time, allow: peers, reason, not_refused: leftOut } = value;
   const until = typeof time === 'string' ? parseTimestamp(time) : undefined;
   if (time !== undefined && until === undefined) return fail('until is not a time');
   const problems = new Problems();
   const allow = peers === undefined ? nobody : readPeers(peers, '/isolated/allow', problems, { most: anyNumber });
   const [problem] = problems.problems;
   if (problem !== undefined) return fail(`${problem.pointer}: ${problem.detail}`);
-  return { allow, ...(until !== undefined && { until }), ...(typeof reason === 'string' && { reason }) };
+  if (leftOut !== undefined && !isTextList(leftOut)) return fail('not_refused is not a list of addresses');
+  return {
+    allow,
+    ...(until !== undefined && { until }),
+    ...(typeof reason === 'string' && { reason }),
+    ...(leftOut !== undefined && { notRefused: leftOut }),
+  };
 }

@@ -30,7 +30,9 @@ const group = (n: number, inbound: readonly SecurityRule[], outbound: readonly S
   inbound: normalizeRules(inbound),
   outbound: normalizeRules(outbound),
 });
-const isolated = (fields: { readonly until?: string; readonly allow?: readonly Peer[] } = {}) => ({
+const isolated = (
+  fields: { readonly until?: string; readonly allow?: readonly Peer[]; readonly not_refused?: readonly string[] } = {},
+) => ({
   since: '2026-01-01T00:00:00.000Z',
   by: parseUserId(uuid(90)),
   reason: 'test',
@@ -155,6 +157,26 @@ describe('every other device', () => {
     }
   });
 
+  it('does not refuse the addresses that were left out', () => {
+    const policy = policyOf(db, devices(isolated({ not_refused: ['10.0.0.1'] })));
+    expect(ask(policy, 'outbound', '10.0.0.1').verdict).toBe('accept');
+    expect(ask(policy, 'outbound', 'fd00::1').reason).toEqual({ kind: 'far-end-isolated' });
+  });
+
+  it('still takes its router advertisements, which come from a link-local address', () => {
+    const remote = parseAddress('fe80::1');
+    if ('fault' in remote) throw new Error('fe80::1');
+    const advertisement = {
+      direction: 'inbound',
+      family: 6,
+      remote: remote.value,
+      transport: { kind: 'icmpv6', type: 134 },
+      hopLimit: 255,
+    } as const;
+    const policy = policyOf(db, devices(isolated()));
+    expect(decide(policy, advertisement, { neighbourDiscovery: true }).reason).toEqual({ kind: 'discovery' });
+  });
+
   it('that the isolation allows decides by its own policy alone', () => {
     const fleet = devices(isolated({ allow: [{ labels: ['forensics'] }] }));
     expect(policyOf(lab, fleet).isolation).toBeUndefined();
@@ -218,6 +240,7 @@ it('a device’s isolation with content of a newer version is not read in part',
   expect(() => read({ only_outbound: true })).toThrow(NotUnderstood);
   expect(() => read({ allow: [{ users: ['ada'] }] })).toThrow(NotUnderstood);
   expect(() => read({ until: 'soon' })).toThrow(NotUnderstood);
+  expect(() => read({ not_refused: [1] })).toThrow(NotUnderstood);
 });
 
 it('means the same to `decide` and to the canonical form, whatever the policy and the packet', () => {

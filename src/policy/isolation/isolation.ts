@@ -2,6 +2,7 @@
  * Owns isolation (reference 1.5): what a device refuses from isolated devices, and what remains of its own policy while
  * it is isolated.
  */
+import { printAddress, type Address } from '../address.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { isNamed, peersKey } from '../fleet/selector.ts';
@@ -40,16 +41,31 @@ const isolatedDevices: readonly Peer[] = [{ device_id: 'ffffffff-ffff-8fff-bfff-
 /** Whether the rule refuses isolated devices. Its members come from `policyIsolation` and from no fleet. */
 export const isRefusal = ({ peers }: StoredRule): boolean => peers === isolatedDevices;
 
+/** The addresses of an isolated device that the others refuse. */
+export function refusedAddresses({
+  addresses,
+  isolated,
+}: Pick<DeviceIdentity, 'addresses' | 'isolated'>): readonly Address[] {
+  const { notRefused } = isolated ?? {};
+  if (notRefused === undefined) return addresses;
+  return addresses.filter(({ family, value }) => !notRefused.includes(printAddress(family, value)));
+}
+
 /**
  * What isolation adds to the policy of a device; nothing where no device is isolated that concerns it. `isolated` are the isolated devices
  * of the organization; others do no harm. A device that another one allows does not refuse it, and has no other part in its isolation.
  */
 export function policyIsolation(self: DeviceIdentity, isolated: Iterable<DeviceIdentity>): PolicyIsolation | undefined {
   const refused: RefusedDevice[] = [];
-  for (const { id, addresses, isolated: isolation } of isolated) {
+  for (const device of isolated) {
+    const { id, isolated: isolation } = device;
     if (isolation === undefined || id === self.id) continue;
     if (isolation.allow.some((peer) => isNamed(peer, self))) continue;
-    refused.push({ id, addresses, ...(isolation.until !== undefined && { until: isolation.until }) });
+    refused.push({
+      id,
+      addresses: refusedAddresses(device),
+      ...(isolation.until !== undefined && { until: isolation.until }),
+    });
   }
   if (refused.length === 0 && self.isolated === undefined) return undefined;
   refused.sort((a, b) => (a.id < b.id ? -1 : 1));

@@ -1,14 +1,15 @@
-/** Owns the warnings to the owner who isolates a device: whom else the fleet refuses with it, and what it does not refuse (reference 1.5 (9)). */
-import type { IsolationWarning } from '../../api/isolation.ts';
-import { printAddress, type Address } from '../../policy/address.ts';
+/** Owns what an owner who isolates a device is told: what the fleet refuses with it, who set that, whom else it is about, and what the fleet does not refuse (reference 1.5 (9)). */
+import type { IsolationWarning, RefusedAddress } from '../../api/isolation.ts';
+import { parseAddress, printAddress, type Address } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { refusedAddresses } from '../../policy/isolation/isolation.ts';
 import type { Family } from '../../policy/rule.ts';
 import { policiesOf } from '../../policy/snapshot/device-policies.ts';
 import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { History } from '../store/contract/history.ts';
+import type { AddedAddress, History } from '../store/contract/history.ts';
 import { inWords, naming } from './warnings.ts';
 
 export interface IsolatedNow {
@@ -22,30 +23,61 @@ type Owners = (address: Address) => readonly SnapshotDevice[];
 /** An answer has no more of those about earlier addresses. */
 const mostEarlier = 100;
 
-export async function isolationWarnings(
+export interface IsolationEffect {
+  readonly refused_addresses: readonly RefusedAddress[];
+  readonly warnings: readonly IsolationWarning[];
+}
+
+/** The effect of the isolation that the snapshot has; of a device that is not isolated, that of one without exceptions. */
+export async function isolationEffect(
   { org, id, snapshot }: IsolatedNow,
   { history, slices }: { readonly history: Pick<History, 'addressesOf'>; readonly slices: SlicedWork },
-): Promise<readonly IsolationWarning[]> {
+): Promise<IsolationEffect> {
   await slices.run(indexDevices(snapshot.devices.below));
-  const own = snapshot.devices.get(id)?.identity.addresses ?? [];
+  const { identity } = snapshot.devices.get(id) ?? {};
+  const own = identity?.addresses ?? [];
+  const refused = identity === undefined ? [] : refusedAddresses(identity);
   const { fleet } = policiesOf(snapshot);
   const ownersOf: Owners = ({ family, value }) => {
     const only = [{ first: value, last: value }];
     return fleet.nameSet(family === 4 ? { v4: only, v6: [] } : { v4: [], v6: only }).devices;
   };
+  const othersWith: Owners = (address) => ownersOf(address).filter((device) => device.id !== id);
   const families = new Set<Family>();
-  for (const { identity } of snapshot.devices.values())
-    for (const { family } of identity.addresses) families.add(family);
-  return [
-    ...own.flatMap((address) =>
-      sharedAddress(
-        address,
-        ownersOf(address).filter((device) => device.id !== id),
+  for (const device of snapshot.devices.values())
+    for (const { family } of device.identity.addresses) families.add(family);
+  const added = await history.addressesOf(org, id);
+  return {
+    refused_addresses: refused.map((address) => refusedAddress(address, added, othersWith(address))),
+    warnings: [
+      ...refused.flatMap((address) => sharedAddress(address, othersWith(address))),
+      ...unrefused(own, families),
+      ...earlierAddresses(
+        added.map(({ address }) => address),
+        ownersOf,
       ),
-    ),
-    ...unrefused(own, families),
-    ...earlierAddresses(await history.addressesOf(org, id), ownersOf),
-  ];
+    ],
+  };
+}
+
+function refusedAddress(
+  { family, value }: Address,
+  added: readonly AddedAddress[],
+  others: readonly SnapshotDevice[],
+): RefusedAddress {
+  const address = printAddress(family, value);
+  // A tunnel address is stored as it was written.
+  const same = added.filter(({ address: text }) => {
+    const parsed = parseAddress(text);
+    return !('fault' in parsed) && parsed.family === family && parsed.value === value;
+  });
+  const { user_id, username, at } = same.toSorted((a, b) => (a.at < b.at ? 1 : -1))[0] ?? {};
+  return {
+    address,
+    ...(user_id !== undefined &&
+      at !== undefined && { set_by: { user_id, ...(username !== undefined && { username }), at } }),
+    ...(others.length > 0 && naming(others)),
+  };
 }
 
 function sharedAddress({ family, value }: Address, others: readonly SnapshotDevice[]): readonly IsolationWarning[] {
@@ -72,7 +104,7 @@ function unrefused(own: readonly Address[], families: ReadonlySet<Family>): read
 
 /** Those that the record had, and that no device has now: whoever took them out may use them still. */
 function earlierAddresses(texts: readonly string[], ownersOf: Owners): readonly IsolationWarning[] {
-  const { addresses } = deviceIdentity({ id: '', addresses: texts.map((text) => text.split('/')[0] ?? '') });
+  const { addresses } = deviceIdentity({ id: '', addresses: texts });
   return addresses
     .filter((address) => ownersOf(address).length === 0)
     .slice(0, mostEarlier)

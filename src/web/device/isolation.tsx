@@ -2,12 +2,13 @@
  * Owns the isolation of one device on its page: the banner while it lasts, the dialog that starts it, and the button
  * that ends it.
  */
-import { Button, Modal, Select, TextInput } from '@mantine/core';
+import { Button, Checkbox, Modal, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';
 import type { Device } from '../../api/device.ts';
+import type { RefusedAddress } from '../../api/isolation.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { Ago, clockTime } from '../components/time.tsx';
@@ -30,18 +31,78 @@ const durations: Readonly<Record<string, { readonly label: string; readonly ms?:
   day: { label: 'for a day', ms: 24 * hour },
 };
 
+/** What the other devices will refuse: an address that they need themselves can be left out. */
+function RefusedAddresses({
+  refused,
+  leftOut,
+  setLeftOut,
+}: {
+  readonly refused: readonly RefusedAddress[];
+  readonly leftOut: ReadonlySet<string>;
+  readonly setLeftOut: (addresses: ReadonlySet<string>) => void;
+}): ReactNode {
+  const names = useDeviceNames();
+  const nameOf = useNames();
+  if (refused.length === 0) return <p className="small">The record of the device has no address to refuse.</p>;
+  return (
+    <Checkbox.Group
+      label="The other devices refuse these addresses"
+      description="Leave out an address that others need, such as that of a DNS server."
+      value={refused.flatMap(({ address }) => (leftOut.has(address) ? [] : [address]))}
+      onChange={(kept) => {
+        const all = refused.map(({ address }) => address);
+        setLeftOut(new Set(all.filter((address) => !kept.includes(address))));
+      }}
+    >
+      <div className="stack tight">
+        {refused.map(({ address, set_by, devices = [], more_devices = 0 }) => (
+          <Checkbox
+            key={address}
+            value={address}
+            label={address}
+            description={
+              <>
+                {set_by === undefined ? null : (
+                  <>
+                    set by {set_by.username ?? nameOf(set_by.user_id)} <Ago at={set_by.at} />
+                  </>
+                )}
+                {devices.length === 0
+                  ? null
+                  : ` · also an address of ${devices.map((id) => names.nameOf(id)).join(', ')}${more_devices === 0 ? '' : ` and ${more_devices} more`}`}
+              </>
+            }
+          />
+        ))}
+      </div>
+    </Checkbox.Group>
+  );
+}
+
 function IsolateDialog({ device, close }: { readonly device: Device; readonly close: () => void }): ReactNode {
   const { client } = useSession();
   const [reason, setReason] = useState('');
   const [duration, setDuration] = useState('open');
   const [labels, setLabels] = useState<readonly string[]>([]);
+  const [leftOut, setLeftOut] = useState<ReadonlySet<string>>(new Set());
+  const { organization_id: org, id, revision } = device;
+  const preview = useQuery({
+    queryKey: ['isolation-preview', org, id, revision],
+    queryFn: ({ signal }) => client.devices.previewIsolation(org, id, { signal }),
+  });
+  const refused = preview.data?.refused_addresses ?? [];
   const { submit, busy, fault } = useWrite(async () => {
     const ms = durations[duration]?.ms;
-    const { warnings = [] } = await client.devices.isolate(device.organization_id, device.id, {
+    const body = {
       reason: reason.trim(),
       ...(ms !== undefined && { until: new Date(Date.now() + ms).toISOString() }),
       ...(labels.length > 0 && { allow: labels.map((label) => ({ labels: [label] })) }),
-    });
+    };
+    const addresses = refused.flatMap(({ address }) => (leftOut.has(address) ? [] : [address]));
+    // Addresses that the device gets meanwhile would be left out too.
+    const { warnings = [] } = await (addresses.length === refused.length
+      ? client.devices.isolate(org, id, body)
+      : client.devices.isolate(org, id, { ...body, addresses }, { ifMatch: revision }));
     notify([`${deviceName(device)} is isolated.`, ...warnings.map(({ detail }) => detail)].join(' '));
     close();
   });
@@ -76,12 +137,15 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
           error={labelFault(labels)}
         />
         {labelFault(labels) === undefined ? <UnknownLabels labels={labels} /> : null}
+        {preview.data === undefined ? null : (
+          <RefusedAddresses refused={refused} leftOut={leftOut} setLeftOut={setLeftOut} />
+        )}
         <DialogFoot fault={fault} cancel={close}>
           <Button
             type="submit"
             color="red.9"
             loading={busy}
-            disabled={reason.trim() === '' || labelFault(labels) !== undefined}
+            disabled={reason.trim() === '' || labelFault(labels) !== undefined || preview.isLoading}
           >
             Isolate the device
           </Button>
@@ -135,7 +199,7 @@ export function IsolationBanner({ device }: { readonly device: Device }): ReactN
   }, 'The device stays isolated');
   const { isolated } = device;
   if (isolated === undefined) return null;
-  const { since, until, by, reason, allow = [] } = isolated;
+  const { since, until, by, reason, allow = [], not_refused: notRefused = [] } = isolated;
   return (
     <section className="note note-warn stack tight" aria-label="Isolation">
       <p>
@@ -146,6 +210,7 @@ export function IsolationBanner({ device }: { readonly device: Device }): ReactN
         {allow.length === 0 ? '' : ` and to ${allow.map((peer) => peerWord(peer, names)).join(', ')}`}, and every other
         device refuses it{until === undefined ? '' : ` until ${clockTime(Date.parse(until), Date.now())}`}. The groups
         below apply again afterwards.
+        {notRefused.length === 0 ? '' : ` Its address ${notRefused.join(', ')} is not refused: it was left out.`}
       </p>
       <Receipts device={device} />
       {governs ? (

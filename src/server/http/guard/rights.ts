@@ -65,6 +65,7 @@ const table: { readonly [Id in OperationId]: string } = {
   deleteDevice:              'yes     no      -       yes     no      no      hidden  hidden ',
   moveDevice:                'yes     no      -       no      no      no      hidden  hidden ',
   isolateDevice:             'yes     no      -       no      no      no      hidden  hidden ',
+  previewIsolation:          'yes     no      -       no      no      no      hidden  hidden ',
   liftIsolation:             'yes     no      -       no      no      no      hidden  hidden ',
   listDeviceGroups:          'yes     yes     -       yes     yes     no      hidden  hidden ',
   listDeviceHistory:         'yes     yes     -       -       no      no      hidden  hidden ',

@@ -7,21 +7,24 @@ import {
   type UpdateDevice,
 } from '../../../api/device.ts';
 import { deviceProblems, normalAddresses, normalLabels } from '../../../api/device-body.ts';
-import { devicesAllowed, isolateProblems, type IsolateDevice } from '../../../api/isolation.ts';
+import { devicesAllowed, isolateProblems, leftOutAddresses, type IsolateDevice } from '../../../api/isolation.ts';
 import { pathFor, type OperationId } from '../../../api/paths.ts';
+import { printAddress } from '../../../policy/address.ts';
+import { deviceIdentity } from '../../../policy/fleet/identity.ts';
 import { isUuid, parseDeviceId, parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
+import { refusedAddresses } from '../../../policy/isolation/isolation.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
 import { policiesOf } from '../../../policy/snapshot/device-policies.ts';
 import { mint } from '../../identity/secret.ts';
-import { isolationWarnings } from '../../preview/isolation-warnings.ts';
+import { isolationEffect, type IsolationEffect } from '../../preview/isolation-warnings.ts';
 import { WorkRefused } from '../../scheduling/work-budget.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { StoreError } from '../../store/contract/errors.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
 import type { DevicePatch } from '../../store/contract/devices.ts';
-import { lengthsOf, stored, type Call, type Handler, type RecordResult } from '../call.ts';
+import { lengthsOf, stored, type Call, type Handler, type OrganizationServices, type RecordResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
@@ -208,35 +211,63 @@ const move: Handler<'moveDevice'> = async (call, { store }) => {
 /** Policy tests do not refuse an isolation or its end. Tests that break are shown as failing. */
 const inEmergency = (by: Actor): Actor => ({ ...by, tests: 'report' });
 
-const isolate: Handler<'isolateDevice'> = async (call, { store, clock, preview }) => {
+const isolate: Handler<'isolateDevice'> = async (call, services) => {
+  const { store, clock } = services;
   const { org_id, device_id } = call.params;
   const now = clock();
+  const device = deviceOf(call);
   const named = devicesAllowed(call.body).filter(isUuid).map(parseDeviceId);
   const known = new Set((await store.devices.find(org_id, named)).map(({ id }) => id));
-  refuse(isolateProblems(call.body, { now, knowsDevice: (id) => known.has(id) }));
-  const { reason, until, allow } = call.body as IsolateDevice;
+  // Without the isolation that it may have: a later version may have written it.
+  const { isolated: _isolated, ...record } = device.record;
+  const { addresses: own } = deviceIdentity(record);
+  refuse(isolateProblems(call.body, { now, knowsDevice: (id) => known.has(id), own }));
+  const { reason, until, allow, addresses } = call.body as IsolateDevice;
+  const leftOut = addresses === undefined ? [] : leftOutAddresses(own, addresses);
   const isolated: IsolationRecord = {
     since: new Date(now).toISOString(),
     ...(until !== undefined && { until: new Date(Date.parse(until)).toISOString() }),
     by: call.by.user_id,
     reason,
     ...(allow && { allow }),
+    ...(leftOut.length > 0 && { not_refused: leftOut }),
   };
-  const expected = expectedRevision(call.ifMatch, deviceOf(call).revision);
-  const device = await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected);
+  const expected = expectedRevision(call.ifMatch, device.revision);
+  const written = await store.devices.update(org_id, inEmergency(call.by), device_id, { isolated }, expected);
   // After the write: nothing holds up an isolation.
-  const warnings = await preview
-    .read(org_id, call.work)
-    .then((snapshot) =>
-      isolationWarnings({ org: org_id, id: device_id, snapshot }, { history: store.history, slices: call.work }),
-    )
-    .catch((error: unknown) => {
-      // It is made, and that is what counts.
-      if (error instanceof WorkRefused) return [];
-      throw error;
-    });
-  if (warnings.length === 0) return stored(device);
-  return { ...stored(device), json: `${device.json.slice(0, -1)},"warnings":${JSON.stringify(warnings)}}` };
+  const effect = await effectOf(call, services).catch((error: unknown) => {
+    // It is made, and that is what counts.
+    if (error instanceof WorkRefused) return effectAlone(written.record);
+    throw error;
+  });
+  const { refused_addresses, warnings } = effect;
+  const more = JSON.stringify({ refused_addresses, ...(warnings.length > 0 && { warnings }) });
+  return { ...stored(written), json: `${written.json.slice(0, -1)},${more.slice(1)}` };
+};
+
+/** As far as the record alone shows it. */
+const effectAlone = (record: DeviceRecord): IsolationEffect => ({
+  refused_addresses: refusedAddresses(deviceIdentity(record)).map(({ family, value }) => ({
+    address: printAddress(family, value),
+  })),
+  warnings: [],
+});
+
+/** As of `isolationEffect`. */
+async function effectOf(
+  { params, work }: Call<'isolateDevice' | 'previewIsolation'>,
+  { store, preview }: OrganizationServices,
+): Promise<IsolationEffect> {
+  const snapshot = await preview.read(params.org_id, work);
+  return isolationEffect(
+    { org: params.org_id, id: params.device_id, snapshot },
+    { history: store.history, slices: work },
+  );
+}
+
+const previewIsolation: Handler<'previewIsolation'> = async (call, services) => {
+  const { refused_addresses } = await effectOf(call, services);
+  return { kind: 'record', json: JSON.stringify({ refused_addresses }) };
 };
 
 const liftIsolation: Handler<'liftIsolation'> = async (call, { store }) => {
@@ -265,6 +296,7 @@ export const deviceHandlers = {
   deleteDevice: remove,
   moveDevice: move,
   isolateDevice: isolate,
+  previewIsolation,
   liftIsolation,
   listDeviceGroups: listGroups,
 } as const;

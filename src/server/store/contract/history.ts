@@ -41,6 +41,16 @@ export interface IdentityState {
   readonly is_first: boolean;
 }
 
+/** An address of a device, and the change since which its record has or had it. */
+export interface AddedAddress {
+  /** Without the prefix length of a `tunnel_ip`. */
+  readonly address: string;
+  readonly at: Timestamp;
+  /** As of `State`. */
+  readonly user_id?: UserId;
+  readonly username?: string;
+}
+
 export interface StatePage {
   /** At most this many; absent: all. */
   readonly limit?: number | undefined;
@@ -56,8 +66,8 @@ export interface History {
     query: StatePage & { readonly reader: GroupReader },
   ): Promise<readonly State<GroupRecord>[]>;
   ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
-  /** Every `tunnel_ip` and every one of `addresses` that the device has or had in its newest 10,000 states, as it was written, each once. */
-  addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly string[]>;
+  /** Every address that the device has or had in its newest 10,000 states, as it was written, each once: who added it last, and when. */
+  addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly AddedAddress[]>;
   /** The newest 100 states of each of these devices: of one device after the other, newest first. */
   identitiesOf(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly IdentityState[]>;
   /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */

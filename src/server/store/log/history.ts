@@ -48,16 +48,18 @@ const listNamesakes = statement<StateRow>(
    ORDER BY s.revision DESC LIMIT $4`,
 );
 
-/** Values: organization, device. */
-const listAddresses = statement<{ address: string }>(
+/** Values: organization, device. Of each address the newest state that has it where the state before has not. */
+const listAddresses = statement<{ address: string } & Pick<StateRow, 'at' | 'user_id' | 'username'>>(
   'list_past_addresses',
-  `SELECT DISTINCT a.address FROM (
-     SELECT (s.body || '}')::json AS record FROM history s WHERE s.org_id = $1 AND s.kind = 'device' AND s.id = $2
-     ORDER BY s.revision DESC LIMIT 10000) AS r
-   CROSS JOIN LATERAL (
-     SELECT r.record ->> 'tunnel_ip' AS address
-     UNION ALL SELECT json_array_elements_text(r.record -> 'addresses') WHERE json_typeof(r.record -> 'addresses') = 'array') AS a
-   WHERE a.address <> '' ORDER BY 1`,
+  `SELECT DISTINCT ON (a.address) a.address, s.at, s.user_id, u.username FROM (
+     SELECT r.*, lag(r.addresses) OVER (ORDER BY r.revision) AS before FROM (
+       SELECT s.revision, s.at, s.user_id, ARRAY(
+         SELECT split_part(b.record ->> 'tunnel_ip', '/', 1)
+         UNION ALL SELECT json_array_elements_text(b.record -> 'addresses') WHERE json_typeof(b.record -> 'addresses') = 'array') AS addresses
+       FROM history s CROSS JOIN LATERAL (SELECT (s.body || '}')::json AS record) AS b
+       WHERE s.org_id = $1 AND s.kind = 'device' AND s.id = $2 AND s.type = 'change' ORDER BY s.revision DESC LIMIT 10000) AS r) AS s
+   CROSS JOIN LATERAL unnest(s.addresses) AS a(address) LEFT JOIN users u ON u.id = s.user_id
+   WHERE a.address <> '' AND (s.before IS NULL OR a.address <> ALL (s.before)) ORDER BY a.address, s.revision DESC`,
 );
 
 interface IdentityRow {
@@ -238,7 +240,13 @@ export function historyIn(context: Context, keepMs: number): History {
     ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
     ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
     async addressesOf(org, id) {
-      return (await reads.run(listAddresses, [org, id])).map(({ address }) => address);
+      const rows = await reads.run(listAddresses, [org, id]);
+      return rows.map(({ address, at, user_id, username }) => ({
+        address,
+        at,
+        ...(user_id !== null && { user_id: parseUserId(user_id) }),
+        ...(username !== null && { username }),
+      }));
     },
     async identitiesOf(org, ids) {
       return (await reads.run(listIdentities, [org, ids])).map(({ id, at, type, body, by_owner }): IdentityState => {
