@@ -13,10 +13,9 @@ it('the threat model has lines, and each names a test that exists, by file and t
   const wrong = rows.filter((row) => {
     const [, path, title] = /\| ((?:src|test)\/\S+\.test\.ts): (.+?) +\|$/.exec(row) ?? [];
     if (path === undefined || title === undefined || !existsSync(`${top}${path}`)) return true;
-    // The formatter puts a long title on a line of its own.
-    return !readFileSync(`${top}${path}`, 'utf8')
-      .replaceAll(/\(\s+'/g, "('")
-      .includes(`('${title}',`);
+    // The formatter puts a long title on a line of its own, and one with an apostrophe between double quotes.
+    const text = readFileSync(`${top}${path}`, 'utf8').replaceAll(/\(\s+(?=['"])/g, '(');
+    return !text.includes(`('${title}',`) && !text.includes(`("${title}",`);
   });
   expect(wrong).toEqual([]);
 });

@@ -85,8 +85,11 @@ describe.each(ways)('%s', (_, url, protocol) => {
       await Promise.all(tabs.map((other) => showsName(other, `${protocol} tab-${number}`)));
     }
     expect(await openStreams()).toBe(1);
-    const protocols = `performance.getEntriesByType('navigation').map(({ nextHopProtocol }) => nextHopProtocol)`;
-    expect(await Promise.all(tabs.map((tab) => tab.evaluate(protocols)))).toEqual(tabs.map(() => [protocol]));
+    // Later tabs have the page from the cache, where no protocol is kept.
+    const protocols = await tabs[0]?.evaluate(
+      `performance.getEntriesByType('navigation').map(({ nextHopProtocol }) => nextHopProtocol)`,
+    );
+    expect(protocols).toEqual([protocol]);
   });
 
   test('nine loads in one tab leave no stream behind; the last can save, and the way back is live', async () => {
