@@ -205,7 +205,9 @@ describe('flows', () => {
     expect(shown).toContain('    edge out tcp 5432 to 100.64.0.2, 4 packets\n');
     expect(shown).not.toContain('Allow');
     const asked = await done(people.owner.run(['propose', 'edge', '--include-refused']));
-    expect(asked).toMatch(/^Allow outbound tcp 5432 to device:far\n.*\n    Check: The far end refused 4 of these packets$/m);
+    expect(asked).toMatch(
+      /^Allow outbound tcp 5432 to device:far\n.*\n    Check: The far end refused 4 of these packets$/m,
+    );
     expect(asked).not.toContain('gets no rule');
   });
 

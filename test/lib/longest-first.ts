@@ -22,7 +22,7 @@ const seconds: Readonly<Record<string, number>> = {
   'convergence.pg.test.ts': 48,
   'crash.faults.test.ts': 45,
   'fuzz.pg.test.ts': 45,
-  'readme.pg.test.ts': 45,
+  'walkthroughs.pg.test.ts': 45,
   'everyone.browser.test.ts': 40,
   'nft.netns.test.ts': 40,
   'wait.pg.test.ts': 39,

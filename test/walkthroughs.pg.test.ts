@@ -1,4 +1,4 @@
-/** Follows the README's first ten minutes, the session with curl and the recipes, word for word, against the program as it is built. */
+/** Follows the first ten minutes with a server, the session with curl and the recipes, word for word, against the program as it is built. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { mortal } from './lib/mortal.ts';
 import { isShown, stepsUnder } from './lib/walkthrough.ts';
 
 const page = (file: string): string => readFileSync(new URL(`../${file}`, import.meta.url), 'utf8');
-const [start, ...steps] = stepsUnder('First ten minutes', page('README.md'));
+const [start, ...steps] = stepsUnder('First ten minutes', page('docs/first-server.md'));
 const curlSteps = stepsUnder('A session with curl', page('docs/api.md'));
 const recipes = page('docs/recipes.md');
 const recipeSteps = [...recipes.matchAll(/^## (.+)$/gm)].flatMap(([, heading = '']) => stepsUnder(heading, recipes));
@@ -40,7 +40,7 @@ ringfence device move app-1 --user kim -q
   shows: [],
 };
 
-describe("the README's first ten minutes", () => {
+describe('the first ten minutes', () => {
   let folder: string;
   let server: ChildProcess;
   let said = '';
