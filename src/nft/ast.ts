@@ -133,8 +133,8 @@ export interface CounterMap {
 }
 
 /**
- * Puts the far end of a packet into a set, with a counter. Where the set is full, the rule ends there: a rule that records never carries a verdict
- * about the packet.
+ * Puts the far end of a packet into a set, with a counter unless `uncounted`. Where the set is full, or the kernel has no memory at hand for the
+ * counter, the rule ends there: a rule that records never carries a verdict about the packet.
  */
 export interface RecordTuple {
   readonly set: ObjectName;
@@ -142,6 +142,7 @@ export interface RecordTuple {
   readonly side: AddressSide;
   /** With the destination port: of the packet, or the one that the connection was made to. */
   readonly port?: 'packet' | 'original';
+  readonly uncounted?: true;
 }
 
 /** A packet that meets all conditions is counted, where a counter is named, and acted upon. */

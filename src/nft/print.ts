@@ -81,9 +81,9 @@ const matchPrinters: Printers<Match> = {
 };
 
 /** What is kept of a packet: the far address, the protocol and, where it has one, the port. */
-function printRecord({ set, family, side, port }: RecordTuple): string {
+function printRecord({ set, family, side, port, uncounted }: RecordTuple): string {
   const key = [`${ip(family)} ${side}`, 'meta l4proto', ...(port === undefined ? [] : [recordedPort[port]])];
-  return `update @${set} { ${key.join(' . ')} counter }`;
+  return `update @${set} { ${key.join(' . ')}${uncounted === true ? '' : ' counter'} }`;
 }
 const recordedPort = { packet: 'th dport', original: 'ct original proto-dst' } as const;
 

@@ -1,4 +1,5 @@
 /** Proves with real packets what the agent records and how it answers: exact sums, no leak, no drift, the same digest. */
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { printAddress } from '../../policy/address.ts';
 import { written } from '../../nft/policies.fixture.ts';
@@ -21,6 +22,18 @@ const { createSocket } = require('node:dgram');
     }
   socket.close();
 })();`;
+
+const burst = { first: 10_000, last: 13_999 };
+/**
+ * Uses up what the kernel has at hand for counters, then sends what is recorded, and comes before all else: the kernel's own worker, which makes
+ * more memory for counters, has to wait. Where the machine grants no priority, the burst comes without.
+ */
+const sendBurst = async (): Promise<void> => {
+  const script = 'if chrt -f 50 true 2> /dev/null; then exec chrt -f 50 "$@"; else exec "$@"; fi';
+  const program = fileURLToPath(new URL('../../../test/lib/burst-sender.mjs', import.meta.url));
+  const ranges = [`${burst.last + 1}-65535`, `${burst.first}-${burst.last}`];
+  await world.peer.run(['taskset', '-c', '0', 'sh', '-c', script, 'sh', process.execPath, program, device4, ...ranges]);
+};
 
 /** Answers with why no connection can be made. */
 const connector = `
@@ -74,6 +87,17 @@ async function take(): Promise<ObservedTraffic> {
   const recorded = await world.agent.takeRecorded();
   if (recorded === undefined) throw new Error('nothing is recorded');
   return recorded;
+}
+
+/** Counts what arrives at ports, before every filter: a busy machine may lose packets before that. */
+async function countArriving(first: number, last: number): Promise<() => Promise<number>> {
+  const name = `arriving-${first}`;
+  const chain = `chain c { type filter hook prerouting priority -450; iifname "rf0" udp dport ${first}-${last} counter; };`;
+  await world.device.run(['nft', '-f', '-'], `table inet ${name} { ${chain} }`);
+  return async () => {
+    const { stdout } = await world.device.run(['nft', 'list', 'table', 'inet', name]);
+    return Number(/packets (\d+)/.exec(stdout)?.[1] ?? Number.NaN);
+  };
 }
 
 const packetsOf = ({ tuples }: Recorded): number => tuples.reduce((sum, { packets }) => sum + packets, 0);
@@ -184,18 +208,23 @@ describe('with `refused` and `all`', () => {
     await follow('all');
     const leaked = await watchLeaks();
     for (const first of [10_000, 20_000]) {
+      const arrived = await countArriving(first, first + 3_999);
       await send(device4, [first, first + 3_999]);
       const recorded = await take();
       expect(recorded.unrecorded).toBe(0);
-      expect(recorded.tuples.filter(({ port = 0 }) => port >= first && port < first + 4_000)).toHaveLength(4_000);
+      const found = recorded.tuples.filter(({ port = 0 }) => port >= first && port < first + 4_000);
+      expect(found).toHaveLength(await arrived());
     }
+    const arrived = await countArriving(7_002, 65_535);
     await send(device4, [7_002, 65_535]);
+    const once = await arrived();
     await send(device4, [7_002, 9_000]);
     const flood = await take();
     expect(flood.tuples.filter(({ direction, family }) => direction === 'inbound' && family === 4)).toHaveLength(
       mostRecorded,
     );
-    expect(packetsOf(flood) + flood.unrecorded).toBeGreaterThanOrEqual(60_000);
+    // A tuple that got no counter counts once, so what was sent again may not show.
+    expect(packetsOf(flood) + flood.unrecorded).toBeGreaterThanOrEqual(once);
     expect(await leaked()).toBe(0);
     // The next minute has all its places again.
     await send(device4, [7_002, 7_003]);
@@ -203,6 +232,22 @@ describe('with `refused` and `all`', () => {
     expect(next.unrecorded).toBe(0);
     expect(shown(next)).toEqual(['inbound refused 100.64.0.2 17/7002 1', 'inbound refused 100.64.0.2 17/7003 1']);
   });
+});
+
+test('a burst that uses up the memory which the kernel has at hand for counters loses no tuple', async () => {
+  await follow('all');
+  const used = `table inet used {
+  set counters { typeof udp sport . udp dport; size 200000; flags dynamic; }
+  chain c { type filter hook prerouting priority -450; iifname "rf0" udp dport ${burst.last + 1}-65535 update @counters { udp sport . udp dport counter } drop
+    iifname "rf0" udp dport ${burst.last + 1}-65535 drop; }
+}`;
+  await world.device.run(['nft', '-f', '-'], used);
+  const arrived = await countArriving(burst.first, burst.last);
+  await sendBurst();
+  const recorded = await take();
+  const found = recorded.tuples.filter(({ port = 0 }) => port >= burst.first && port <= burst.last);
+  expect(found).toHaveLength(await arrived());
+  expect(recorded.unrecorded).toBe(0);
 });
 
 describe('with `reject`', () => {

@@ -34,6 +34,12 @@ describe('what is refused', () => {
   icmpv6 type echo-request update @in-refused-plain6-1 { ip6 saddr . meta l4proto counter } return
   meta l4proto != { 1, 6, 17, 58 } update @in-refused-plain4-1 { ip saddr . meta l4proto counter } return
   meta l4proto != { 1, 6, 17, 58 } update @in-refused-plain6-1 { ip6 saddr . meta l4proto counter } return
+  meta l4proto { 6, 17 } update @in-refused-port4-1 { ip saddr . meta l4proto . th dport } return
+  meta l4proto { 6, 17 } update @in-refused-port6-1 { ip6 saddr . meta l4proto . th dport } return
+  icmp type echo-request update @in-refused-plain4-1 { ip saddr . meta l4proto } return
+  icmpv6 type echo-request update @in-refused-plain6-1 { ip6 saddr . meta l4proto } return
+  meta l4proto != { 1, 6, 17, 58 } update @in-refused-plain4-1 { ip saddr . meta l4proto } return
+  meta l4proto != { 1, 6, 17, 58 } update @in-refused-plain6-1 { ip6 saddr . meta l4proto } return
   meta l4proto != { 1, 58 } counter name unrecorded continue
   icmp type echo-request counter name unrecorded continue
   icmpv6 type echo-request counter name unrecorded continue`);

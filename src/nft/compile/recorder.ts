@@ -75,7 +75,15 @@ const ping: { readonly [F in Family]: Match } = {
 };
 const families: readonly Family[] = [4, 6];
 
-/** The rules that record into one generation. A rule whose set is full ends before its verdict, so the packet reaches the counter at the end. */
+/** The same rule without a counter for each tuple. */
+const uncounted = ({ record, ...rest }: Rule): Rule =>
+  node({ ...rest, ...(record && { record: node({ ...record, uncounted: true }) }) });
+
+/**
+ * The rules that record into one generation. A rule whose set is full ends before its verdict, so the packet reaches the counter at the end.
+ * A counter takes memory of each processor, of which the kernel has little at hand: a burst uses it up faster than the kernel makes more, above all
+ * where processors are busy. So a tuple that gets no counter is recorded without one.
+ */
 function generationRules(
   { table, direction }: RecorderPlace,
   verdict: RecordedVerdict,
@@ -94,10 +102,14 @@ function generationRules(
     isRedirected
       ? [tcp, udp].map((protocol) => records([node({ kind: 'protocol', protocol })], family, 'original'))
       : [records([withPorts], family, 'packet')];
-  return [
+  const counted = [
     ...families.flatMap(ofPorts),
     ...families.map((family) => records([ping[family]], family)),
     ...families.map((family) => records([withoutPorts], family)),
+  ];
+  return [
+    ...counted,
+    ...counted.map(uncounted),
     ...[notIcmp, ping[4], ping[6]].map((match) => rule([match], goOn, unrecordedCounter)),
   ];
 }

@@ -172,10 +172,11 @@ const lookUpJson = ({ family, side, map }: CounterMap): Json => ({
   counter: { map: { key: payload(family === 4 ? 'ip' : 'ip6', side), data: `@${map}` } },
 });
 
-const recordJson = ({ set, family, side, port }: RecordTuple): Json => {
+const recordJson = ({ set, family, side, port, uncounted }: RecordTuple): Json => {
   const key = [payload(family === 4 ? 'ip' : 'ip6', side), { meta: { key: 'l4proto' } }];
   const ports = port === undefined ? [] : [port === 'packet' ? payload('th', 'dport') : originalPort];
-  return { set: { op: 'update', elem: { concat: [...key, ...ports] }, set: `@${set}`, stmt: [{ counter: null }] } };
+  const counting = uncounted === true ? {} : { stmt: [{ counter: null }] };
+  return { set: { op: 'update', elem: { concat: [...key, ...ports] }, set: `@${set}`, ...counting } };
 };
 
 const rejectJson = (action: Reject): Json =>

@@ -25,7 +25,10 @@ export function parseRecord(
   addressKey: (payload: unknown) => { readonly family: Family; readonly side: AddressSide } | undefined,
 ): RecordTuple | undefined {
   const update = tagged(expression, 'set');
-  if (!isObject(update) || field(update, 'op') !== 'update' || !countsElements(field(update, 'stmt'))) return undefined;
+  if (!isObject(update) || field(update, 'op') !== 'update') return undefined;
+  const statements = field(update, 'stmt');
+  if (statements !== undefined && !countsElements(statements)) return undefined;
+  const counting = statements === undefined ? ({ uncounted: true } as const) : {};
   const name = field(update, 'set');
   const set = typeof name === 'string' && name.startsWith('@') ? name.slice(1) : '';
   const parts = tagged(field(update, 'elem'), 'concat');
@@ -33,9 +36,9 @@ export function parseRecord(
   const [address, protocol, last] = parts as readonly unknown[];
   const key = addressKey(tagged(address, 'payload'));
   if (key === undefined || tagged(tagged(protocol, 'meta'), 'key') !== 'l4proto') return undefined;
-  if (parts.length === 2) return node({ set, ...key });
+  if (parts.length === 2) return node({ set, ...key, ...counting });
   const port = portOf(last);
-  return port && node({ set, ...key, port });
+  return port && node({ set, ...key, port, ...counting });
 }
 
 export function parseReject(expression: unknown): Reject | undefined {

@@ -17,6 +17,7 @@ export interface RecordedTuple {
   readonly protocol: number;
   /** Of TCP and UDP only. */
   readonly port?: number;
+  /** At least 1: for some the kernel had no memory for a count. */
   readonly packets: number;
 }
 
@@ -41,7 +42,7 @@ export function tuplesOf(name: string, elements: readonly unknown[]): readonly R
     const content = tagged(element, 'elem');
     if (!isObject(content)) return [];
     const [counter, key] = [field(content, 'counter'), tagged(field(content, 'val'), 'concat')];
-    const packets = isObject(counter) ? field(counter, 'packets') : undefined;
+    const packets = isObject(counter) ? field(counter, 'packets') : 1;
     const [address, protocol, port] = Array.isArray(key) ? (key as readonly unknown[]) : [];
     const far = typeof address === 'string' ? parseAddress(address) : undefined;
     if (far === undefined || 'fault' in far || far.family !== family) return [];
