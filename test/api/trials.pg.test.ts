@@ -89,6 +89,11 @@ test('a group that is tried by label applies in scope only, and the end by time 
   expect(await groupsOn(api, base, other)).toEqual([`default ${rest[0].id}`]);
   const list = await api.expect(200, 'PATCH', `${base}/devices/${other.id}?confirm_within=10`, { security_groups: [] });
   expect(list).not.toHaveProperty('trial');
+  const listed = await device(api, base, {});
+  const group = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'listed' });
+  const body = { security_groups: [group.id] };
+  const tried = await api.expect(200, 'PATCH', `${base}/devices/${listed.id}?confirm_within=10`, body);
+  expect(tried).toHaveProperty('trial');
 
   // The server that made it looks at its clock every few seconds; another one that starts now reverts it at once.
   later += 10_000;
@@ -103,8 +108,19 @@ test('a group that is tried by label applies in scope only, and the end by time 
   }
   expect(await api.expect(200, 'GET', `${base}/trials/${made.trial.id}`)).toMatchObject({ state: 'expired' });
   expect(await groupsOn(api, base, canary)).toEqual([`default ${rest[0].id}`]);
+  await eventually(
+    'the list is what it was',
+    async () => (await api.expect(200, 'GET', `${base}/devices/${listed.id}`)).security_groups === undefined,
+  );
   const [entry] = await api.expect(200, 'GET', `${base}/audit`);
   expect(entry).toMatchObject({ operation: 'expireTrial', user_id: owner.id, credential: { kind: 'server' } });
+  // The history names the same author as the log.
+  const states = (path: string): Promise<Json[]> => api.expect(200, 'GET', `${base}/${path}/history`);
+  const [back, begun] = await states(`devices/${listed.id}`);
+  expect(back).toMatchObject({ by_server: true });
+  expect(begun).toMatchObject({ user_id: owner.id, username: owner.username });
+  expect(back).not.toHaveProperty('user_id');
+  expect((await states(`security_groups/${made.id}`))[0]).toMatchObject({ type: 'delete', by_server: true });
 });
 
 test('a change set is tried as a whole: a new group and the list that names it go together', async () => {

@@ -96,7 +96,7 @@ describe('recently refused', () => {
     });
     const shown = await done(ask('100.64.0.9', 'edge', '8080'));
     expect(shown).toMatch(
-      /Recently refused:\n .* edge refused tcp 22 from 100\.64\.0\.9, 5 packets: No rule admits it\. The nearest is shut: .*8080.*\(its port is 8080, not 22\)\n$/,
+      /Recently refused:\n .* edge refused tcp 22 from 100\.64\.0\.9, 5 packets: Now refused because no rule admits it\. The nearest is shut: .*8080.*\(its port is 8080, not 22\)\n$/,
     );
     expect((await people.owner.run(['explain', '--who', 'edge', '23'])).stderr).toContain('tcp 23 from 100.64.0.8');
     const { revision } = await people.place.owner.api.expect(200, 'GET', people.place.base);
@@ -131,7 +131,7 @@ describe('flows', () => {
     });
     const shown = await done(people.owner.run(['flows', 'edge', '--refused', '--since', '1h', '--no-headers']));
     expect(shown).toMatch(
-      /edge +refused +from 100\.64\.0\.9 +tcp 22 +5 +No rule admits it\. The nearest is shut: .*8080.*\(its port is 8080, not 22\)/,
+      /edge +refused +from 100\.64\.0\.9 +tcp 22 +5 +Now refused because no rule admits it\. The nearest is shut: .*8080.*\(its port is 8080, not 22\)/,
     );
     expect(shown).not.toContain('admitted');
     const admitted = await json(people.owner.run(['flows', '--far', '100.64.0.9', '--port', '8080', '-o', 'json']));

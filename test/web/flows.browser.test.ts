@@ -103,13 +103,13 @@ test('flows show names, packets of all minutes and the nearest rule with what do
   const row = rows.filter({ hasText: 'tcp 5432' });
   await expectShown(row.getByText('3 packets'));
   expect(await row.innerText()).toContain(
-    'No rule admits it. The nearest is database: tcp 5432 from label:app; ci-1 (100.64.9.2) is not among those it names.',
+    'Now refused because no rule admits it. The nearest is database: tcp 5432 from label:app; ci-1 (100.64.9.2) is not among those it names.',
   );
   expect(await rows.filter({ hasText: '192.0.2.7' }).innerText()).toContain('its port is 9187, not 22');
   await expectShown(page.getByText('6 packets were not recorded'));
   await page.getByText('Both', { exact: true }).click();
-  await expectShown(rows.filter({ hasText: 'Admitted by database: tcp 9187 from any.' }));
-  await expectShown(rows.filter({ hasText: 'None of its groups has an outbound rule' }));
+  await expectShown(rows.filter({ hasText: 'Now admitted by database: tcp 9187 from any.' }));
+  await expectShown(rows.filter({ hasText: 'Now admitted because none of its groups has an outbound rule' }));
   await page.getByRole('button', { name: 'Filter', exact: true }).click();
   await page.getByLabel('Filter by direction').fill('Out');
   await page.getByRole('option', { name: /^Outbound/ }).click();
@@ -157,7 +157,7 @@ test('Allow this… shows who gains, writes the rule and a policy test as one ch
   await dialog.getByRole('button', { name: 'Allow it' }).click();
   await dialog.waitFor({ state: 'detached' });
   await expectShown(page.getByText('tcp 5432 is allowed, and a policy test keeps it so.'));
-  await expectShown(row.getByText(/The policy has changed: now it is admitted. Admitted by/));
+  await expectShown(row.getByText(/The policy has changed: now admitted by/));
   expect(await row.getByRole('button', { name: 'Allow this…' }).count()).toBe(0);
   const group = await ask(`/security_groups/${database.id}`);
   expect(group.inbound_rules.at(-1)).toEqual({ ...tcp(5432, 'ci'), ip_ranges: group.inbound_rules.at(-1).ip_ranges });
@@ -294,7 +294,7 @@ test('a group that begins as watch only shows what it would have refused and adm
   const refused = row('Would have refused', 'tcp 443');
   await expectShown(refused.getByText('would refuse', { exact: true }));
   expect(await refused.innerText()).toContain(
-    'No rule admits it. The nearest is strict: tcp 53 to any; its port is 53, not 443.',
+    'Refused because no rule admits it. The nearest is strict: tcp 53 to any; its port is 53, not 443.',
   );
   await expectShown(row('Would have admitted', 'tcp 5432').getByText('Admitted by strict: tcp 5432 from any.'));
   await expectShown(would.getByText(/device-days of 1 device/));

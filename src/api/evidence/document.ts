@@ -95,6 +95,8 @@ export interface EvidenceWrite {
   readonly at: Time;
   /** Absent where the history does not know who. */
   readonly by?: Person;
+  /** The server wrote it, because a time was over. */
+  readonly by_server?: true;
   /** What the audit says of it; absent where it keeps no entry. */
   readonly operation?: string;
   readonly credential?: string;

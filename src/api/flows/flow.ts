@@ -68,7 +68,8 @@ export const FlowDecision = Type.Object(
         },
         {
           ...strict,
-          description: 'Where no rule admits it: the rule that differs in the fewest fields, the first of several.',
+          description:
+            'Where no rule admits it: the nearest rule. One about the same protocol and port comes first, then the one that differs in the fewest fields, then the first.',
         },
       ),
     ),

@@ -45,6 +45,11 @@ const state = <Schema extends TSchema>(record: Schema) => ({
     id<UserId>('The user who made the change; absent for states from before the history started.'),
   ),
   username: Type.Optional(Type.String()),
+  by_server: Type.Optional(
+    Type.Unsafe<true>(
+      Type.Boolean({ const: true, description: 'The server made it, because a time was over: no user did.' }),
+    ),
+  ),
   record,
 });
 

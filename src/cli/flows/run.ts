@@ -70,7 +70,7 @@ export async function flows(session: Session, text: string | undefined, options:
               { head: 'FAR END', text: farWords },
               { head: 'TRAFFIC', text: flowTraffic },
               { head: 'PACKETS', text: ({ packets }) => String(packets), align: 'right' },
-              { head: 'RULE', text: reasonText },
+              { head: 'RULE', text: (flow) => reasonText(flow) },
               { ...idColumn<Flow>('ID', ({ device_id }) => device_id, layout), wide: true },
             ],
             found,

@@ -64,8 +64,8 @@ function printStates<State extends AnyState>(
   told: readonly { readonly state: State; readonly lines: readonly Line[] }[],
 ): Promise<void> {
   const block = ({ state, lines }: (typeof told)[number], paint: Paint): string => {
-    const { revision, at, username, user_id, type } = state;
-    const who = printable(username ?? user_id ?? 'before the history starts');
+    const { revision, at, username, user_id, by_server, type } = state;
+    const who = by_server ? 'the server' : printable(username ?? user_id ?? 'before the history starts');
     const head = `${paint('bold', `revision ${revision}`)}  ${shortTime(at)}  ${who}${type === 'delete' ? '  deleted' : ''}`;
     const none = type === 'delete' ? [] : [paint('dim', 'no rule or field changed')];
     const shown = type === 'delete' ? [] : lines.map((line) => paintLine(line, paint));

@@ -46,17 +46,25 @@ test('the nearest rule comes with both values of each field that differs', () =>
 test('a rule that admits, a guardrail that forbids, and a policy that has changed are told apart', () => {
   const words = { group_id: reference.group_id, group_name: 'web', words: 'tcp 443 from label:app' };
   const admitted = { verdict: 'admitted', reason: 'rule', rule: reference } as const;
-  expect(flowReason(flow(admitted, { verdict: 'admitted' }))).toEqual({ before: 'Admitted by', rule: words });
-  expect(flowReason(flow(admitted))?.before).toBe('The policy has changed: now it is admitted. Admitted by');
+  expect(flowReason(flow(admitted, { verdict: 'admitted' }))).toEqual({ before: 'Now admitted by', rule: words });
+  expect(flowReason(flow(admitted))?.before).toBe('The policy has changed: now admitted by');
   const forbidden = { verdict: 'refused', reason: 'forbid', rule: reference } as const;
-  expect(flowReason(flow(forbidden))?.before).toBe('Forbidden by the guardrail');
+  expect(flowReason(flow(forbidden))?.before).toBe('Now forbidden by the guardrail');
   expect(flowReason(flow({ verdict: 'refused', reason: 'no-rule' }))?.before).toBe(
-    'None of its groups has an inbound rule',
+    'Now refused because none of its groups has an inbound rule',
   );
-  expect(flowReason(flow({ verdict: 'refused', reason: 'isolated' }))?.before).toBe('The device is isolated');
+  expect(flowReason(flow({ verdict: 'refused', reason: 'isolated' }))?.before).toBe(
+    'Now refused because the device is isolated',
+  );
   expect(flowReason(flow(undefined))).toBeUndefined();
-  expect(reasonText(flow(forbidden))).toBe('Forbidden by the guardrail web: tcp 443 from label:app');
+  expect(reasonText(flow(forbidden))).toBe('Now forbidden by the guardrail web: tcp 443 from label:app');
   expect(reasonText(flow(undefined))).toBe('');
+});
+
+test('a policy that was not in force has its reasons without a time', () => {
+  const isolated = flow({ verdict: 'refused', reason: 'far-end-isolated' }, { verdict: 'admitted' });
+  expect(reasonText(isolated)).toBe('The policy has changed: now refused because the far end is isolated');
+  expect(reasonText(isolated, 'would')).toBe('Refused because the far end is isolated');
 });
 
 test('traffic without a port is ping or the number of its protocol', () => {

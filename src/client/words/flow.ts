@@ -51,53 +51,66 @@ export interface FlowReason {
 }
 
 const otherReasons: { readonly [R in FlowDecision['reason']]: string } = {
-  rule: 'A rule admits it',
-  require: 'A guardrail requires it',
-  forbid: 'A guardrail forbids it',
-  open: 'None of its groups has an outbound rule, so everything may go out',
-  'no-rule': 'No rule admits it',
-  isolated: 'The device is isolated',
-  'far-end-isolated': 'The far end is isolated',
-  'isolation-allows': 'The device is isolated, and its isolation allows the far end',
-  discovery: 'Neighbour discovery is always admitted',
-  server: 'The way of the agent to its server is always open',
-  connection: 'It is part of an admitted connection',
-  forwarded: 'The device only passes it on',
+  rule: 'a rule admits it',
+  require: 'a guardrail requires it',
+  forbid: 'a guardrail forbids it',
+  open: 'none of its groups has an outbound rule, so everything may go out',
+  'no-rule': 'no rule admits it',
+  isolated: 'the device is isolated',
+  'far-end-isolated': 'the far end is isolated',
+  'isolation-allows': 'the device is isolated, and its isolation allows the far end',
+  discovery: 'neighbour discovery is always admitted',
+  server: 'the way of the agent to its server is always open',
+  connection: 'it is part of an admitted connection',
+  forwarded: 'the device only passes it on',
 };
 
 const ruleVerbs: Readonly<Partial<Record<FlowDecision['reason'], string>>> = {
-  rule: 'Admitted by',
-  require: 'Required by the guardrail',
-  forbid: 'Forbidden by the guardrail',
+  rule: 'admitted by',
+  require: 'required by the guardrail',
+  forbid: 'forbidden by the guardrail',
 };
 
-/** Undefined where the policy of the device is not known. The words of the policy as it is now. */
-export function flowReason(flow: Flow, names?: DeviceNaming): FlowReason | undefined {
+const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
+/** What a decision is about: the present policy, which may have changed since, or a policy that was not in force (`would`). */
+export type DecisionTense = 'now' | 'would';
+
+/** Undefined where the policy of the device is not known. */
+export function flowReason(
+  flow: Flow,
+  { names, tense = 'now' }: { readonly names?: DeviceNaming; readonly tense?: DecisionTense } = {},
+): FlowReason | undefined {
   const { decision } = flow;
   if (decision === undefined) return undefined;
   const direction = flowDirection(flow);
   const { reason, rule, nearest } = decision;
-  const changed = decision.verdict === flow.verdict ? '' : `The policy has changed: now it is ${decision.verdict}. `;
+  const decided = (words: string): string => {
+    if (tense === 'would') return capitalized(words);
+    return decision.verdict === flow.verdict ? `Now ${words}` : `The policy has changed: now ${words}`;
+  };
+  const because = (words: string): string => decided(`${decision.verdict} because ${words}`);
   const named = ({ group_id, group_name, rule: its }: Omit<Nearest, 'differs'>) => ({
     group_id,
     group_name,
     words: ruleInSentence(direction, its, names),
   });
+  const verb = ruleVerbs[reason];
   if (rule !== undefined)
-    return { before: `${changed}${ruleVerbs[reason] ?? otherReasons[reason]}`, rule: named(rule) };
+    return { before: verb === undefined ? because(otherReasons[reason]) : decided(verb), rule: named(rule) };
   if (nearest !== undefined)
     return {
-      before: `${changed}No rule admits it. The nearest is`,
+      before: `${because('no rule admits it')}. The nearest is`,
       rule: named(nearest),
       after: nearest.differs.map((field) => mismatchOf(field, nearest, flow)).join(', and '),
     };
-  if (reason === 'no-rule') return { before: `${changed}None of its groups has an ${direction} rule` };
-  return { before: `${changed}${otherReasons[reason]}` };
+  if (reason === 'no-rule') return { before: because(`none of its groups has an ${direction} rule`) };
+  return { before: because(otherReasons[reason]) };
 }
 
-/** The reason as one text: `No rule admits it. The nearest is web: tcp 443 from label:app (its port is 443, not 22)`. Empty where it is not known. */
-export function reasonText(flow: Flow): string {
-  const reason = flowReason(flow);
+/** The reason as one text: `Now refused because no rule admits it. The nearest is web: tcp 443 from label:app (its port is 443, not 22)`. Empty where it is not known. */
+export function reasonText(flow: Flow, tense: DecisionTense = 'now'): string {
+  const reason = flowReason(flow, { tense });
   if (reason === undefined) return '';
   const { before, rule, after } = reason;
   return [before, rule && `${rule.group_name}: ${rule.words}`, after && `(${after})`].filter(Boolean).join(' ');

@@ -37,8 +37,8 @@ export const observationSummary = (of: Coverage): string =>
     ? `${coverageWords(of)} To see what it would refuse, an owner sets \`observe\` of the organization to \`all\`.`
     : coverageWords(of);
 
-/** A flow with the verdict that would have been. Its reason is then no change since. */
+/** A flow with the verdict that would have been. */
 export const asDecided = (flow: Flow): Flow => ({ ...flow, verdict: flow.decision?.verdict ?? flow.verdict });
 
 /** The rule, or the nearest one and what does not match, of a flow whose decision is about the policy with the group. */
-export const reasonWords = (flow: Flow): string => reasonText(asDecided(flow));
+export const reasonWords = (flow: Flow): string => reasonText(flow, 'would');

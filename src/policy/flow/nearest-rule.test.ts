@@ -40,7 +40,19 @@ const rows: readonly (readonly [
     'a rule that has expired',
     [tcp(80), { ...tcp(443), expires_at: '2020-01-01T00:00:00Z', expired: true }],
     packetOf('10.0.0.1', at(443)),
-    [0, ['port']],
+    [1, ['expires_at']],
+  ],
+  [
+    'the same protocol and port before another port, however much else differs',
+    [tcp(22), { ...tcp(443, '10.1.0.0/16'), expires_at: '2020-01-01T00:00:00Z', expired: true }, tcp(80)],
+    packetOf('10.0.0.1', at(443)),
+    [1, ['expires_at', 'far']],
+  ],
+  [
+    'the same protocol and port before the same port of another protocol',
+    [tcp(443), { ...tcp(443, '10.1.0.0/16'), ip_protocol: 'udp' }],
+    packetOf('10.0.0.1', at(443, 'udp')),
+    [1, ['far']],
   ],
   [
     'only a rule that has expired',

@@ -58,9 +58,13 @@ const familyProtocol = ({ ip_protocol }: StoredRule, { family }: Packet): Stored
   return family === 4 ? 'ipv4' : 'ipv6';
 };
 
+/** A rule about the protocol and the port of the packet is nearer than any other; otherwise fewer differences are. */
+const distance = (differs: readonly RuleField[]): number =>
+  (differs.includes('ip_protocol') || differs.includes('port') ? ruleFields.length : 0) + differs.length;
+
 /**
- * The rule of a `require` guardrail or a group that differs from the packet in the fewest fields; of several the first, in the order of the groups and of their rules. Undefined where the
- * direction has no rule, or where a rule admits the packet.
+ * The rule of a `require` guardrail or a group that is nearest to the packet; of several the first, in the order of the groups and of their rules. Undefined where the direction has no rule, or
+ * where a rule admits the packet.
  */
 export function nearestRule(
   { groups, guardrails }: EffectivePolicy,
@@ -72,7 +76,8 @@ export function nearestRule(
     for (const [index, rule] of rulesOf(group, packet.direction).entries()) {
       const differs = differences(rule, packet, options);
       if (differs.length === 0) return undefined;
-      if (nearest === undefined || differs.length < nearest.differs.length) nearest = { group, index, rule, differs };
+      if (nearest === undefined || distance(differs) < distance(nearest.differs))
+        nearest = { group, index, rule, differs };
     }
   }
   return nearest;

@@ -270,7 +270,7 @@ async function causeOf(
   snapshot: PolicySnapshot,
   { audit, records }: Tellers,
 ): Promise<EvidenceCause> {
-  const { kind, id, revision, at, user_id, username } = write;
+  const { kind, id, revision } = write;
   const isDevice = kind === 'device';
   const reader = isDevice ? undefined : snapshot.groups.get(parseGroupId(id))?.user_id;
   const { is, was } = isDevice
@@ -279,13 +279,12 @@ async function causeOf(
   const before = was?.type === 'change' ? was.record : undefined;
   const after = write.json === undefined ? undefined : is?.record;
   const record = (after ?? before ?? is?.record) as (Partial<DevicePolicyRecord> & Partial<GroupRecord>) | undefined;
-  const by = user_id === undefined ? {} : { by: { user_id, ...(username !== undefined && { username }) } };
   return {
     kind: isDevice ? 'device' : 'group',
     id,
     name: record?.hostname ?? record?.group_name ?? '',
     type: write.json === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
-    ...audit.with(id, { revision, at, ...by }),
+    ...audit.with(id, writeOf(write)),
     ...changedFields(before, after),
   };
 }

@@ -71,7 +71,8 @@ const table = (head: readonly string[], rows: readonly (Html | readonly Part[])[
 const nameOf = ({ id, hostname }: { readonly id: string; readonly hostname: string }): string =>
   hostname === '' ? id : hostname;
 
-const personOf = ({ by }: EvidenceWrite): string => (by === undefined ? 'not known' : (by.username ?? by.user_id));
+const personOf = ({ by, by_server }: EvidenceWrite): string =>
+  by_server ? 'the server' : by === undefined ? 'not known' : (by.username ?? by.user_id);
 
 /** `ada at 2026-11-09T10:00:00.000Z (revision 12, change …)`. */
 const writeWords = (write: EvidenceWrite): string =>

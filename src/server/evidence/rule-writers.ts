@@ -40,10 +40,17 @@ interface Reading {
   readonly slices: SlicedWork;
 }
 
-export const writeOf = ({ revision, at, user_id, username }: State<unknown>): EvidenceWrite => ({
+export const writeOf = ({
+  revision,
+  at,
+  user_id,
+  username,
+  by_server,
+}: Pick<State<unknown>, 'revision' | 'at' | 'user_id' | 'username' | 'by_server'>): EvidenceWrite => ({
   revision,
   at,
   ...(user_id !== undefined && { by: { user_id, ...(username !== undefined && { username }) } }),
+  ...(by_server && { by_server }),
 });
 
 export class NamedRules {

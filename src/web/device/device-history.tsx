@@ -65,7 +65,7 @@ export function DeviceHistory({ device }: { readonly device: Device }): ReactNod
             <li key={state.revision} className="moment">
               <div className="row between">
                 <p>
-                  <strong>{state.username ?? 'Before the history began'}</strong>{' '}
+                  <strong>{state.by_server ? 'The server' : (state.username ?? 'Before the history began')}</strong>{' '}
                   <span className="dimmed small">
                     {index === states.length - 1 && state.username !== undefined ? 'added it ' : ''}
                     <Ago at={state.at} /> · revision {state.revision}

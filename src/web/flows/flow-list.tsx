@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Flow } from '../../api/flows/flow.ts';
-import { flowDirection, flowReason, flowTraffic } from '../../client/words/flow.ts';
+import { type DecisionTense, flowDirection, flowReason, flowTraffic } from '../../client/words/flow.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { plural, serviceName } from '../model/rule-text.ts';
@@ -50,11 +50,11 @@ function Traffic({ flow }: { readonly flow: Flow }): ReactNode {
 }
 
 /** Which rule decides, or comes nearest; the group is a link. */
-function Why({ flow }: { readonly flow: Flow }): ReactNode {
+function Why({ flow, tense }: { readonly flow: Flow; readonly tense: DecisionTense }): ReactNode {
   const { id: org } = useLive();
   const names = useDeviceNames();
   const { groupById } = useSnapshot();
-  const reason = flowReason(flow, names);
+  const reason = flowReason(flow, { names, tense });
   if (reason === undefined) return 'The present policy of the device is not known.';
   const { before, rule, after } = reason;
   if (rule === undefined) return `${before}.`;
@@ -101,7 +101,7 @@ function Row({
       </span>
       <span className="small dimmed flow-why">
         {hostname === undefined ? 'Observed' : `On ${hostname || 'the device'}`}, {flowDirection(flow)}.{' '}
-        <Why flow={flow} />
+        <Why flow={flow} tense={would ? 'would' : 'now'} />
       </span>
       {allow === undefined ? null : (
         <span className="flow-act">

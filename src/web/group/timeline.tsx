@@ -41,7 +41,7 @@ function State({
     <li className="moment">
       <div className="row between">
         <p>
-          <strong>{state.username ?? 'Before the history began'}</strong>{' '}
+          <strong>{state.by_server ? 'The server' : (state.username ?? 'Before the history began')}</strong>{' '}
           <span className="dimmed small">
             {state.type === 'delete' ? 'deleted it ' : isNew && state.username !== undefined ? 'created it ' : ''}
             <Ago at={state.at} /> · revision {state.revision}

@@ -13,6 +13,8 @@ export interface State<T> {
   /** The user who made the change; absent for states from before the history started. */
   readonly user_id?: UserId;
   readonly username?: string;
+  /** The server made it, because a time was over. */
+  readonly by_server?: true;
   readonly record: T;
 }
 
@@ -24,6 +26,7 @@ export interface WrittenState {
   readonly at: Timestamp;
   readonly user_id?: UserId;
   readonly username?: string;
+  readonly by_server?: true;
   /** The whole record; absent of a deletion. */
   readonly json?: string;
 }

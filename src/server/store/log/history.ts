@@ -8,6 +8,7 @@ import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../c
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, statement, withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import { theServer } from '../write/history.ts';
 import { stored } from '../write/single-statement.ts';
 
 interface StateRow {
@@ -200,12 +201,16 @@ function recordOf(kind: WatchKind, body: string, revision: number): GroupRecord 
   return kind === 'device' ? policyOf(record as DeviceRecord) : (record as GroupRecord);
 }
 
-const stateOf = <T>(kind: WatchKind, { revision, type, at, user_id, username, body }: StateRow): State<T> => ({
+const authorOf = ({ user_id, username }: Pick<StateRow, 'user_id' | 'username'>) =>
+  user_id === theServer
+    ? { by_server: true as const }
+    : { ...(user_id !== null && { user_id: parseUserId(user_id) }), ...(username !== null && { username }) };
+
+const stateOf = <T>(kind: WatchKind, { revision, type, at, body, ...author }: StateRow): State<T> => ({
   revision,
   at,
   type,
-  ...(user_id === null ? {} : { user_id: parseUserId(user_id) }),
-  ...(username === null ? {} : { username }),
+  ...authorOf(author),
   record: recordOf(kind, body, revision) as T,
 });
 
@@ -273,13 +278,12 @@ export function historyIn(context: Context, keepMs: number): History {
 
     async between(org, { after, through, limit }) {
       const rows = await reads.run(listBetween, [org, after, through, limit]);
-      return rows.map(({ kind, id, revision, type, at, user_id, username, body }) => ({
+      return rows.map(({ kind, id, revision, type, at, body, ...author }) => ({
         kind,
         id,
         revision,
         at,
-        ...(user_id !== null && { user_id: parseUserId(user_id) }),
-        ...(username !== null && { username }),
+        ...authorOf(author),
         ...(type === 'change' && { json: withRevision(body, revision) }),
       }));
     },

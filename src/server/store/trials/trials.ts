@@ -28,6 +28,7 @@ import { refuseOpenedByTrial } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
 import { openingOfStatement } from '../write/right.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
+import { theServer } from '../write/history.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepChange, rewriteScope, takeBack, triedRecords, type TriedRecords } from './end.ts';
@@ -261,14 +262,14 @@ export function trialsIn(context: Context, keepMs: number): Trials {
     async expire({ org, id }: DueTrial) {
       const [known] = await reads.run(sql.getTrial, [org, id]);
       if (known === undefined) return false;
-      const by: Actor = { user_id: parseUserId(known.user_id), right: serverRight };
+      const by: Actor = { user_id: theServer, right: serverRight };
       const run = async (locked: Locked): Promise<boolean> => {
         const [trial] = await locked.tx.run(sql.getTrial, [org, id]);
         if (trial === undefined || trial.state !== 'pending' || !isOver(trial)) return false;
         const pending = { trial, tried: await triedRecords(locked, trial) };
         const { revision } = await end(context, locked, by, pending, 'expired');
         const entry = { org_id: org, subject_id: id, revision };
-        await locked.tx.run(insertAudit, [auditValue(context, expiryNote(by.user_id), entry)]);
+        await locked.tx.run(insertAudit, [auditValue(context, expiryNote(parseUserId(known.user_id)), entry)]);
         return true;
       };
       return context.writer.write(org, {

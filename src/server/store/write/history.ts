@@ -3,6 +3,10 @@
  * exactly the states that existed. Storage grows with changes of policy, not with time.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
+import { parseUserId } from '../../../policy/ids.ts';
+
+/** Who made a state that no user asked for, such as the end of a trial whose time was over. No user has this id. */
+export const theServer = parseUserId('00000000-0000-0000-0000-000000000000');
 
 interface Kept {
   readonly kind: WatchKind;
