@@ -13,6 +13,8 @@ interface Parts {
   readonly method?: string;
   readonly path?: string;
   readonly version?: string;
+  /** The lines of that header; one, unless given. */
+  readonly hosts?: readonly string[];
   /** Those besides host and credential; a body's length comes by itself. */
   readonly headers?: readonly string[];
   readonly isAnonymous?: boolean;
@@ -24,12 +26,12 @@ const json = 'Content-Type: application/json';
 const plain: Parts = { headers: [json], body: items };
 
 function write({ org, token }: Target, parts: Parts): Buffer {
-  const { method = 'POST', version = '1.1', headers = [], body = '' } = parts;
+  const { method = 'POST', version = '1.1', hosts = ['ringfence'], headers = [], body = '' } = parts;
   const path = parts.path ?? `/api/organizations/${org}/events`;
   const hasLength = headers.some((line) => /^(content-length|transfer-encoding):/i.test(line));
   const lines = [
     `${method} ${path.replace('ORG', org)} HTTP/${version}`,
-    'Host: ringfence',
+    ...hosts.map((host) => `Host: ${host}`),
     ...(parts.isAnonymous === true ? [] : [`Authorization: Bearer ${token}`]),
     ...headers,
     ...(body.length > 0 && !hasLength ? [`Content-Length: ${Buffer.byteLength(body)}`] : []),
@@ -45,6 +47,18 @@ export const rows: readonly (readonly [title: string, requests: readonly Parts[]
   ['with a fragment', [{ ...plain, path: '/api/organizations/ORG/events#x' }], ['200 stream']],
   ['percent encoded', [{ ...plain, path: '/api/organizations/ORG/%65vents' }], ['200 stream']],
   ['in HTTP/1.0', [{ ...plain, version: '1.0' }], ['200 stream without chunks']],
+  ['in HTTP/1.0, of no host', [{ ...plain, version: '1.0', hosts: [] }], ['200 stream without chunks']],
+  ['of no host', [{ ...plain, hosts: [] }], ['400 malformed_request']],
+  ['of two hosts', [{ ...plain, hosts: ['ringfence', 'ringfence'] }], ['400 malformed_request']],
+  ['of two hosts, in HTTP/1.0', [{ ...plain, version: '1.0', hosts: ['a', 'b'] }], ['400 malformed_request close']],
+  ['of two hosts in one line', [{ ...plain, hosts: ['a, b'] }], ['400 malformed_request']],
+  ['of a host that is none', [{ ...plain, hosts: ['a/b'] }], ['400 malformed_request']],
+  ['of a host with a port', [{ ...plain, hosts: ['[::1]:8080'] }], ['200 stream']],
+  [
+    'of nobody, of no host',
+    [{ isAnonymous: true, method: 'GET', path: '/healthz', hosts: [] }],
+    ['400 malformed_request'],
+  ],
   ['with a slash at the end', [{ ...plain, path: '/api/organizations/ORG/events/' }], ['404 not_found']],
   ['with two slashes', [{ ...plain, path: '/api//organizations/ORG/events' }], ['404 not_found']],
   ['with a broken encoding', [{ ...plain, path: '/api/organizations/%zz/events' }], ['400 malformed_path']],

@@ -23,6 +23,7 @@ import { problemResponse } from './observe/problem-response.ts';
 import { logRequest } from './observe/request-log.ts';
 import { subscriberOf } from '../limits/subscriber.ts';
 import { addressOf } from './request/address.ts';
+import { checkHost } from './request/host.ts';
 import { requestIdOf } from './request/id.ts';
 import { pathOf } from './request/path.ts';
 import { answerUnreadable, arrivalMs } from './unreadable-request.ts';
@@ -95,6 +96,7 @@ function watchRequests(app: FastifyInstance, { log, metrics, health, publicUrl }
   const headers = headersAt(publicUrl);
   app.addHook('onRequest', (request, reply, done) => {
     addHeaders(headers, request, reply);
+    checkHost(request.raw);
     done();
   });
   app.addHook('onSend', (_request, reply, payload, done) => {
@@ -146,6 +148,8 @@ function noSchema(): never {
 
 /** How often Node looks for requests that take too long to arrive. */
 const connectionsCheckingInterval = 5_000;
+/** `checkHost` looks at it, because Node answers without a body. */
+const requireHostHeader = false;
 
 /** The application, ready to listen or to be asked in a test. */
 export function buildApp(options: AppOptions): FastifyInstance {
@@ -153,9 +157,14 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const { tls, trustedProxies = [] } = options;
   const app = fastify({
     ...(tls === undefined
-      ? { http: { connectionsCheckingInterval } }
+      ? { http: { connectionsCheckingInterval, requireHostHeader } }
       : {
-          https: { ...tls, connectionsCheckingInterval, handshakeTimeout: options.handshakeTimeoutMs },
+          https: {
+            ...tls,
+            connectionsCheckingInterval,
+            requireHostHeader,
+            handshakeTimeout: options.handshakeTimeoutMs,
+          },
         }),
     // From the right: the first address that is not a trusted proxy. Values that a client sends itself are further left.
     trustProxy: trustedProxies.length === 0 ? false : [...trustedProxies],
