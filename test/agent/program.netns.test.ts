@@ -280,7 +280,7 @@ describe('the rules in force', () => {
     expect(await device.openPorts()).toBe('22');
     const held = '-p tcp -s 100.64.0.2 -d 100.64.0.1 --sport 5000 --dport 22 --state ESTABLISHED -u SEEN_REPLY -t 3600';
     await device.namespace.run(['conntrack', '-I', ...held.split(' ')]);
-    await device.namespace.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_udp_timeout_stream=400']);
+    await device.namespace.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_established=4000']);
     device.door.target = server.url;
     await device.untilOpen('80', agent);
     await eventually(
@@ -290,7 +290,9 @@ describe('the rules in force', () => {
     // The connection of the withdrawn rule is kept ended for as long as this kernel remembers silent ones.
     const table = async () =>
       (await device.namespace.attempt(['nft', 'list', 'table', 'inet', 'service-ended'])).stdout;
-    await comesTrue(async () => expect(await table()).toMatch(/set tuple4 \{[^}]*timeout 6m40s\s[^}]*100\.64\.0\.2/));
+    await comesTrue(async () =>
+      expect(await table()).toMatch(/set stream4 \{[^}]*timeout 1h6m40s\s[^}]*100\.64\.0\.2/),
+    );
   });
 
   test('stay when the token is taken away or the device deleted, and one line says so', async () => {
