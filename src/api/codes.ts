@@ -38,6 +38,7 @@ export const errors = {
   idempotency_key_reused: [422, 'The idempotency key belongs to another request'],
   policy_test_failed: [422, 'A policy test would fail'],
   too_costly: [422, 'The answer takes too much work'],
+  tests_too_costly: [422, 'The policy tests take too much work'],
   rate_limited: [429, 'Too many requests'],
   headers_too_large: [431, 'The headers are too large'],
   internal: [500, 'Something went wrong'],
@@ -85,6 +86,7 @@ const requestProblemCodes = {
   idempotency_key_reused: 'the idempotency key belongs to another request',
   policy_test_failed: 'a policy test would fail',
   too_costly: 'the answer takes more work than one request may cause',
+  tests_too_costly: 'the policy tests take more work than they may',
 } as const;
 
 export type RequestProblemCode = ProblemCode | keyof typeof requestProblemCodes;

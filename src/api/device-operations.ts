@@ -31,7 +31,7 @@ export const deviceRows = {
     bodyReader: 'handler',
     answer: RegisteredDevice,
     etag: true,
-    fails: ['public_key_taken', 'limit_reached', 'policy_test_failed', 'trial_pending'],
+    fails: ['public_key_taken', 'limit_reached', 'policy_test_failed', 'tests_too_costly', 'trial_pending'],
   },
   listDevicesInOrganization: {
     effect: 'read',
@@ -63,7 +63,14 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['public_key_taken', 'newer_record', 'would_open', 'policy_test_failed', 'trial_pending'],
+    fails: [
+      'public_key_taken',
+      'newer_record',
+      'would_open',
+      'policy_test_failed',
+      'tests_too_costly',
+      'trial_pending',
+    ],
   },
   deleteDevice: {
     effect: 'write',
@@ -75,7 +82,7 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['policy_test_failed'],
+    fails: ['policy_test_failed', 'tests_too_costly'],
   },
   moveDevice: {
     effect: 'write',
@@ -88,7 +95,7 @@ export const deviceRows = {
     answer: Device,
     etag: true,
     conditional: true,
-    fails: ['newer_record', 'would_open', 'policy_test_failed', 'trial_pending'],
+    fails: ['newer_record', 'would_open', 'policy_test_failed', 'tests_too_costly', 'trial_pending'],
   },
   isolateDevice: {
     effect: 'write',

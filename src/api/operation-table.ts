@@ -45,7 +45,7 @@ const createGroup = {
   bodyReader: 'handler',
   answer: WrittenGroup,
   etag: true,
-  fails: ['phase_limit', 'limit_reached', 'policy_test_failed'],
+  fails: ['phase_limit', 'limit_reached', 'policy_test_failed', 'tests_too_costly'],
 } as const;
 const listGroups = { query: PastPageQuery, answer: SecurityGroup, fails: ['revision_gone'] } as const;
 const readGroup = { answer: SecurityGroup, etag: true } as const;
@@ -57,14 +57,22 @@ const updateGroup = {
   answer: WrittenGroup,
   etag: true,
   conditional: true,
-  fails: ['limit_reached', 'newer_record', 'would_open', 'group_in_use', 'policy_test_failed', 'trial_pending'],
+  fails: [
+    'limit_reached',
+    'newer_record',
+    'would_open',
+    'group_in_use',
+    'policy_test_failed',
+    'tests_too_costly',
+    'trial_pending',
+  ],
 } as const;
 const deleteGroup = {
   query: DeleteGroupQuery,
   answer: SecurityGroup,
   etag: true,
   conditional: true,
-  fails: ['group_in_use', 'newer_record', 'policy_test_failed', 'trial_pending'],
+  fails: ['group_in_use', 'newer_record', 'policy_test_failed', 'tests_too_costly', 'trial_pending'],
 } as const;
 
 export const rows = {
@@ -246,7 +254,7 @@ export const rows = {
     summary: "Remove a member, with that member's devices and groups in the organization",
     query: RemoveMemberQuery,
     answer: RemovedMember,
-    fails: ['last_owner', 'newer_record', 'would_open', 'policy_test_failed'],
+    fails: ['last_owner', 'newer_record', 'would_open', 'policy_test_failed', 'tests_too_costly'],
   },
 
   createInvitation: {

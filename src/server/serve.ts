@@ -47,7 +47,7 @@ import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
 import { RuleCounter } from './usage/count-rules.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
-import { processSlices } from './scheduling/time-slices.ts';
+import { processSlices, type TimeSlices } from './scheduling/time-slices.ts';
 import { workLimits, WorkShares } from './scheduling/work-budget.ts';
 import type { OrganizationId } from '../policy/ids.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
@@ -160,7 +160,12 @@ const quotasOf = (config: ServerConfig): Quotas => ({
 });
 
 /** Opens the store, waiting a while for a database that cannot be reached yet. */
-async function openStoreOf(config: ServerConfig, url: string, around: Surroundings): Promise<Store> {
+async function openStoreOf(
+  config: ServerConfig,
+  url: string,
+  around: Surroundings,
+  slices?: TimeSlices,
+): Promise<Store> {
   const { log, clock = Date.now, random } = around;
   const until = clock() + config.databaseWait * 1000;
   for (let waiting = false; ; waiting = true) {
@@ -169,6 +174,7 @@ async function openStoreOf(config: ServerConfig, url: string, around: Surroundin
         url,
         listenUrl: config.databaseListenUrl,
         phase: config.phase,
+        slices,
         quotas: quotasOf(config),
         clock,
         random,
@@ -230,11 +236,16 @@ export interface Prepared {
 }
 
 /** The steps before serving, once for all processes: the database, its schema, the first administrator. */
-export async function prepare(config: ServerConfig, around: Surroundings, cleanup: Cleanup): Promise<Prepared> {
+export async function prepare(
+  config: ServerConfig,
+  around: Surroundings,
+  cleanup: Cleanup,
+  slices?: TimeSlices,
+): Promise<Prepared> {
   const database = await openDatabaseOf(config, around);
   if (database !== undefined) cleanup.push(() => database.stop(), { isEssential: true });
   const databaseUrl = database?.url ?? config.databaseUrl ?? '';
-  const store = await openStoreOf(config, databaseUrl, around);
+  const store = await openStoreOf(config, databaseUrl, around, slices);
   cleanup.push(() => store.close());
   await refusePhase(store, config);
   const { random = fillRandom } = around;
@@ -247,8 +258,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
   const { log, clock = Date.now, random = fillRandom } = around;
   const cleanup = new Cleanup();
   try {
-    const { store, firstAdmin } = await prepare(config, around, cleanup);
     const slices = processSlices();
+    const { store, firstAdmin } = await prepare(config, around, cleanup, slices);
     const answerTimeoutMs = config.answerTimeout * 1000;
     const workShares = new WorkShares({
       slices,

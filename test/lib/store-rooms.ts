@@ -144,6 +144,7 @@ export const storeRooms: Rooms = {
   },
   'server/store': {
     may: [
+      'server/scheduling',
       'server/store/accounts',
       'server/store/changes',
       'server/store/trials',

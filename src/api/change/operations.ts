@@ -10,6 +10,7 @@ const fails = [
   'newer_record',
   'precondition_failed',
   'policy_test_failed',
+  'tests_too_costly',
   'trial_pending',
 ] as const;
 

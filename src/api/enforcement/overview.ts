@@ -59,6 +59,9 @@ export const Overview = Type.Object(
           passing: count('Policy tests that pass.'),
           failing: count('Policy tests that fail.'),
           vacuous: count('Policy tests that no pair of devices matches.'),
+          not_judged: Type.Optional(
+            count('Policy tests that take too much work to be judged: all of them, or absent.'),
+          ),
         },
         { ...strict, description: 'States of the policy tests; absent where there are none, and for device tokens.' },
       ),

@@ -52,6 +52,7 @@ export const historyRows = {
       'phase_limit',
       'limit_reached',
       'policy_test_failed',
+      'tests_too_costly',
     ],
   },
 } as const satisfies Readonly<Record<string, Row>>;

@@ -6,15 +6,16 @@ import { PolicyTestResult, PolicyTests } from './policy-test.ts';
 export const policyTestRows = {
   listPolicyTests: {
     effect: 'read',
-    cost: 'fixed',
+    cost: 'shared',
     tag: 'security groups',
     summary: 'List the policy tests, each with its state now',
     answer: PolicyTestResult,
     etag: true,
+    fails: ['tests_too_costly'],
   },
   replacePolicyTests: {
     effect: 'write',
-    cost: 'fixed',
+    cost: 'organization',
     tag: 'security groups',
     summary: 'Replace all policy tests',
     query: SkipTestsQuery,
@@ -24,6 +25,6 @@ export const policyTestRows = {
     answer: PolicyTestResult,
     etag: true,
     conditional: true,
-    fails: ['policy_test_failed'],
+    fails: ['policy_test_failed', 'tests_too_costly'],
   },
 } as const satisfies Readonly<Record<string, Row>>;

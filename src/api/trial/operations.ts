@@ -28,7 +28,7 @@ export const trialRows = {
     bodyReader: 'handler',
     query: KeepTrialQuery,
     answer: Trial,
-    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed'],
+    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed', 'tests_too_costly'],
   },
   confirmTrial: {
     effect: 'write',
@@ -37,7 +37,7 @@ export const trialRows = {
     summary: 'Keep a change that is being tried',
     query: KeepTrialQuery,
     answer: Trial,
-    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed'],
+    fails: ['trial_over', 'newer_record', 'would_open', 'policy_test_failed', 'tests_too_costly'],
   },
   revertTrial: {
     effect: 'write',

@@ -133,22 +133,22 @@ export class AdmittedAddresses {
   }
 
   /** What of the far end the policy admits. */
-  of(policy: EffectivePolicy, direction: Direction, connection: Connection, far: End): AdmittedEnd {
-    const { ends, ...admission } = this.#admission(policy, direction, connection);
+  *of(policy: EffectivePolicy, direction: Direction, connection: Connection, far: End): Generator<void, AdmittedEnd> {
+    const { ends, ...admission } = yield* this.#admission(policy, direction, connection);
     let admitted = ends.get(far);
     this.#effort.take(8);
-    if (admitted === undefined) ends.set(far, (admitted = this.#admitted(admission, far)));
+    if (admitted === undefined) ends.set(far, (admitted = yield* this.#admitted(admission, far)));
     return admitted;
   }
 
-  #admission(policy: EffectivePolicy, direction: Direction, connection: Connection): Admission {
+  *#admission(policy: EffectivePolicy, direction: Direction, connection: Connection): Generator<void, Admission> {
     const { guardrails, groups } = policy;
     const isForbidding = hasForbid(policy, direction);
-    const forbidden = isForbidding ? this.#listOf(guardrails?.forbid ?? [], direction, connection) : nothing;
+    const forbidden = isForbidding ? yield* this.#listOf(guardrails?.forbid ?? [], direction, connection) : nothing;
     const isOpen = !isClosed(policy, direction);
     const closedBy =
       guardrails === undefined || guardrails.require.length === 0 ? groups : [...groups, ...guardrails.require];
-    const sets = isOpen ? nothing : this.#listOf(closedBy, direction, connection);
+    const sets = isOpen ? nothing : yield* this.#listOf(closedBy, direction, connection);
     let known = isOpen ? this.#open : this.#admissions.get(sets.number);
     if (known === undefined) this.#admissions.set(sets.number, (known = new Map()));
     let admission = known.get(forbidden.number);
@@ -165,41 +165,47 @@ export class AdmittedAddresses {
     return holds(all) || (holds(families[4]) && holds(families[6]));
   }
 
-  #admitted({ isAll, sets, forbidden }: Omit<Admission, 'ends'>, far: End): AdmittedEnd {
+  *#admitted({ isAll, sets, forbidden }: Omit<Admission, 'ends'>, far: End): Generator<void, AdmittedEnd> {
     const of = far.slots;
-    const marks = isAll || sets.sets.includes(of) ? Uint32Array.from(of.bits) : new Uint32Array(of.at.length);
+    const isWholeEnd = isAll || sets.sets.includes(of);
+    const marks = isWholeEnd ? Uint32Array.from(of.bits) : new Uint32Array(of.at.length);
     this.#effort.take(64 + 2 * of.at.length);
-    const steps = (set: SlotSet): SlotSet => {
+    for (const set of isWholeEnd ? [] : sets.sets) {
+      mark(marks, of, set);
       this.#effort.take(stepsFor(of, set));
-      return set;
-    };
-    if (!isAll && !sets.sets.includes(of)) for (const set of sets.sets) mark(marks, of, steps(set));
-    for (const set of forbidden.sets) unmark(marks, of, steps(set));
+      if (this.#effort.isDue()) yield;
+    }
+    for (const set of forbidden.sets) {
+      unmark(marks, of, set);
+      this.#effort.take(stepsFor(of, set));
+      if (this.#effort.isDue()) yield;
+    }
     const slots = markedSlots(of, marks);
     const isWhole = isSameSet(slots, of);
     return {
       slots: isWhole ? of : slots,
       isAll: isWhole,
-      parts: isWhole ? far.partsWithAddress : this.#partsWith(slots, far),
+      parts: isWhole ? far.partsWithAddress : yield* this.#partsWith(slots, far),
     };
   }
 
-  #partsWith(slots: SlotSet, far: End): Uint32Array {
+  *#partsWith(slots: SlotSet, far: End): Generator<void, Uint32Array> {
     const parts = new Uint32Array((far.parts.length + 31) >>> 5);
     this.#effort.take(4 + parts.length);
     for (const slot of eachSlot(slots)) {
       for (const index of this.#ends.partsAt(far, slot))
         parts[index >>> 5] = (parts[index >>> 5] ?? 0) | (1 << (index & 31));
       this.#effort.take(4);
+      if (this.#effort.isDue()) yield;
     }
     return parts;
   }
 
-  #listOf(groups: readonly PolicyGroup[], direction: Direction, connection: Connection): SetList {
+  *#listOf(groups: readonly PolicyGroup[], direction: Direction, connection: Connection): Generator<void, SetList> {
     let list = nothing;
     let several: SetList[] | undefined;
     for (const group of groups) {
-      const own = this.#ofGroup(group, direction, connection);
+      const own = this.#knownOf(group, direction, connection) ?? (yield* this.#ofGroup(group, direction, connection));
       if (own === nothing || own === list) continue;
       if (list === nothing) list = own;
       else (several ??= [list]).push(own);
@@ -223,24 +229,27 @@ export class AdmittedAddresses {
     return list;
   }
 
-  #ofGroup(group: PolicyGroup, direction: Direction, connection: Connection): SetList {
+  #knownOf(group: PolicyGroup, direction: Direction, connection: Connection): SetList | undefined {
+    return this.#groups[direction].get(group)?.known.get(this.#ports.of(connection));
+  }
+
+  *#ofGroup(group: PolicyGroup, direction: Direction, connection: Connection): Generator<void, SetList> {
     let rules = this.#groups[direction].get(group);
     if (rules === undefined) this.#groups[direction].set(group, (rules = this.#rulesOf(group, direction)));
-    const key = this.#ports.of(connection);
-    let list = rules.known.get(key);
-    if (list !== undefined) return list;
     const packet: Packet = { direction, family: 4, remote: 0n, transport: transportOf(connection, 4) };
-    const found: SlotSet[] = [];
     // A rule is about a transport in both families alike: its addresses say which families it is about.
-    const add = (rule: StoredRule): void => {
-      this.#effort.take(4);
-      if (isAboutTransport(rule, packet)) found.push(...this.#addressesOf(rule));
-    };
+    const about: StoredRule[] = [];
+    const add = (rule: StoredRule): void => void (isAboutTransport(rule, packet) && about.push(rule));
     for (const rule of rules.anyPort) add(rule);
     if (connection.protocol !== 'icmp') rules.ported.find(connection.port ?? 0, add);
-    list = found.length === 0 ? nothing : this.#intern(found);
-    this.#effort.take(16);
-    rules.known.set(key, list);
+    this.#effort.take(16 + 4 * (rules.anyPort.length + about.length));
+    const found: SlotSet[] = [];
+    for (const rule of about) {
+      found.push(...this.#addressesOf(rule));
+      if (this.#effort.isDue()) yield;
+    }
+    const list = found.length === 0 ? nothing : this.#intern(found);
+    rules.known.set(this.#ports.of(connection), list);
     return list;
   }
 

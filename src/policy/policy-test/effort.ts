@@ -1,14 +1,16 @@
 /** Owns the price of policy tests: the steps that judging them takes, counted as they are taken. */
 
+import type { PolicyTest } from './policy-test.ts';
+
 /** So many steps at once hold nobody up: a fraction of a millisecond. */
 const stepsAtOnce = 20_000;
 
-/** Thrown where the tests cost more than they may: these take the most, by their place in the list. */
+/** Thrown where the tests cost more than they may: these take the most, by their names. */
 export class TestsTooCostly extends Error {
   readonly code = 'tests_too_costly';
-  readonly tests: readonly number[];
+  readonly tests: readonly string[];
 
-  constructor(tests: readonly number[]) {
+  constructor(tests: readonly string[]) {
     super('the policy tests take too much work');
     this.name = 'TestsTooCostly';
     this.tests = tests;
@@ -22,12 +24,15 @@ const mostNamed = 20;
 export class Effort {
   taken = 0;
   readonly #most: number;
+  readonly #tests: readonly PolicyTest[];
   readonly #ofTests: number[] = [];
   #before = 0;
   #pausedAt = 0;
 
-  constructor(most: number) {
+  /** `most` steps may be taken for these tests, which are judged in their order. */
+  constructor(most: number, tests: readonly PolicyTest[]) {
     this.#most = most;
+    this.#tests = tests;
   }
 
   take(steps: number): void {
@@ -48,9 +53,9 @@ export class Effort {
     return true;
   }
 
-  #mostCostly(): readonly number[] {
+  #mostCostly(): readonly string[] {
     const all = [...this.#ofTests, this.taken - this.#before];
     const ranked = all.map((steps, test) => ({ steps, test })).toSorted((a, b) => b.steps - a.steps);
-    return ranked.slice(0, mostNamed).map(({ test }) => test);
+    return ranked.slice(0, mostNamed).flatMap(({ test }) => this.#tests[test]?.name ?? []);
   }
 }

@@ -6,7 +6,7 @@ import type { AddressIndex } from './address-index.ts';
 import type { Cohort } from './cohorts.ts';
 import type { Effort } from './effort.ts';
 import type { FleetIndex } from './fleet-index.ts';
-import { noSlots, slotSet, type SlotSet } from './slot-set.ts';
+import { noSlots, slotSet, slotSpans, type SlotSet } from './slot-set.ts';
 
 /** Where an end is an address: the number that takes the place of the device's. */
 export const noDevice = -1;
@@ -71,15 +71,15 @@ export class Ends {
   slotsOf(peer: Peer): SlotSet {
     const key = peerKey(peer);
     let slots = this.#slots.get(key);
-    if (slots === undefined) this.#slots.set(key, (slots = this.#slotsAt(this.#o.fleet.named(peer))));
+    if (slots === undefined) this.#slots.set(key, (slots = this.#slotsNamed(peer)));
     return slots;
   }
 
   /** The devices that a peer names, by policy, with their addresses. */
-  ofPeer(peer: Peer): End {
+  *ofPeer(peer: Peer): Generator<void, End> {
     const key = peerKey(peer);
     let end = this.#ends.get(key);
-    if (end === undefined) this.#ends.set(key, (end = this.#make(peer)));
+    if (end === undefined) this.#ends.set(key, (end = yield* this.#make(peer)));
     return end;
   }
 
@@ -101,7 +101,9 @@ export class Ends {
   /** Those of the end that have the address, in the order of its parts. */
   ownersIn({ parts, byCohort }: End, slot: number): readonly number[] {
     if (byCohort.size === 0) return parts[0]?.devices ?? [];
-    const owners = this.#o.fleet.ownersOf(slot).flatMap((place) => {
+    const all = this.#o.fleet.ownersOf(slot);
+    this.#o.effort.take(4 * all.length);
+    const owners = all.flatMap((place) => {
       const part = byCohort.get(this.cohortOf(place));
       return part !== undefined && isAmong(part.devices, place) ? [{ place, index: part.index }] : [];
     });
@@ -113,6 +115,7 @@ export class Ends {
     if (byCohort.size === 0) yield 0;
     else
       for (const place of this.#o.fleet.ownersOf(slot)) {
+        this.#o.effort.take(4);
         const part = byCohort.get(this.cohortOf(place));
         if (part !== undefined && isAmong(part.devices, place)) yield part.index;
       }
@@ -120,24 +123,34 @@ export class Ends {
 
   /** Those of the part that have the address. */
   ownersInPart({ cohort, devices }: EndPart, slot: number): readonly number[] {
-    return cohort === undefined ? devices : this.#o.fleet.ownersOf(slot).filter((place) => isAmong(devices, place));
+    if (cohort === undefined) return devices;
+    const all = this.#o.fleet.ownersOf(slot);
+    this.#o.effort.take(4 * all.length);
+    return all.filter((place) => isAmong(devices, place));
+  }
+
+  #slotsNamed(peer: Peer): SlotSet {
+    const { fleet, effort } = this.#o;
+    return 'all_devices' in peer
+      ? slotSpans([{ first: 0, end: fleet.slots }])
+      : this.#slotsAt(fleet.named(peer, effort));
   }
 
   #slotsAt(places: readonly number[]): SlotSet {
     const numbers: number[] = [];
     for (const place of places) for (const slot of this.#o.fleet.slotsOf(place)) numbers.push(slot);
     this.#o.effort.take(4 * (places.length + numbers.length) + 32);
-    return slotSet(numbers.toSorted((a, b) => a - b));
+    return slotSet(Uint32Array.from(numbers).toSorted());
   }
 
-  #make(peer: Peer): End {
+  *#make(peer: Peer): Generator<void, End> {
     const { fleet, effort } = this.#o;
     const families = { 4: { count: 0, first: noDevice }, 6: { count: 0, first: noDevice } };
     const parts = new Map<
       Cohort,
       { readonly devices: number[]; readonly families: { readonly [F in Family]: number[] } }
     >();
-    const places = fleet.named(peer);
+    const places = fleet.named(peer, effort);
     let isOnTrial = false;
     for (const place of places) {
       const cohort = this.cohortOf(place);
@@ -151,14 +164,14 @@ export class Ends {
         families[family].count += 1;
         if (families[family].first === noDevice) families[family].first = place;
       }
+      effort.take(8);
+      if (effort.isDue()) yield;
     }
-    effort.take(8 * places.length + 32 * parts.size);
-    const made = [...parts].map(([cohort, part], index): EndPart => ({
-      index,
-      cohort,
-      ...part,
-      slots: this.#slotsAt(part.devices),
-    }));
+    const made: EndPart[] = [];
+    for (const [cohort, part] of parts) {
+      made.push({ index: made.length, cohort, ...part, slots: this.#slotsAt(part.devices) });
+      if (effort.isDue()) yield;
+    }
     const byCohort = new Map([...parts.keys()].map((cohort, index) => [cohort, made[index] as EndPart]));
     const partsWithAddress = new Uint32Array((made.length + 31) >>> 5);
     for (const { index, slots } of made)

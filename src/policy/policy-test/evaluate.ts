@@ -76,7 +76,7 @@ class Evaluation {
   }
 
   *#judge(test: PolicyTest): Generator<void, Outcome> {
-    const [from, to] = [this.#endOf(test.from), this.#endOf(test.to)];
+    const [from, to] = [yield* this.#endOf(test.from), yield* this.#endOf(test.to)];
     this.#effort.take(16);
     if (!bothFamilies.some((family) => hasPair(from, to, family))) return 'vacuous';
     return (yield* this.#failingPair(test, from, to, ({ policy }) => policy)) ?? 'passing';
@@ -86,8 +86,8 @@ class Evaluation {
     return test.expect === 'allow' ? this.#refused(test, from, to, policyOf) : this.#allowed(test, from, to, policyOf);
   }
 
-  #endOf(end: TestEnd): End {
-    if (!('address' in end)) return this.#ends.ofPeer(end);
+  *#endOf(end: TestEnd): Generator<void, End> {
+    if (!('address' in end)) return yield* this.#ends.ofPeer(end);
     const address = addressOf(end);
     return address === undefined ? noEnd : this.#ends.ofAddress(address);
   }
@@ -97,7 +97,7 @@ class Evaluation {
     for (const direction of ['outbound', 'inbound'] as const) {
       const [own, far] = direction === 'outbound' ? [from, to] : [to, from];
       for (const part of own.parts) {
-        const found = this.#refusedBy(test, part, far, direction, policyOf);
+        const found = yield* this.#refusedBy(test, part, far, direction, policyOf);
         if (found !== undefined) {
           const ends =
             direction === 'outbound' ? { from: found.own, to: found.far } : { from: found.far, to: found.own };
@@ -109,9 +109,15 @@ class Evaluation {
     return undefined;
   }
 
-  #refusedBy(test: PolicyTest, part: EndPart, far: End, direction: Direction, policyOf: PolicyOf): Refused | undefined {
+  *#refusedBy(
+    test: PolicyTest,
+    part: EndPart,
+    far: End,
+    direction: Direction,
+    policyOf: PolicyOf,
+  ): Generator<void, Refused | undefined> {
     if (part.cohort === undefined) return undefined;
-    const admitted = this.#admitted.of(policyOf(part.cohort), direction, test, far);
+    const admitted = yield* this.#admitted.of(policyOf(part.cohort), direction, test, far);
     if (admitted.isAll) return undefined;
     for (const farSlot of eachSlot(slotsBut(far.slots, admitted.slots))) {
       const address = this.#addresses.addressAt(farSlot);
@@ -151,7 +157,7 @@ class Evaluation {
   ): Generator<void, readonly Reach[]> {
     const reach: Reach[] = [];
     for (const part of end.parts) {
-      const admitted = part.cohort && this.#admitted.of(policyOf(part.cohort), direction, test, far);
+      const admitted = part.cohort && (yield* this.#admitted.of(policyOf(part.cohort), direction, test, far));
       if (admitted === undefined)
         reach.push({ part, admitted: { slots: far.slots, isAll: true, parts: far.partsWithAddress } });
       else if (admitted.slots.at.length > 0) reach.push({ part, admitted });
@@ -201,7 +207,7 @@ export function* judgeTests(
   tests: readonly PolicyTest[],
   { most = Number.POSITIVE_INFINITY }: JudgeOptions = {},
 ): Generator<void, JudgedTests> {
-  const effort = new Effort(most);
+  const effort = new Effort(most, tests);
   const fleet = yield* FleetIndex.build(snapshot.devices);
   const cohorts = yield* cohortsOf(snapshot, fleet, new Map(), effort);
   const evaluation = new Evaluation(fleet, cohorts, tests, effort);
@@ -225,16 +231,38 @@ export function* judgeTests(
   };
 }
 
-export function testStates(snapshot: PolicySnapshot, tests: readonly PolicyTest[]): JudgedTests {
-  const steps = judgeTests(snapshot, tests);
+function inOnePiece<T>(steps: Generator<void, T>): T {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
   }
 }
 
-/** The result of each test, in their order. */
-export function evaluateTests(snapshot: PolicySnapshot, tests: readonly PolicyTest[]): readonly TestResult[] {
-  const { resultOf } = testStates(snapshot, tests);
-  return tests.map((_, index) => resultOf(index));
+export const testStates = (snapshot: PolicySnapshot, tests: readonly PolicyTest[]): JudgedTests =>
+  inOnePiece(judgeTests(snapshot, tests));
+
+/** The results of these tests. Why one fails takes a look at each rule of a policy. */
+export function* resultsOf(
+  { resultOf }: JudgedTests,
+  indexes: Iterable<number>,
+): Generator<void, readonly TestResult[]> {
+  const results: TestResult[] = [];
+  for (const index of indexes) {
+    results.push(resultOf(index));
+    yield;
+  }
+  return results;
 }
+
+/** The result of each test, in their order. */
+export function* testResults(
+  snapshot: PolicySnapshot,
+  tests: readonly PolicyTest[],
+  options?: JudgeOptions,
+): Generator<void, readonly TestResult[]> {
+  return yield* resultsOf(yield* judgeTests(snapshot, tests, options), tests.keys());
+}
+
+/** In one piece, for callers who serve nobody else. */
+export const evaluateTests = (snapshot: PolicySnapshot, tests: readonly PolicyTest[]): readonly TestResult[] =>
+  inOnePiece(testResults(snapshot, tests));

@@ -10,6 +10,7 @@ import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Family, Peer } from '../rule.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
 import { ascending, lowerBound, type SortedAddresses } from './address-index.ts';
+import type { Effort } from './effort.ts';
 
 /** Devices that have the same policy; one of them stands for all. */
 export interface Kind {
@@ -104,6 +105,7 @@ export class FleetIndex {
   readonly #ownersOf: number[][] = [];
   readonly #places = new Map<string, number>();
   readonly #byLabel = new Map<string, number[]>();
+  #everyone: readonly number[] | undefined;
 
   private constructor(source: PolicySnapshot['devices']) {
     this.source = source;
@@ -167,18 +169,23 @@ export class FleetIndex {
     }
   }
 
+  /** How many addresses the devices have; their numbers are below. */
+  get slots(): number {
+    return this.#ownersOf.length;
+  }
+
   /** The places of the devices that a peer names, ascending. */
-  named(peer: Peer): readonly number[] {
-    if ('all_devices' in peer) return this.devices.map((_, place) => place);
+  named(peer: Peer, effort: Effort): readonly number[] {
+    if ('all_devices' in peer) return (this.#everyone ??= this.devices.map((_, place) => place));
     if ('device_id' in peer) {
       const place = this.#places.get(peer.device_id);
       return place === undefined ? [] : [place];
     }
     const lists = peer.labels.map((label) => this.#byLabel.get(label) ?? []);
     const shortest = lists.reduce((least, list) => (list.length < least.length ? list : least), lists[0] ?? []);
-    return lists.length === 1
-      ? shortest
-      : shortest.filter((place) => isNamed(peer, (this.devices[place] as SnapshotDevice).identity));
+    if (lists.length === 1) return shortest;
+    effort.take(4 * shortest.length);
+    return shortest.filter((place) => isNamed(peer, (this.devices[place] as SnapshotDevice).identity));
   }
 
   placeOf(id: string): number | undefined {

@@ -28,21 +28,31 @@ export interface PairSearch {
   readonly effort: Effort;
 }
 
-/** The first pair of two that are not the same device, in the order of the parts. */
+/** A pair of two that are not the same device: always the same one of the same search. */
 export function* findPair(search: PairSearch): Generator<void, SlotPair | undefined> {
   const { from, to, effort } = search;
-  const targets: Reach[] = [];
-  for (const reach of to) targets[reach.part.index] = reach;
-  for (const one of from) {
-    const source = one.part.index;
-    const [word, bit] = [source >>> 5, 1 << (source & 31)];
-    for (const [place, bits] of one.admitted.parts.entries()) {
-      effort.take(1);
-      for (let left = bits; left !== 0; left &= left - 1) {
-        const other = targets[place * 32 + 31 - Math.clz32(left & -left)];
+  // Each of the fewer ones meets only those of the others that it admits.
+  const isSwapped = to.length < from.length;
+  const [few, many] = isSwapped ? [to, from] : [from, to];
+  const others: Reach[] = [];
+  const isThere = new Uint32Array(few[0]?.admitted.parts.length ?? 0);
+  for (const reach of many) {
+    const { index } = reach.part;
+    others[index] = reach;
+    isThere[index >>> 5] = (isThere[index >>> 5] ?? 0) | (1 << (index & 31));
+  }
+  effort.take(2 * many.length);
+  for (const one of few) {
+    const { index } = one.part;
+    const [word, bit] = [index >>> 5, 1 << (index & 31)];
+    effort.take(isThere.length);
+    for (const [place, there] of isThere.entries()) {
+      for (let left = (one.admitted.parts[place] as number) & there; left !== 0; left &= left - 1) {
+        const other = others[place * 32 + 31 - Math.clz32(left & -left)];
         effort.take(1);
         if (other === undefined || ((other.admitted.parts[word] as number) & bit) === 0) continue;
-        const pair = isOneDevice(one.part, other.part) ? undefined : pairOf(one, other, search);
+        const [source, target] = isSwapped ? [other, one] : [one, other];
+        const pair = isOneDevice(source.part, target.part) ? undefined : pairOf(source, target, search);
         if (pair !== undefined) return pair;
       }
     }

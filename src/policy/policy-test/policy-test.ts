@@ -23,7 +23,16 @@ export interface PolicyTest {
   readonly note?: string;
 }
 
-export const testLimits = { tests: 1_000, nameLength: 255, noteLength: 1_024 } as const;
+/**
+ * `steps`: what judging all tests of an organization may take. When they are written, `writtenSteps`, so that an organization can grow with its tests.
+ */
+export const testLimits = {
+  tests: 1_000,
+  nameLength: 255,
+  noteLength: 1_024,
+  writtenSteps: 6_000_000,
+  steps: 12_000_000,
+} as const;
 
 /** One end of the pair that fails a test. */
 export interface FailedEnd {

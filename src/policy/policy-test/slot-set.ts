@@ -15,7 +15,7 @@ export type Marks = Uint32Array;
 export const noSlots: SlotSet = { at: new Uint32Array(0), bits: new Uint32Array(0) };
 
 /** The numbers must ascend; a number may come several times. */
-export function slotSet(numbers: readonly number[]): SlotSet {
+export function slotSet(numbers: ArrayLike<number> & Iterable<number>): SlotSet {
   let size = 0;
   let last = -1;
   for (const each of numbers) {

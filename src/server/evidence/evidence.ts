@@ -97,7 +97,7 @@ export async function collectEvidence(
   const others = farEnds && (await othersOf(farEnds, reports, { last: end.snapshot, slices }));
   const in_force = { ...known, ...(others && { others }) };
   const traffic = await trafficOf(question, past, reports, services);
-  const policy_tests = await testsOf(question, end.snapshot, store);
+  const policy_tests = await testsOf(question, end.snapshot, services);
   const ruleWrites = [...written.rules.values()].flatMap(({ group_id, written: write }) =>
     write === undefined ? [] : [{ id: group_id, ...write }],
   );

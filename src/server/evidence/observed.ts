@@ -5,8 +5,8 @@ import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { isOtherPolicy } from '../../policy/difference/admitted.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
-import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
-import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
+import { testResults } from '../../policy/policy-test/evaluate.ts';
+import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
 import { policyIn } from '../../policy/reach/device-reach.ts';
 import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
@@ -123,14 +123,14 @@ function names(end: TestEnd, { id, identity }: SnapshotDevice): boolean {
 export async function testsOf(
   { org, device, to }: ObservedSpan,
   snapshot: PolicySnapshot,
-  { evidence }: Pick<Store, 'evidence'>,
+  { store: { evidence }, slices }: { readonly store: Pick<Store, 'evidence'>; readonly slices: SlicedWork },
 ): Promise<EvidenceTests> {
   const all = await evidence.testsAt(org, text(to));
   if (all === undefined) return { known: false, tests: [] };
   const own = snapshot.devices.get(device);
   const about =
     own === undefined ? [] : all.filter(({ from, to: target }: PolicyTest) => names(from, own) || names(target, own));
-  const results = evaluateTests(snapshot, about);
+  const results = await slices.run(testResults(snapshot, about, { most: testLimits.steps }));
   return {
     known: true,
     tests: about.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) })),

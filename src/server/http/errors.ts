@@ -3,6 +3,7 @@ import { errors, problemType, type ErrorCode, type RequestProblem } from '../../
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
+import { TestsTooCostly } from '../../policy/policy-test/effort.ts';
 import type { Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
@@ -15,6 +16,7 @@ import {
   groupProblem,
   keyProblems,
   testFailedSentence,
+  testsTooCostlySentence,
   notWider,
   trialEnds,
   trialPending,
@@ -147,6 +149,9 @@ const testFailed = (problem: Extract<StoreProblem, { readonly code: 'policy_test
     moreTests: problem.more,
   });
 
+const testsTooCostly = (tests: readonly string[]): HttpError =>
+  new HttpError('tests_too_costly', testsTooCostlySentence(tests));
+
 const later = (seconds: number): Extras => ({ headers: { 'Retry-After': String(seconds) } });
 
 function fromStore(problem: StoreProblem, cause: unknown): HttpError {
@@ -203,6 +208,8 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
       return wouldOpen(problem);
     case 'policy_test_failed':
       return testFailed(problem);
+    case 'tests_too_costly':
+      return testsTooCostly(problem.tests);
     case 'revision_ahead':
       return revisionAhead('/revision', problem.head);
     case 'revision_gone':
@@ -384,6 +391,7 @@ export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof StoreError) return fromStore(error.problem, error);
   if (error instanceof WorkRefused) return workRefused(error);
+  if (error instanceof TestsTooCostly) return testsTooCostly(error.tests);
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const known = framework[code];
   return known === undefined ? unexpected(error) : new HttpError(known[0], known[1]);

@@ -131,6 +131,19 @@ export function testFailedSentence({
   ].join(' ');
 }
 
+/** A sentence names at most so many; each name has up to 255 characters. */
+const namedTests = 20;
+
+export const testsTooCostlySentence = (tests: readonly string[]): string =>
+  [
+    'The policy tests take more work than they may: each is judged by every policy of its two ends.',
+    `These take the most: ${tests
+      .slice(0, namedTests)
+      .map((name) => `"${name}"`)
+      .join(', ')}.`,
+    'Remove some, or let them name fewer devices or ports; devices that have the same groups cost as much as one.',
+  ].join(' ');
+
 /** How a trial ended, at the end of a sentence. */
 export const trialEnds = {
   confirmed: 'the change was confirmed',
@@ -155,6 +168,9 @@ export const wholeRequest = ({
   readonly code: ErrorCode;
   readonly message: string;
 }): readonly RequestProblem[] | undefined =>
-  code === 'policy_test_failed' || code === 'idempotency_key_reused' || code === 'too_costly'
+  code === 'policy_test_failed' ||
+  code === 'idempotency_key_reused' ||
+  code === 'too_costly' ||
+  code === 'tests_too_costly'
     ? [{ pointer: '', code, detail: message }]
     : undefined;

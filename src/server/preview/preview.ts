@@ -3,7 +3,7 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
+import { testResults } from '../../policy/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
@@ -17,6 +17,13 @@ export interface PreviewOptions extends SnapshotsOptions {
   readonly phase: Phase;
   /** Lets an organization into memory. Gives what takes it out again. */
   readonly enter: (org: OrganizationId) => Promise<() => void>;
+}
+
+export interface SimulationWanted {
+  readonly policyTests: readonly PolicyTest[];
+  /** What judging the tests may take. */
+  readonly steps: number;
+  readonly page: Omit<PageWanted, 'bytes'>;
 }
 
 export interface SimulatedChange extends AffectedDevices {
@@ -52,11 +59,11 @@ export class Preview {
   async simulate(
     before: PolicySnapshot,
     change: PlannedChange,
-    { policyTests, page }: { readonly policyTests: readonly PolicyTest[]; readonly page: Omit<PageWanted, 'bytes'> },
+    { policyTests, steps, page }: SimulationWanted,
     work: WorkBudget,
   ): Promise<SimulatedChange> {
     const after = await work.run(plannedSnapshot(before, change));
-    const results = evaluateTests(after, policyTests);
+    const results = await work.run(testResults(after, policyTests, { most: steps }));
     const tests = policyTests.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) }));
     const warnings = await work.run(warningsOf({ before, after }, change));
     const bytes = limits.answer - Buffer.byteLength(besideDevices({ warnings, tests }));

@@ -1,5 +1,6 @@
 /** Owns the opening of a store: first the schema, then the connections, then the parts of the interface. */
 import { randomFillSync } from 'node:crypto';
+import { processSlices } from '../scheduling/time-slices.ts';
 import { accessIn } from './accounts/access.ts';
 import { auditIn } from './log/audit.ts';
 import { auditExportIn } from './log/audit-export.ts';
@@ -82,7 +83,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
-  const testedStates = new StateMemory(clock);
+  const testedStates = new StateMemory({ clock, slices: options.slices ?? processSlices() });
   const quotas = { ...defaultQuotas, ...options.quotas };
   const writer = new Writer({
     connections: writes,

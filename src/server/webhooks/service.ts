@@ -11,7 +11,7 @@ import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import { WorkShares, type WorkBudget } from '../scheduling/work-budget.ts';
-import { failingOf } from '../store/contract/change/policy-tests.ts';
+import { failingIn } from '../store/contract/change/failing-tests.ts';
 import type { ClaimedDelivery, ClaimedLook, Condition } from '../store/contract/webhooks.ts';
 import { conditionsOf, ruleWarningMs, trialNewsMs } from './conditions.ts';
 import { FairPools, type Batch } from './fair-pools.ts';
@@ -170,7 +170,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         (after) => store.enrollmentKeys.list(org, { limit: page, after }),
         ({ id }) => id,
       ),
-      wantsTests ? store.policyTests.read(org).then(failingOf) : [],
+      wantsTests ? failingIn(store.policyTests, org) : [],
       wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
       wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
       wantsSurges ? store.flows.surges(org) : [],

@@ -20,8 +20,8 @@ function Names(): ReactNode {
 export function PolicyTestsCard({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
   const { policy_tests } = overview;
   if (policy_tests === undefined) return null;
-  const { passing, failing, vacuous } = policy_tests;
-  const isGood = failing + vacuous === 0;
+  const { passing, failing, vacuous, not_judged = 0 } = policy_tests;
+  const isGood = failing + vacuous + not_judged === 0;
   return (
     <section className="card stat" aria-label="Policy tests">
       <h2>Policy tests</h2>
@@ -32,10 +32,17 @@ export function PolicyTestsCard({ overview, org }: { readonly overview: Overview
       >
         {isGood ? null : <WarnIcon size={20} />}
         <strong>
-          {failing > 0 ? `${grouped(failing)} failing` : vacuous > 0 ? `${grouped(vacuous)} vacuous` : 'All pass'}
+          {not_judged > 0
+            ? `${grouped(not_judged)} not judged`
+            : failing > 0
+              ? `${grouped(failing)} failing`
+              : vacuous > 0
+                ? `${grouped(vacuous)} vacuous`
+                : 'All pass'}
         </strong>
       </Link>
       <p className="small dimmed">
+        {not_judged > 0 ? 'Judging them takes more work than they may.' : null}
         {failing > 0 ? <Names /> : null}
         {failing === 0 && vacuous > 0
           ? `${plural(vacuous, 'test')} ${vacuous === 1 ? 'matches' : 'match'} no devices and ${vacuous === 1 ? 'checks' : 'check'} nothing.`

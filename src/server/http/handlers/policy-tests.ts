@@ -22,7 +22,8 @@ const replace: Handler<'replacePolicyTests'> = async (call, { store }) => {
   const { org_id } = call.params;
   const { tests, ...found } = readPolicyTests(call.body);
   refuse(found);
-  const now = call.ifMatch === undefined ? undefined : await store.policyTests.read(org_id);
+  await call.work.next();
+  const now = call.ifMatch === undefined ? undefined : await store.policyTests.list(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);
   return answer(await store.policyTests.replace(org_id, call.by, tests, expected));
 };

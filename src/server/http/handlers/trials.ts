@@ -5,7 +5,7 @@ import { check } from '../../../api/validate.ts';
 import { matchesAny } from '../../../policy/fleet/selector.ts';
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { EnforcementStatus, Survey } from '../../convergence/contract.ts';
-import { failingOf } from '../../store/contract/change/policy-tests.ts';
+import { failingIn } from '../../store/contract/change/failing-tests.ts';
 import type { TrialRecord } from '../../store/contract/change/trials.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import { record, type Handler, type Services, type SharedServices } from '../call.ts';
@@ -67,7 +67,7 @@ async function failingTests(
   org: OrganizationId,
   store: Services['store'],
 ): Promise<Pick<Trial, 'failing_tests' | 'more_failing_tests'>> {
-  const failing = failingOf(await store.policyTests.read(org));
+  const failing = await failingIn(store.policyTests, org);
   if (failing.length === 0) return {};
   return {
     failing_tests: failing.slice(0, mostTests).map(({ test, failure }) => ({ ...test, state: 'failing', failure })),

@@ -65,7 +65,7 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
   async function writeTests(locked: Locked, given: ChangeSetWrite, before: OrganizationState): Promise<RecordChange[]> {
     const actor = { ...partActor(given, 'replacePolicyTests'), tests: given.by.tests };
     await holdPartRight(context, locked, actor);
-    const after = await replaceTests(context, locked, actor, { before, tests: given.set.policyTests ?? [] });
+    const after = await replaceTests(context, memory, locked, actor, { before, tests: given.set.policyTests ?? [] });
     const change = testsChange(before, after);
     if (change.after === undefined) return [];
     await notePart(context, locked, actor, { subject_id: locked.org, ...change });

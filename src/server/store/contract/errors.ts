@@ -84,6 +84,8 @@ export type StoreProblem =
     }
   /** These policy tests, and so many more, would fail that do not fail now. */
   | { readonly code: 'policy_test_failed'; readonly tests: readonly FailingTest[]; readonly more: number }
+  /** Judging the policy tests takes too much work; the tests of these names take the most. */
+  | { readonly code: 'tests_too_costly'; readonly tests: readonly string[] }
   /** The record is on trial: nothing else changes it until the trial ends. */
   | { readonly code: 'trial_pending'; readonly trial?: string | undefined }
   /** The trial is confirmed, reverted or expired, or its time is over. */

@@ -94,6 +94,11 @@ export interface TicketSecret {
   readonly endsInMs: number;
 }
 
+/** Does work that grows with an organization in short steps, so that others are served in between. */
+export interface ShortSteps {
+  run<T>(steps: Generator<void, T>): Promise<T>;
+}
+
 export interface StoreOptions {
   /** A PostgreSQL connection string; with a unix socket: `postgres://user@/database?host=/socket/dir`. */
   readonly url: string;
@@ -102,6 +107,8 @@ export interface StoreOptions {
   readonly phase: Phase;
   /** Bounds other than the default ones. */
   readonly quotas?: Partial<Quotas> | undefined;
+  /** For work that grows with an organization; slices of its own if absent. */
+  readonly slices?: ShortSteps | undefined;
   /** Milliseconds since the epoch. */
   readonly clock?: (() => number) | undefined;
   /** Fills bytes for ids. */

@@ -1,21 +1,41 @@
 /** Owns the check of a write against the organization's policy tests, in the transaction of the write and under the organization's lock. */
 import type { OrganizationId } from '../../../policy/ids.ts';
+import { resultsOf } from '../../../policy/policy-test/evaluate.ts';
+import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import { refuse } from '../contract/errors.ts';
 import type { FailingTest } from '../contract/change/policy-tests.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { WriteCheck, WriteCheckSession } from '../write/write-check.ts';
-import { readOrganizationState, statesIn, type OrganizationState, type StateMemory } from './state.ts';
+import { judge, readOrganizationState, type OrganizationState, type StateMemory } from './state.ts';
 
 /** An answer names at most so many tests. */
 const mostNamed = 20;
 
-/** Throws where tests fail now that did not fail before; `failedBefore` says so of the place of a test. */
-export function refuseBroken(state: OrganizationState, now: number, failedBefore: (index: number) => boolean): void {
-  const { states, resultOf } = statesIn(state, now);
-  const broken = states.flatMap((each, index) => (each === 'failing' && !failedBefore(index) ? [index] : []));
+export interface TestedWrite {
+  /** Before the write: a test that failed then may still fail. */
+  readonly before: OrganizationState;
+  readonly after: OrganizationState;
+  /** What of a test is the same where it is the same test. */
+  readonly identify: (test: PolicyTest) => string;
+  /** Steps that the tests may take after the write. */
+  readonly most: number;
+}
+
+/** Throws where tests fail after a write that did not fail before. */
+export async function refuseBroken({ clock, slices }: StateMemory, write: TestedWrite): Promise<void> {
+  const { before, after, identify, most } = write;
+  const moment = { now: clock(), slices };
+  const judged = await judge(after, moment, most);
+  const failing = judged.states.flatMap((state, place) => (state === 'failing' ? [place] : []));
+  if (failing.length === 0) return;
+  const { states } = await judge(before, moment);
+  const failed = new Set(before.tests.flatMap((test, place) => (states[place] === 'failing' ? [identify(test)] : [])));
+  const broken = failing.filter((place) => !failed.has(identify(after.tests[place] as PolicyTest)));
   if (broken.length === 0) return;
-  const tests = broken.slice(0, mostNamed).flatMap((index): FailingTest[] => {
-    const [test, result] = [state.tests[index], resultOf(index)];
+  const named = broken.slice(0, mostNamed);
+  const results = await slices.run(resultsOf(judged, named));
+  const tests = results.flatMap((result, index): FailingTest[] => {
+    const test = after.tests[named[index] ?? -1];
     return test === undefined || result.state !== 'failing' ? [] : [{ test, failure: result.failure }];
   });
   refuse({ code: 'policy_test_failed', tests, more: broken.length - tests.length });
@@ -42,11 +62,8 @@ class TestCheckSession implements WriteCheckSession {
     const after = await readOrganizationState(tx, this.#org, before);
     // A write that deletes the organization has nothing to hold to; one that replaces the tests judges them itself.
     if (after === undefined) return;
-    if (after.testsRevision === before.testsRevision && !isSamePolicy(before, after)) {
-      const now = this.#memory.clock();
-      const { states } = statesIn(before, now);
-      refuseBroken(after, now, (index) => states[index] === 'failing');
-    }
+    if (after.testsRevision === before.testsRevision && !isSamePolicy(before, after))
+      await refuseBroken(this.#memory, { before, after, identify: ({ name }) => name, most: testLimits.steps });
     this.#state = after;
   }
 

@@ -1,7 +1,8 @@
 /** Owns policy tests in the store: one list for each organization, replaced as a whole. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { PolicyTestResults, PolicyTests } from '../contract/change/policy-tests.ts';
+import { resultsOf } from '../../../policy/policy-test/evaluate.ts';
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -9,7 +10,7 @@ import { inOrganization, type Locked } from '../write/transaction.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuseBroken } from './check.ts';
-import { readOrganizationState, statesIn, type OrganizationState, type StateMemory } from './state.ts';
+import { judge, readOrganizationState, type OrganizationState, type StateMemory } from './state.ts';
 
 /**
  * Runs in a transaction. The flag `has_tests` is beside the revision, in a row that every write reads anyway: without
@@ -28,13 +29,18 @@ const findTests = statement<{ has_tests: boolean; revision: number }>(
   `SELECT h.has_tests, coalesce(t.revision, 0) AS revision FROM heads h LEFT JOIN policy_tests t ON t.org_id = h.org_id WHERE h.org_id = $1`,
 );
 
-function resultsOf(state: OrganizationState, at: number): PolicyTestResults {
-  const { resultOf } = statesIn(state, at);
-  return {
-    tests: state.tests,
-    results: state.tests.map((_, index) => resultOf(index)),
-    revision: state.testsRevision,
-  };
+/** Values: organization. */
+const listTests = statement<{ tests: string | null; revision: number }>(
+  'list_policy_tests',
+  'SELECT tests, revision FROM policy_tests WHERE org_id = $1',
+);
+
+const readTests = (text: string): readonly PolicyTest[] => JSON.parse(text) as readonly PolicyTest[];
+
+async function judgedTests(state: OrganizationState, { clock, slices }: StateMemory): Promise<PolicyTestResults> {
+  const judged = await judge(state, { now: clock(), slices });
+  const results = await slices.run(resultsOf(judged, state.tests.keys()));
+  return { tests: state.tests, results, revision: state.testsRevision };
 }
 
 /** What of a test decides its state. */
@@ -56,6 +62,7 @@ export const testsChange = (
  */
 export async function replaceTests(
   context: Pick<Context, 'clock'>,
+  memory: StateMemory,
   { tx, org }: Pick<Locked, 'tx' | 'org'>,
   by: Actor,
   { before, tests }: { readonly before: OrganizationState; readonly tests: readonly PolicyTest[] },
@@ -68,13 +75,11 @@ export async function replaceTests(
     await tx.run(writeTests, values);
   }
   const after = (await readOrganizationState(tx, org, before)) ?? before;
-  if (by.tests !== 'skip' && after !== before) {
-    const { states } = statesIn(before, at);
-    const failed = new Set(
-      before.tests.flatMap((test, index) => (states[index] === 'failing' ? [contentOf(test)] : [])),
-    );
-    refuseBroken(after, at, (index) => failed.has(contentOf(tests[index] as PolicyTest)));
-  }
+  if (after === before) return after;
+  const most = isSame ? testLimits.steps : testLimits.writtenSteps;
+  // Also where they may fail, they have a price.
+  if (by.tests === 'skip') await judge(after, { now: at, slices: memory.slices }, most);
+  else await refuseBroken(memory, { before, after, identify: contentOf, most });
   return after;
 }
 
@@ -90,7 +95,13 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
       // What tests look at is read only where there are any.
       const [known] = await context.reads.run(findTests, [org]);
       if (known === undefined || !known.has_tests) return { tests: [], results: [], revision: known?.revision ?? 0 };
-      return resultsOf(await stateOf(org), context.clock());
+      return judgedTests(await stateOf(org), memory);
+    },
+
+    async list(org) {
+      const [known] = await context.reads.run(listTests, [org]);
+      const tests = known?.tests ?? undefined;
+      return { tests: tests === undefined ? [] : readTests(tests), revision: known?.revision ?? 0 };
     },
 
     async replace(org, by, tests, options = {}) {
@@ -103,11 +114,11 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
           if (before === undefined) return refuse({ code: 'not_found', what: 'organization' });
           if (options.if_match !== undefined && options.if_match !== before.testsRevision)
             return refuse({ code: 'precondition_failed', revision: before.testsRevision });
-          return { before, after: await replaceTests(context, { tx, org }, by, { before, tests }) };
+          return { before, after: await replaceTests(context, memory, { tx, org }, by, { before, tests }) };
         },
         ({ before, after }) => ({ subject_id: org, ...testsChange(before, after) }),
       );
-      return resultsOf(written, context.clock());
+      return judgedTests(written, memory);
     },
   };
 }

@@ -1,9 +1,12 @@
 /** Owns the input of policy tests: devices, groups and tests of an organization, cached in memory and updated by what changed since. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import { testStates, type JudgedTests } from '../../../policy/policy-test/evaluate.ts';
-import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import { TestsTooCostly } from '../../../policy/policy-test/effort.ts';
+import { judgeTests, type JudgedTests } from '../../../policy/policy-test/evaluate.ts';
+import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import { loggedChange } from '../../../policy/snapshot/read-records.ts';
 import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../../policy/snapshot/snapshot.ts';
+import { refuse } from '../contract/errors.ts';
+import type { ShortSteps } from '../contract/store.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
 
@@ -62,8 +65,6 @@ const advance = (state: OrganizationState, head: StateRow, rows: readonly Record
   testsRevision: head.tests_revision ?? 0,
 });
 
-const evaluated = new WeakMap<OrganizationState, JudgedTests & { readonly from: number }>();
-
 /** The organization as it is now for the runner, from what was known of it before. Undefined where there is no such organization. */
 export async function readOrganizationState(
   runner: Runner,
@@ -81,19 +82,40 @@ export async function readOrganizationState(
     others.length === 0 && head.revision === known.snapshot.revision && head.tests_revision === known.testsRevision;
   if (isSame) return known;
   const next = advance(known, head, others);
-  const states = evaluated.get(known);
-  if (others.length === 0 && next.tests === known.tests && states !== undefined) evaluated.set(next, states);
+  const judged = judgements.get(known);
+  if (others.length === 0 && next.tests === known.tests && judged !== undefined) judgements.set(next, judged);
   return next;
 }
 
-/** The states of the tests at a moment, worked out once for as long as they hold. */
-export function statesIn(state: OrganizationState, now: number): JudgedTests {
-  let states = evaluated.get(state);
-  if (states === undefined || states.from > now || states.changesAt <= now) {
-    states = { from: now, ...testStates({ ...state.snapshot, at: now }, state.tests) };
-    evaluated.set(state, states);
+interface Judgement {
+  readonly from: number;
+  readonly most: number;
+  readonly judged: Promise<JudgedTests>;
+}
+
+const judgements = new WeakMap<OrganizationState, Judgement>();
+
+/**
+ * The states of the tests at a moment, worked out once for as long as they hold, a slice in each turn of the event loop. Refuses with `tests_too_costly`
+ * where they take more than `most` steps.
+ */
+export async function judge(
+  state: OrganizationState,
+  { now, slices }: { readonly now: number; readonly slices: ShortSteps },
+  most: number = testLimits.steps,
+): Promise<JudgedTests> {
+  const known = judgements.get(state);
+  if (known !== undefined && known.from <= now && known.most >= most) {
+    const judged = await known.judged;
+    if (judged.changesAt > now) return judged;
   }
-  return states;
+  const steps = judgeTests({ ...state.snapshot, at: now }, state.tests, { most });
+  const judged = slices.run(steps).catch((cause: unknown): never => {
+    if (cause instanceof TestsTooCostly) return refuse({ code: 'tests_too_costly', tests: cause.tests });
+    throw cause;
+  });
+  judgements.set(state, { from: now, most, judged });
+  return judged;
 }
 
 /** So many organizations are remembered, and none for longer than this: the log keeps deletions for longer. */
@@ -103,10 +125,13 @@ const rememberedMs = 600_000;
 /** The newest known states, each of which was committed. */
 export class StateMemory {
   readonly clock: () => number;
+  /** For the work of judging tests. */
+  readonly slices: ShortSteps;
   readonly #states = new Map<OrganizationId, { readonly state: OrganizationState; readonly since: number }>();
 
-  constructor(clock: () => number) {
+  constructor({ clock, slices }: Pick<StateMemory, 'clock' | 'slices'>) {
     this.clock = clock;
+    this.slices = slices;
   }
 
   get(org: OrganizationId): OrganizationState | undefined {

@@ -24,14 +24,10 @@ export interface PolicyTestResults {
  * that did not fail fails is refused with `policy_test_failed`. What no person writes is never refused; the results show it.
  */
 export interface PolicyTests {
+  /** The tests alone, and how often the list was replaced. */
+  list(org: OrganizationId): Promise<Pick<PolicyTestResults, 'tests' | 'revision'>>;
+  /** Fails with `tests_too_costly` where the organization has outgrown its tests. */
   read(org: OrganizationId): Promise<PolicyTestResults>;
   /** All tests at once. A test that is new, or other than before, and fails is refused as well. */
   replace(org: OrganizationId, by: Actor, tests: readonly PolicyTest[], options?: Expected): Promise<PolicyTestResults>;
 }
-
-/** The tests that fail, each with its reason. */
-export const failingOf = ({ tests, results }: PolicyTestResults): readonly FailingTest[] =>
-  tests.flatMap((test, index) => {
-    const result = results[index];
-    return result?.state === 'failing' ? [{ test, failure: result.failure }] : [];
-  });
