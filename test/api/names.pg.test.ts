@@ -163,6 +163,12 @@ describe('groups that apply by label', () => {
     const held = await device(place, { labels: ['db'], hostname: 'db-1' });
     const inUse = await place.owner.api.expect(409, 'DELETE', path);
     expect(inUse).toMatchObject({ code: 'group_in_use', devices: [held.id] });
+    // The advice is what helps: no list has the group, and no key.
+    expect(inUse.detail).toContain('Empty what it applies to by label (applies_to) first, or repeat this');
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${held.id}`, { security_groups: [made.id] });
+    const both = await place.owner.api.expect(409, 'DELETE', path);
+    expect(both.detail).toContain('Remove it from the lists of the devices and empty what it applies to by label');
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${held.id}`, { security_groups: [] });
     await place.owner.api.expect(200, 'DELETE', `${path}?detach=true`);
     expect((await groupsOf(place, held.id))[0]).toMatch(/^default /);
     const unused = await group(place, { applies_to: [{ labels: ['nobody'] }] });

@@ -154,6 +154,45 @@ describe('apply', () => {
     expect(names.toSorted()).toEqual(['default', 'own', 'web']);
   });
 
+  it('keeps what was granted for a while, with and without --prune, and says so', async () => {
+    const rules = async (name: string): Promise<unknown> => {
+      const { inbound_rules = [] } = await json(people.owner.run(['group', 'show', name, '-o', 'json']));
+      return inbound_rules.map((rule: { from_port: number; expires_at?: string }) => [
+        rule.from_port,
+        rule.expires_at !== undefined,
+      ]);
+    };
+    await done(people.owner.run(['group', 'create', 'web', '--in', 'tcp 80']));
+    await done(people.owner.run(['group', 'create', 'old', '--in', 'tcp 81']));
+    for (const name of ['web', 'old'])
+      await done(people.owner.run(['group', 'allow', name, 'in', 'tcp', '22', 'from', '10.0.0.7', '--for', '2h']));
+    const input = 'groups: [{name: web, inbound: [tcp 443]}]';
+    const applied = await people.owner.run(['apply', '-f', '-', '--yes'], { input });
+    expect(applied.stderr).toMatch(
+      /^This rule is not in the files and stays until it expires:\n    web: in  tcp 22 from 10\.0\.0\.7 \(expires in .*\)\n/m,
+    );
+    expect(await rules('web')).toEqual([
+      [443, false],
+      [22, true],
+    ]);
+    const pruned = await people.owner.run(['apply', '-f', '-', '--yes', '--prune'], { input });
+    expect(pruned.stderr).toMatch(
+      /^These 2 rules are not in the files .*\n    web: .*\n    old: in  tcp 22 from .* \(expires/m,
+    );
+    expect(pruned.stdout).toBe('~ group old\n    - in  tcp 81 from any\n1 changed.\n');
+    expect(await rules('old')).toEqual([[22, true]]);
+    expect((await people.owner.run(['apply', '-f', '-', '--yes', '--prune'], { input })).stdout).toContain(
+      'No changes',
+    );
+    // The file decides about a rule that it names, whatever its end is.
+    const named = 'groups: [{name: web, inbound: [tcp 443, tcp 22 from 10.0.0.7]}]';
+    await done(people.owner.run(['apply', '-f', '-', '--yes'], { input: named }));
+    expect(await rules('web')).toEqual([
+      [443, false],
+      [22, false],
+    ]);
+  });
+
   it('sets the default group and groups of my own', async () => {
     const input = 'groups:\n  - {default: true, inbound: [icmp]}\n  - {name: mine, owner: me, inbound: [tcp 1]}\n';
     await done(people.owner.run(['apply', '--yes', '-f', '-'], { input }));

@@ -95,7 +95,7 @@ export async function testFiles(
       ? { ...policyInFiles(documents), at: undefined }
       : readSnapshot(await readOneInput(options.snapshot, session));
   const desired = readPolicy({ documents, faults: inputs.flatMap(({ faults }) => faults) }, peerNames(current.devices));
-  const steps = planPolicy(desired, current, { prune: options.prune === true });
+  const { steps } = planPolicy(desired, current, { prune: options.prune === true, now: Date.now() });
   const change = plannedChange(steps, current, undefined);
   const snapshot = snapshotOf(recordsAfter(current, change), Date.now());
   const tests = change.policy_tests ?? current.tests;

@@ -20,7 +20,7 @@ const fileFormat =
   '`outbound`, `applies_to` as in `group create --applies-to`, `guardrail`, `mode: observe` for a watch-only group; `default: true` for the default group, `owner: me` for a personal group) and `devices` (each with ' +
   '`device`, `groups` and `labels`; fields that you leave out do not change; `id` selects the device with this id, regardless of its name), and `tests` (each with ' +
   '`name`, `from`, `to`, `protocol`, `port`, `expect` as `allow` or `refuse`, and `note`). Write rules as in `group allow`, or as API records. A file describes a whole ' +
-  'group: a direction that you leave out has no rules. Applying the same file twice changes nothing the second time.';
+  'group: a direction that you leave out has no rules. Rules that expire and that the file does not name stay until then. Applying the same file twice changes nothing the second time.';
 
 const pastOptions = (): readonly Option[] => [
   new Option('--at <time>', 'look at this time: 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m ago'),

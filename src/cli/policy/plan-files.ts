@@ -18,7 +18,7 @@ import { readInput } from '../terminal/input-file.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { movedNames, type MovedName } from './moved-names.ts';
-import { planPolicy, renderStep, type Step } from './plan.ts';
+import { planPolicy, renderStep, type KeptRule, type Step } from './plan.ts';
 import { namesInFiles, plannedChange } from './planned-change.ts';
 import { readPolicy } from './policy-file.ts';
 
@@ -77,9 +77,13 @@ export async function planFiles(
     desired.tests === undefined ? noTests : storedTests(session),
   ]);
   const actual = { groups, devices, me: me.id, tests: stored.tests };
-  const steps = planPolicy(desired, actual, { prune: prune === true });
+  const now = Date.now();
+  const { steps, kept } = planPolicy(desired, actual, { prune: prune === true, now });
+  sayKept(session, kept);
   const unlisted =
-    prune === true ? [] : planPolicy(desired, actual, { prune: true }).filter(({ action }) => action === 'delete');
+    prune === true
+      ? []
+      : planPolicy(desired, actual, { prune: true, now }).steps.filter(({ action }) => action === 'delete');
   const labels = new Set([...devices, ...desired.devices].flatMap((device) => device.labels ?? []));
   const inGroups = labelsIn(
     desired.groups.map(({ inbound, outbound, appliesTo }) => ({
@@ -95,6 +99,17 @@ export async function planFiles(
   const change = plannedChange(steps, actual, stored.revision);
   const nameEntry = namesInFiles(steps, change, peerNames(devices));
   return { steps, change, nameEntry, unlisted, doubts, moved: await movedNames(session, steps, { devices, named }) };
+}
+
+/** Names what was granted for a while, and stays. */
+function sayKept(session: Session, kept: readonly KeptRule[]): void {
+  if (kept.length === 0) return;
+  session.say(
+    kept.length === 1
+      ? 'This rule is not in the files and stays until it expires:'
+      : `These ${kept.length} rules are not in the files and stay until they expire:`,
+  );
+  for (const { group, line } of kept) session.say(`    ${printable(group)}: ${printable(line)}`);
 }
 
 /** Says what `--prune` would do, where it was not given. */

@@ -3,6 +3,8 @@ import type { Device } from '../../api/device.ts';
 import type { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup } from '../../api/group.ts';
 import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { isUuid } from '../../policy/ids.ts';
+import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
+import { expiryOf } from '../../policy/time/policy-at.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { namesOfDevice, pickDevice } from '../lookup/device.ts';
 import { namesOfGroup, pickGroup } from '../lookup/group.ts';
@@ -68,18 +70,41 @@ const scopeOf = (group: SecurityGroup, me: string): Scope | 'other' => {
   return group.user_id === me ? 'me' : 'other';
 };
 
+/** A rule that somebody granted for a while. It ends by itself, so files that do not name it leave it alone. */
+export interface KeptRule {
+  readonly group: string;
+  readonly line: string;
+}
+
+export interface PolicyPlan {
+  readonly steps: readonly Step[];
+  /** Rules that stay although the files do not name them. */
+  readonly kept: readonly KeptRule[];
+}
+
+export interface PlanOptions {
+  readonly prune: boolean;
+  /** In milliseconds since 1970: rules that have expired by then are not kept. */
+  readonly now: number;
+}
+
 /** The steps, groups first, so that devices can have them, and deletions last, when nothing has them any more. */
-export function planPolicy(
-  desired: Desired,
-  actual: CurrentPolicy,
-  { prune }: { readonly prune: boolean },
-): readonly Step[] {
+export function planPolicy(desired: Desired, actual: CurrentPolicy, { prune, now }: PlanOptions): PolicyPlan {
   const faults: CliError[] = [];
   const found = new Map(desired.groups.map((group) => [group, attempt(group, () => findGroup(group, actual), faults)]));
   const names = peerNames(actual.devices);
-  const groups = desired.groups.flatMap(
-    (group) => attempt(group, () => groupStep(group, found.get(group), names), faults) ?? [],
-  );
+  const kept: KeptRule[] = [];
+  const groups = desired.groups.flatMap((wanted) => {
+    const group = found.get(wanted);
+    const granted = grantedRules(group, wanted, now);
+    if (group !== undefined) kept.push(...keptRules(group, granted, names));
+    const whole = {
+      ...wanted,
+      inbound: [...wanted.inbound, ...granted.inbound],
+      outbound: [...wanted.outbound, ...granted.outbound],
+    };
+    return attempt(wanted, () => groupStep(whole, group, names), faults) ?? [];
+  });
   const devices = desired.devices.flatMap(
     (device) => attempt(device, () => deviceStep(device, desired, found, actual), faults) ?? [],
   );
@@ -95,8 +120,34 @@ export function planPolicy(
     );
   }
   const tests = testSteps(desired.tests, actual.tests, { prune, names });
-  return [...groups, ...devices, ...(prune ? pruneSteps(desired, found, actual) : []), ...tests];
+  const pruned = (prune ? unnamedGroups(desired, found, actual) : []).map((group) => {
+    const granted = grantedRules(group, noRules, now);
+    kept.push(...keptRules(group, granted, names));
+    return pruneStep(group, granted, names);
+  });
+  return { steps: [...groups, ...devices, ...pruned.flat(), ...tests], kept };
 }
+
+type Rules = Pick<DesiredGroup, Direction>;
+const noRules: Rules = { inbound: [], outbound: [] };
+
+const lastingIdentity = ({ expires_at: _end, ...rule }: StoredRule): string => ruleIdentity(rule);
+
+/** The rules of a group that expire later, and that a file does not name, with this end, another one or none. */
+function grantedRules(group: SecurityGroup | undefined, named: Rules, now: number): Rules {
+  const of = (direction: Direction): readonly StoredRule[] => {
+    const known = new Set(named[direction].map(lastingIdentity));
+    return (group?.[`${direction}_rules`] ?? []).filter(
+      (rule) => (expiryOf(rule) ?? 0) > now && !known.has(lastingIdentity(rule)),
+    );
+  };
+  return { inbound: of('inbound'), outbound: of('outbound') };
+}
+
+const keptRules = ({ group_name }: SecurityGroup, granted: Rules, names: PeerNames): readonly KeptRule[] =>
+  (['inbound', 'outbound'] as const).flatMap((direction) =>
+    ruleLines(direction, [], granted[direction], names).map(([, line]) => ({ group: group_name, line })),
+  );
 
 /** Entries that name one device by different words, so that each would undo the other. */
 function sameDeviceTwice(desired: Desired, actual: CurrentPolicy): readonly CliError[] {
@@ -312,17 +363,26 @@ function reference(
 }
 
 /** Groups of the kinds that the files are about, and that no file names. The default group always stays. */
-function pruneSteps(
+function unnamedGroups(
   desired: Desired,
   found: ReadonlyMap<DesiredGroup, SecurityGroup | undefined>,
   { groups, me }: CurrentPolicy,
-): readonly Step[] {
+): readonly SecurityGroup[] {
   const scopes = new Set<string>(desired.groups.map(({ scope }) => scope));
   scopes.delete('default');
   const kept = new Set([...found.values()].map((group) => group?.id));
-  return groups
-    .filter((group) => scopes.has(scopeOf(group, me)) && !kept.has(group.id))
-    .map((group) => ({ action: 'delete', kind: 'group', name: group.group_name, group, lines: [] }));
+  return groups.filter((group) => scopes.has(scopeOf(group, me)) && !kept.has(group.id));
+}
+
+/** A group that no file names goes, but for the rules that were granted for a while. */
+function pruneStep(group: SecurityGroup, { inbound, outbound }: Rules, names: PeerNames): readonly Step[] {
+  const { group_name: name, inbound_rules: oldIn = [], outbound_rules: oldOut = [] } = group;
+  if (inbound.length + outbound.length === 0) return [{ action: 'delete', kind: 'group', name, group, lines: [] }];
+  const inLines = ruleLines('inbound', oldIn, inbound, names);
+  const outLines = ruleLines('outbound', oldOut, outbound, names);
+  if (inLines.length + outLines.length === 0) return [];
+  const body = { inbound_rules: [...inbound], outbound_rules: [...outbound] };
+  return [{ action: 'update', kind: 'group', name, group, body, lines: [...inLines, ...outLines] }];
 }
 
 const signs = { create: '+', update: '~', delete: '-' } as const;

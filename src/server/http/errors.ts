@@ -123,11 +123,16 @@ const listDevices = (devices: NamedDevices): Extras => ({
   devices: devices.slice(0, listedHolders).map(({ id }) => id),
 });
 
-function inUse({ devices, enrollment_keys }: Extract<StoreProblem, { readonly code: 'group_in_use' }>): HttpError {
+function inUse({ devices, by, enrollment_keys }: Extract<StoreProblem, { readonly code: 'group_in_use' }>): HttpError {
+  const steps = [
+    ...(by.list ? ['remove it from the lists of the devices'] : []),
+    ...(by.label ? ['empty what it applies to by label (applies_to)'] : []),
+    ...(enrollment_keys.length > 0 ? ['revoke the keys'] : []),
+  ].join(' and ');
   const detail = [
     ...(devices.length > 0 ? [`The group is applied to ${nameDevices(devices)}.`] : []),
     ...(enrollment_keys.length > 0 ? [`Devices get the group from enrollment key ${sentence(enrollment_keys)}.`] : []),
-    'Remove it from the devices and revoke the keys first, or repeat this with ?detach=true (--detach on the command line).',
+    `${steps.charAt(0).toUpperCase()}${steps.slice(1)} first, or repeat this with ?detach=true (--detach on the command line).`,
   ];
   return new HttpError('group_in_use', detail.join(' '), {
     ...listDevices(devices),

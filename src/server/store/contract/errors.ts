@@ -60,10 +60,12 @@ export type StoreProblem =
   /** An identity provider vouches for a user who was removed here. */
   | { readonly code: 'user_removed' }
   | { readonly code: 'already_member' }
-  /** Devices hold the group, or enrollment keys that would give it to devices; all are named. */
+  /** Devices have the group, or enrollment keys would give it to devices; all are named. */
   | {
       readonly code: 'group_in_use';
       readonly devices: readonly { readonly id: DeviceId; readonly hostname: string }[];
+      /** How devices have it: by their own lists, by label, or both. */
+      readonly by: { readonly list: boolean; readonly label: boolean };
       readonly enrollment_keys: readonly { readonly id: EnrollmentKeyId; readonly name: string }[];
     }
   | { readonly code: 'group_list_invalid'; readonly problems: readonly GroupListProblem[] }

@@ -127,11 +127,13 @@ export async function removeGroup(
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
   const byLabel = group.guardrail === null ? await tx.run(findByLabel, [org, id]) : [];
-  const users = holders.length + keys.length + (options.leaveByLabel === true ? 0 : byLabel.length);
+  const judgedByLabel = options.leaveByLabel === true ? [] : byLabel;
+  const users = holders.length + keys.length + judgedByLabel.length;
   if (users > 0 && options.detach !== true) {
     const devices = new Map([...holders, ...byLabel].map((device) => [device.id, device]));
     return refuse({
       code: 'group_in_use',
+      by: { list: holders.length > 0, label: judgedByLabel.length > 0 },
       devices: [...devices.values()].map((device) => ({ id: parseDeviceId(device.id), hostname: device.hostname })),
       enrollment_keys: keys.map(keyNameOf),
     });
@@ -189,7 +191,13 @@ export async function refuseOpenKeys(
   id: string,
 ): Promise<void> {
   const keys = await tx.run(sql.findOpenKeys, [org, id, now(context)]);
-  if (keys.length > 0) refuse({ code: 'group_in_use', devices: [], enrollment_keys: keys.map(keyNameOf) });
+  if (keys.length > 0)
+    refuse({
+      code: 'group_in_use',
+      by: { list: false, label: false },
+      devices: [],
+      enrollment_keys: keys.map(keyNameOf),
+    });
 }
 
 interface NamedUpdate {
