@@ -60,6 +60,23 @@ describe('the driver interface', () => {
     },
   );
 
+  test.each([
+    ['macvlan', 'passthru', 'wg0', 'mv0'],
+    ['macvtap', 'passthru', 'wg0', 'mv0'],
+    ['macvlan', 'bridge', 'wg0', undefined],
+    ['macvlan', 'passthru', 'eth0', undefined],
+    ['ipvlan', 'l2', 'wg0', undefined],
+  ])('a %s in the mode %s over %s receives all of its traffic: %s', (info_kind, mode, below, master) => {
+    const flags = ['BROADCAST', 'MULTICAST', 'UP'];
+    // As `ip -d -j link` of iproute2 6.1 prints them, without what is not read.
+    const listing = [
+      { ifindex: 5, ifname: 'wg0', flags, linkinfo: { info_kind: 'veth' } },
+      { ifindex: 6, ifname: 'mv0', link: below, flags, linkinfo: { info_kind, info_data: { mode, bcqueuelen: 1000 } } },
+    ];
+    const { driver: chosen } = chooseDriver(parseSelector('wg0'), parseLinks(JSON.stringify(listing)), undefined);
+    expect(chosen).toEqual({ ...driver(5, 'wg0'), ...(master !== undefined && { master }) });
+  });
+
   test.each(['', 'a b', 'a/b', 'sixteen-letters-', '"*', 'sixteen-letters*-'])('is never selected by %j', (text) => {
     expect(() => parseSelector(text)).toThrow(BadName);
   });

@@ -11,7 +11,7 @@ export interface Link {
   readonly name: string;
   /** Whether it does neighbour discovery: neither point-to-point nor NOARP. */
   readonly discovers: boolean;
-  /** The bridge, bond or VRF that it is a member of; absent where it is none. */
+  /** What receives its traffic: a bridge, bond or VRF that it is a member of, or a macvlan over it in the mode `passthru`; absent where nothing does. */
   readonly master?: string;
 }
 

@@ -1,6 +1,7 @@
 /** Owns the monitoring of network interfaces: the current list, and a signal for every change, also of addresses and routes. */
 import { execFile } from 'node:child_process';
 import type { Clock } from '../../client/clock.ts';
+import { field, isObject } from '../../policy/json.ts';
 import type { Link } from './driver-interface.ts';
 import { helperEnvironment } from '../../node/helper-environment.ts';
 import { SupervisedProcess } from './supervised-process.ts';
@@ -17,12 +18,15 @@ export interface LinkMonitorOptions {
   readonly onLost: (why: string) => void;
 }
 
-/** The parts of `ip -j link` that are read. */
+/** The parts of `ip -d -j link` that are read. */
 interface IpLink {
   readonly ifindex: number;
   readonly ifname: string;
   readonly flags: readonly string[];
   readonly master?: unknown;
+  /** The interface below, where it is in this namespace. */
+  readonly link?: unknown;
+  readonly linkinfo?: unknown;
 }
 
 const isIpLink = (value: unknown): value is IpLink =>
@@ -35,11 +39,20 @@ const isIpLink = (value: unknown): value is IpLink =>
   'flags' in value &&
   Array.isArray(value.flags);
 
-/** The links in a listing of `ip -j link`. Throws where the text is none. */
+/** Whether it takes everything that arrives at the interface below: a macvlan or macvtap in its mode `passthru`. */
+function takesAll({ linkinfo }: IpLink): boolean {
+  if (!isObject(linkinfo)) return false;
+  const [kind, data] = [field(linkinfo, 'info_kind'), field(linkinfo, 'info_data')];
+  return (kind === 'macvlan' || kind === 'macvtap') && isObject(data) && field(data, 'mode') === 'passthru';
+}
+
+/** The links in a listing of `ip -d -j link`. Throws where the text is none. */
 export function parseLinks(text: string): readonly Link[] {
   const listing: unknown = text.trim() === '' ? [] : JSON.parse(text);
   if (!Array.isArray(listing)) throw new TypeError('the output of ip is not a list of links');
-  return listing.filter(isIpLink).map(({ ifindex, ifname, flags, master }) => ({
+  const links = listing.filter(isIpLink);
+  const takers = new Map(links.filter(takesAll).map(({ link, ifname }) => [link, ifname]));
+  return links.map(({ ifindex, ifname, flags, master = takers.get(ifname) }) => ({
     index: ifindex,
     name: ifname,
     discovers: !flags.includes('POINTOPOINT') && !flags.includes('NOARP'),
@@ -99,7 +112,7 @@ export class LinkMonitor {
     return new Promise((resolve, reject) => {
       const child = execFile(
         command,
-        [...args, '-j', 'link', 'show'],
+        [...args, '-d', '-j', 'link', 'show'],
         { env: helperEnvironment, maxBuffer: 64 * 1024 * 1024 },
         (error, stdout) => {
           cancel();

@@ -99,6 +99,8 @@ export class Enforcer {
   #known: InstalledTables | undefined;
   /** Whether what is known was compared with what is in force, and is the same. */
   #agrees = false;
+  /** How often somebody was seen at our tables, and how many of these are dealt with. */
+  readonly #touched = { seen: 0, settled: 0 };
 
   constructor(options: EnforcerOptions) {
     this.#nft = options.nft;
@@ -192,6 +194,13 @@ export class Enforcer {
 
   /** Reads the kernel, compares, and puts right what differs. */
   async inspect(): Promise<Inspection> {
+    const { seen } = this.#touched;
+    const inspection = await this.#inspect();
+    this.#touched.settled = seen;
+    return inspection;
+  }
+
+  async #inspect(): Promise<Inspection> {
     const before = this.#known;
     const installed = await this.#list();
     if (this.#inForce === undefined) return { findings: [] };
@@ -252,6 +261,17 @@ export class Enforcer {
   /** Somebody else may have changed our tables: the next step reads the kernel before it trusts. */
   distrust(): void {
     this.#known = undefined;
+  }
+
+  /** Somebody else was seen at our tables. */
+  noteChange(): void {
+    this.distrust();
+    this.#touched.seen += 1;
+  }
+
+  /** Nobody was seen at our tables since they were compared with what is in force. */
+  get isTrusted(): boolean {
+    return this.#touched.settled === this.#touched.seen;
   }
 
   /** Takes our tables away. */

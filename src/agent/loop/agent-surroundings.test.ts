@@ -5,11 +5,28 @@ import { canonicalize } from '../../policy/canonicalize.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { parseSelector } from '../host/driver-interface.ts';
 import { everything } from './pending-revocation.ts';
+import { FakeNft } from '../kernel/fake-nft.fixture.ts';
 import { groupOf, World, type WorldOptions } from './agent.fixture.ts';
 
 const web = groupOf(1, [written('tcp', 80, 84, '10.0.0.0/8', '12.0.0.1')]);
 const ssh = groupOf(2, [written('tcp', 22, 22, '10.0.0.0/8', '12.0.0.1')], [written('udp', 53, 53)]);
 const meaning = (...groups: readonly PolicyGroup[]) => canonicalize({ source: 'list', groups });
+
+/** Answers nothing for a while. */
+class HangingNft extends FakeNft {
+  #released = Promise.resolve();
+
+  hang(): () => void {
+    let release = (): void => {};
+    this.#released = new Promise((resolve) => (release = resolve));
+    return release;
+  }
+
+  override async run(commands: Parameters<FakeNft['run']>[0]): Promise<void> {
+    await this.#released;
+    return super.run(commands);
+  }
+}
 
 let worlds: World[] = [];
 const open = async (options: WorldOptions = {}): Promise<World> => {
@@ -48,6 +65,25 @@ describe('changes by others', () => {
     expect(world.logged.at(-2)).toMatchObject({ level: 'warn', fields: { by: 'stranger (4711)' } });
     // Who came in meanwhile is judged as if it were new.
     expect(world.revocations.at(-1)).toMatchObject({ before: [everything], after: meaning(web), untracked: true });
+  });
+
+  test('show in the status at once, also while a helper that hangs holds up the repair', async () => {
+    const nft = new HangingNft();
+    const published: boolean[] = [];
+    const world = await open({ nft, onStatus: ({ pending }) => published.push(pending) });
+    world.source.know(1, web);
+    await world.settle();
+    world.ownGeneration();
+    expect(world.agent.status.pending).toBe(false);
+    const release = nft.hang();
+    insert(world);
+    world.foreignGeneration(['service-inbound'], 'insert rule inet service service-inbound accept');
+    const { pending } = world.agent.status;
+    release();
+    expect([pending, published.at(-1)]).toEqual([true, true]);
+    await world.settle();
+    expect((await world.enforced())?.policy).toEqual(meaning(web));
+    expect(world.agent.status).toMatchObject({ pending: false, driftRepairs: 1 });
   });
 
   test('are undone after an inspection while the kernel has not named us yet, and our own are none', async () => {

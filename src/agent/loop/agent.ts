@@ -62,7 +62,10 @@ export class Agent {
     const wake = (): void => this.#wake?.();
     this.#loop = { options, state, links, enforcer, time, wake, ended: new EndedFlows({ nft }) };
     this.#monitor = options.monitor((event) => {
-      if (markMonitorEvent(this.#loop, event)) this.#wake?.();
+      if (!markMonitorEvent(this.#loop, event)) return;
+      // At once: a helper that hangs may hold up the step that would say so.
+      this.#publish();
+      this.#wake?.();
     });
   }
 
@@ -174,7 +177,9 @@ export class Agent {
     const endedConnections = this.#loop.ended.size;
     const { clockOff } = this.#loop.time;
     const access = serverAccess?.access;
-    return statusOf(this.#loop.state, { selector, connection, serverAccess: access, endedConnections, clockOff });
+    const { isTrusted } = this.#loop.enforcer;
+    const surroundings = { selector, connection, serverAccess: access, endedConnections, clockOff, isTrusted };
+    return statusOf(this.#loop.state, surroundings);
   }
 
   /** Takes in what the source knows, and works out what should be in force. Answers whether the source was heard. */

@@ -22,7 +22,7 @@ export function markMonitorEvent({ state, options, enforcer }: Loop, event: Moni
     return false;
   }
   if (change === undefined && !ended) return false;
-  if (change !== undefined) enforcer.distrust();
+  if (change !== undefined) enforcer.noteChange();
   if (!state.authorsAreKnown) {
     // The change may be our own under another number: only an inspection can decide.
     state.inspectAt = now;

@@ -41,7 +41,7 @@ test('a driver interface that joins a bridge is failed while it is a member, als
   const slipped = await Talker.call(here.peer, device4, 2_300);
   expect(await slipped.isHeard()).toBe(true);
   expect(here.agent.status.troubles).toMatchObject([
-    { message: `${driver} is a member of br0, which receives its traffic: rules for ${driver} have no effect` },
+    { message: `br0 receives the traffic of ${driver}: rules for ${driver} have no effect` },
   ]);
 
   await here.stop();

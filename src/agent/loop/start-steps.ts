@@ -47,10 +47,10 @@ function noteMaster(loop: Loop, driver: Driver | undefined): void {
   const message =
     driver?.master === undefined
       ? undefined
-      : `${driver.name} is a member of ${driver.master}, which receives its traffic: rules for ${driver.name} have no effect`;
+      : `${driver.master} receives the traffic of ${driver.name}: rules for ${driver.name} have no effect`;
   if (before?.message === message) return;
   if (message !== undefined && driver?.master !== undefined) {
-    const advice = `remove ${driver.name} from ${driver.master}, or start the agent with --interface ${driver.master}`;
+    const advice = `separate ${driver.name} from ${driver.master}, or start the agent with --interface ${driver.master}`;
     state.enslaved = { step: 'links', message, code: 'interface_enslaved', advice, at: clock.now() };
     state.lastError = state.enslaved;
     log('error', `the policy is not in force: ${message} (${advice})`, { code: 'interface_enslaved' });

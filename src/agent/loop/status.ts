@@ -58,10 +58,12 @@ export interface StatusSurroundings {
   readonly serverAccess: ServerAccess | undefined;
   readonly endedConnections: number;
   readonly clockOff: number | undefined;
+  /** Whether nobody was seen at our tables since they were compared with what is in force. */
+  readonly isTrusted: boolean;
 }
 
 export function statusOf(state: LoopState, surroundings: StatusSurroundings): AgentStatus {
-  const { selector, connection, serverAccess, endedConnections, clockOff } = surroundings;
+  const { selector, connection, serverAccess, endedConnections, clockOff, isTrusted } = surroundings;
   const desired = state.inForce?.desired;
   const { startedAt, driver, appliedAt, verifiedAt, held, applies, driftRepairs, lastDrift } = state;
   return {
@@ -74,7 +76,7 @@ export function statusOf(state: LoopState, surroundings: StatusSurroundings): Ag
     policyDigest: state.readBack?.target === state.inForce?.target ? state.readBack?.digest : undefined,
     appliedAt,
     verifiedAt,
-    pending: state.target === undefined || isPending(state) || isCheckDue(state),
+    pending: !isTrusted || state.target === undefined || isPending(state) || isCheckDue(state),
     observedRevision: observedRevision(state),
     held,
     reverted: state.check?.kind === 'reverted' ? state.check.refused : undefined,

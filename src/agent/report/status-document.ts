@@ -41,7 +41,7 @@ export interface StatusDocument {
     readonly wanted: string;
     readonly name?: string;
     readonly present: boolean;
-    /** The bridge, bond or VRF that takes its traffic; absent where there is none. */
+    /** What receives its traffic: a bridge, bond or VRF, or a macvlan in the mode `passthru`; absent where nothing does. */
     readonly master?: string;
     readonly neighbour_discovery: boolean;
   };
