@@ -145,6 +145,26 @@ export const DeleteGroupQuery = Type.Object(
   strict,
 );
 
+export const RemoveUserQuery = Type.Object(
+  {
+    organizations: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: limits.name + 3,
+        description:
+          'What becomes of the organizations that the user owns alone: `delete`, or `to:USER`, the id or the username of another user, who becomes an owner and gets the devices of the user there. Without it they are in the way (409 `last_owner`).',
+      }),
+    ),
+    detach: Type.Optional(
+      Type.Boolean({
+        description:
+          'With `to:USER`: also where a device that is handed over is left with the default group, because its groups go with the user.',
+      }),
+    ),
+  },
+  strict,
+);
+
 export const RemoveMemberQuery = Type.Object(
   {
     ...skipTests,

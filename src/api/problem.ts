@@ -4,7 +4,7 @@ import type { DeviceId, EnrollmentKeyId } from '../policy/ids.ts';
 import { mostProblems } from '../policy/problem.ts';
 import { allProblemCodes, errors, type ErrorCode, type RequestProblemCode } from './codes.ts';
 import { PolicyTestResult } from './policy-tests/policy-test.ts';
-import { id, strict, type Wire } from './scalar.ts';
+import { id, NamedOrganization, strict, type Wire } from './scalar.ts';
 
 const ProblemEntry = Type.Object(
   {
@@ -56,6 +56,11 @@ export const ProblemBody = Type.Object(
     ),
     trial_id: Type.Optional(
       Type.String({ format: 'uuid', description: 'The trial that must end first; on 409 `trial_pending`.' }),
+    ),
+    organizations: Type.Optional(
+      Type.Array(NamedOrganization, {
+        description: 'The organizations that the user owns alone; on 409 `last_owner` of a removal.',
+      }),
     ),
     enrollment_keys: Type.Optional(
       Type.Array(id<EnrollmentKeyId>('An enrollment key.'), {

@@ -1,5 +1,6 @@
 /** Owns the schemas of small values in records: ids, revisions, times, texts. */
 import { Type, type Static, type TSchema } from 'typebox';
+import type { OrganizationId } from '../policy/ids.ts';
 import { digestPattern } from '../policy/digest/digest-form.ts';
 import { labelLimits } from '../policy/label.ts';
 import { largestRevision, limits } from './limits.ts';
@@ -55,3 +56,9 @@ export const Labels = (description: string) => Type.Array(Type.String(), { descr
 
 /** An object that refuses every field it does not name. */
 export const strict = { additionalProperties: false } as const;
+
+/** An organization, for readers who may not be its members. */
+export const NamedOrganization = Type.Object(
+  { id: id<OrganizationId>('The organization.'), name: Type.String() },
+  strict,
+);

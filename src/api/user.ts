@@ -2,7 +2,19 @@
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';
-import { givenId, GivenLabels, id, Labels, Name, Revision, ShortText, strict, Timestamp, type Wire } from './scalar.ts';
+import {
+  givenId,
+  GivenLabels,
+  id,
+  Labels,
+  Name,
+  NamedOrganization,
+  Revision,
+  ShortText,
+  strict,
+  Timestamp,
+  type Wire,
+} from './scalar.ts';
 
 const user = {
   id: id<UserId>('The user.'),
@@ -39,6 +51,12 @@ export const RemovedUser = Type.Object(
       minimum: 0,
       description: 'In how many organizations, which the caller is not a member of, devices or groups went along.',
     }),
+    deleted_organizations: Type.Optional(
+      Type.Array(NamedOrganization, { description: 'Those that went with the user; omitted when empty.' }),
+    ),
+    handed_over_organizations: Type.Optional(
+      Type.Array(NamedOrganization, { description: 'Those that got another owner; omitted when empty.' }),
+    ),
   },
   { ...strict, $id: 'RemovedUser', title: 'RemovedUser' },
 );

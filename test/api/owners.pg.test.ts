@@ -1,5 +1,7 @@
 /** Proves that an organization has one owner or several, who counts as one, and what goes along with a member who is removed (reference 4.4 (2), (5), (6), (10)). */
+import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
+import { eventually } from '../lib/eventually.ts';
 import { newPerson, newPlace, startTestServer, type Person, type Place } from '../lib/server.ts';
 import { useServer } from '../lib/stage.ts';
 import { rounds } from '../lib/thorough.ts';
@@ -244,6 +246,157 @@ describe('an owner made by somebody else', () => {
       );
       const agreed = all.filter(({ role, accepted }) => role === 'owner' && accepted === undefined);
       expect(agreed.length, statuses.join(' ')).toBeGreaterThan(0);
+    }
+  });
+});
+
+describe('a user who owns organizations alone', () => {
+  const admin = () => stage.server.admin;
+  const remove = (status: number, { id }: { readonly id: string }, query = '') =>
+    admin().expect(status, 'DELETE', `/api/users/${id}${query}`);
+  const named = async (...places: Place[]) =>
+    Promise.all(
+      places.map(async ({ org, base, member }) => ({
+        id: org,
+        name: (await member.api.expect(200, 'GET', base)).name as string,
+      })),
+    );
+
+  test('stays while nobody says what becomes of them: 409 names them, also where the other owner has not accepted', async () => {
+    const place = await newPlace(stage.server);
+    await join(place, 'owner');
+    const refused = await remove(409, place.owner);
+    expect(refused).toMatchObject({ code: 'last_owner', organizations: await named(place) });
+    expect(refused.detail).toContain('?organizations=delete');
+    await place.owner.api.expect(200, 'PATCH', place.base, { description: 'still here' });
+    for (const word of ['keep', 'to', 'to:', 'to:nobody-of-this-name', `to:${place.owner.id}`, `to:${place.org}`]) {
+      const { errors } = await remove(422, place.owner, `?organizations=${encodeURIComponent(word)}`);
+      expect(errors[0].pointer, word).toBe('/organizations');
+    }
+    await place.owner.api.expect(200, 'GET', place.base);
+  });
+
+  test('is removed with organizations=delete: those that it owns alone go, and others go on', async () => {
+    const [own, shared] = [await newPlace(stage.server), await newPlace(stage.server)];
+    await shared.owner.api.expect(201, 'POST', `${shared.base}/members`, { user_id: own.owner.id });
+    await setRole(shared, own.owner, 'owner');
+    const device = await own.owner.api.expect(201, 'POST', `${own.base}/devices`, { public_key: newKey() });
+    const organizations = await named(own);
+    expect(await remove(200, own.owner, '?organizations=delete')).toMatchObject({
+      id: own.owner.id,
+      deleted_organizations: organizations,
+    });
+    await own.member.api.expect(404, 'GET', own.base);
+    await stage.server.nobody.as(device.device_token).expect(401, 'GET', `${own.base}/devices/${device.id}`);
+    await own.owner.api.expect(401, 'GET', '/api/users/me');
+    await shared.owner.api.expect(404, 'GET', `${shared.base}/members/${own.owner.id}`);
+    await shared.owner.api.expect(200, 'PATCH', shared.base, { description: 'goes on' });
+    await remove(404, own.owner, '?organizations=delete');
+  });
+
+  test('is removed with organizations=to:USER: who gets them owns them at once, with the devices, and has to accept', async () => {
+    for (const by of ['id', 'username'] as const) {
+      const place = await newPlace(stage.server);
+      const heir = by === 'id' ? place.member : await newPerson(stage.server, `heir-${newKey()}`);
+      const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: newKey() });
+      const organizations = await named(place);
+      expect(await remove(200, place.owner, `?organizations=to:${heir[by]}`)).toMatchObject({
+        handed_over_organizations: organizations,
+      });
+      expect(await ownerOf(place)).toBe(heir.id);
+      const member = await heir.api.expect(200, 'GET', `${place.base}/members/${heir.id}`);
+      expect(member).toMatchObject({ role: 'owner', accepted: false });
+      await heir.api.expect(404, 'GET', `${place.base}/members/${place.owner.id}`);
+      const kept = await stage.server.nobody
+        .as(device.device_token)
+        .expect(200, 'GET', `${place.base}/devices/${device.id}`);
+      expect(kept.user_id).toBe(heir.id);
+      await place.owner.api.expect(401, 'GET', place.base);
+      const audit = await heir.api.expect(200, 'GET', `${place.base}/audit?limit=3`);
+      const { id: administrator } = await admin().expect(200, 'GET', '/api/users/me');
+      expect(audit).toMatchObject([
+        { operation: 'removeUser', subject_id: place.owner.id, user_id: administrator },
+        { operation: 'updateDevice', subject_id: device.id, user_id: administrator },
+        {
+          operation: by === 'id' ? 'updateMember' : 'addMember',
+          subject_id: heir.id,
+          user_id: administrator,
+          after: { role: 'owner', accepted: false },
+        },
+      ]);
+      await heir.api.expect(200, 'PATCH', place.base, { description: 'accepted by a write' });
+      expect(await heir.api.expect(200, 'GET', `${place.base}/members/${heir.id}`)).not.toHaveProperty('accepted');
+    }
+  });
+
+  test('uses up nothing of the quota of who gets them', async () => {
+    const giver = await newPerson(stage.server, `giver-${newKey()}`);
+    const heir = await newPerson(stage.server, `heir-${newKey()}`);
+    for (let n = 0; n < 3; n += 1) await giver.api.expect(201, 'POST', '/api/organizations', { name: newKey() });
+    await remove(200, giver, `?organizations=to:${heir.id}`);
+    const limited = await openWithQuota(1);
+    try {
+      const status = await limited.nobody
+        .as(heir.token)
+        .status('POST', '/api/organizations', { body: { name: newKey() } });
+      expect(status).toBe(201);
+    } finally {
+      await limited.close();
+    }
+  });
+
+  test('hands over no device that would be open by that, unless detach=true says so; and before that nothing ends', async () => {
+    const place = await newPlace(stage.server);
+    const own = `/api/user/${place.org}/security_groups`;
+    const group = await place.owner.api.expect(201, 'POST', own, { group_name: newKey() });
+    const body = { public_key: newKey(), security_groups: [group.id] };
+    const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, body);
+    const query = `?organizations=to:${place.member.id}`;
+    expect(await remove(409, place.owner, query)).toMatchObject({ code: 'would_open', devices: [device.id] });
+    await place.owner.api.expect(200, 'GET', place.base);
+    await remove(200, place.owner, `${query}&detach=true`);
+    expect(await place.member.api.expect(200, 'GET', `${place.base}/devices/${device.id}`)).toMatchObject({
+      user_id: place.member.id,
+    });
+  });
+
+  test('writes and signs in no more from the first moment on, however long its organizations take', async () => {
+    const place = await newPlace(stage.server);
+    const blocking = new Client({ connectionString: stage.server.databaseUrl });
+    await blocking.connect();
+    try {
+      await blocking.query('BEGIN');
+      await blocking.query('SELECT FROM heads WHERE org_id = $1 FOR UPDATE', [place.org]);
+      const removal = remove(200, place.owner, '?organizations=delete');
+      await eventually(
+        'its token has ended',
+        async () => (await place.owner.api.status('GET', '/api/users/me')) === 401,
+      );
+      const { rows } = await blocking.query('SELECT removed_at IS NOT NULL AS gone FROM users WHERE id = $1', [
+        place.owner.id,
+      ]);
+      expect(rows).toEqual([{ gone: true }]);
+      await place.member.api.expect(200, 'GET', place.base);
+      await blocking.query('ROLLBACK');
+      await removal;
+      await place.member.api.expect(404, 'GET', place.base);
+    } finally {
+      await blocking.end();
+    }
+  });
+
+  test('that was removed half-way is removed to the end by the same request', async () => {
+    const place = await newPlace(stage.server);
+    const database = new Client({ connectionString: stage.server.databaseUrl });
+    await database.connect();
+    try {
+      await database.query('UPDATE users SET removed_at = now() WHERE id = $1', [place.owner.id]);
+      await remove(409, place.owner);
+      await remove(200, place.owner, `?organizations=to:${place.member.id}`);
+      expect(await ownerOf(place)).toBe(place.member.id);
+      await remove(404, place.owner);
+    } finally {
+      await database.end();
     }
   });
 });

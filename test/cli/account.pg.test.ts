@@ -205,8 +205,9 @@ describe('org and member', () => {
     expect((await owner.run(['member', 'role', guest.username, 'owner'])).stdout).toContain('is an owner');
     expect(await member.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 4 });
     expect(await owner.run(['member', 'role', guest.username, 'boss'])).toMatchObject({ code: 2 });
-    expect(await owner.run(['member', 'role', stage.place.owner.username, 'member'])).toMatchObject({ code: 0 });
     const guestOwns = await signedIn(guest.token);
+    expect(await guestOwns.run(['member', 'accept'])).toMatchObject({ code: 0 });
+    expect(await owner.run(['member', 'role', stage.place.owner.username, 'member'])).toMatchObject({ code: 0 });
     expect(await guestOwns.run(['member', 'role', guest.username, 'member'])).toMatchObject({ code: 5 });
     expect(await guestOwns.run(['member', 'role', stage.place.owner.username, 'owner'])).toMatchObject({ code: 0 });
     // The devices change owners, and copies of their tokens no longer work.
@@ -262,7 +263,13 @@ describe('user, token and key', () => {
     expect(await grace.run(['token', 'create', 'x', '--expires', 'soon'])).toMatchObject({ code: 2 });
     expect(await grace.run(['token', 'create', 'x', '--expires', '2001-01-01'])).toMatchObject({ code: 2 });
     expect(await grace.run(['user', 'delete', 'grace', '--yes'])).toMatchObject({ code: 4 });
-    expect(await admin.run(['user', 'delete', 'grace', '--yes'])).toMatchObject({ code: 0 });
+    expect(await grace.run(['org', 'create', 'hers'])).toMatchObject({ code: 0 });
+    const remove = ['user', 'delete', 'grace', '--yes'];
+    const refused = await admin.run(remove);
+    expect(refused).toMatchObject({ code: 5 });
+    expect(refused.stderr).toMatch(/last owner of hers \(.*--organizations/);
+    expect(await admin.run([...remove, '--organizations', 'keep'])).toMatchObject({ code: 2 });
+    expect((await admin.run([...remove, '--organizations', 'delete'])).stdout).toContain('Deleted with it: hers.');
     expect(await grace.run(['whoami'])).toMatchObject({ code: 4 });
   });
 

@@ -40,6 +40,7 @@ const commands: {
     updateDevice: ['device edit'],
     moveDevice: ['device move'],
     removeMember: ['member remove'],
+    removeUser: ['user delete'],
     applyChanges: ['apply', 'device restore', 'label rename', ...list, ...labels],
     revertChangeSet: ['undo'],
     confirmTrial: ['trial confirm'],

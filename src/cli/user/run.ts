@@ -2,6 +2,7 @@
 import type { User } from '../../api/user.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
@@ -24,13 +25,42 @@ export async function create(session: Session, username: string): Promise<void> 
   await session.printRecord(user, `Created user ${user.username} (${user.id}).`);
 }
 
-export async function remove(session: Session, text: string): Promise<void> {
+export interface RemoveOptions {
+  readonly organizations?: string;
+  readonly detach?: true;
+}
+
+export async function remove(session: Session, text: string, { organizations, detach }: RemoveOptions): Promise<void> {
   const client = await session.client();
   const users = await client.users.list();
-  const found = findOne('user', text, users, ({ id, username }) => ({ id, names: [username] }));
-  const question = `Delete user ${found.username}, with all its tokens, devices and groups?`;
+  const find = (word: string): User => findOne('user', word, users, ({ id, username }) => ({ id, names: [username] }));
+  const found = find(text);
+  const heir = organizations?.startsWith('to:') === true ? find(organizations.slice('to:'.length)) : undefined;
+  if (organizations !== undefined && organizations !== 'delete' && heir === undefined)
+    throw usageError(`--organizations is \`delete\` or \`to:USER\`, not \`${organizations}\``);
+  const also =
+    organizations === undefined
+      ? ''
+      : heir === undefined
+        ? ' Organizations that it owns alone are deleted, with everything in them.'
+        : ` ${heir.username} gets the organizations that it owns alone, and its devices there.`;
+  const question = `Delete user ${found.username}, with all its tokens, devices and groups?${also}`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const user = await client.users.remove(found.id);
+  const user = await client.users.remove(found.id, {
+    ...(organizations !== undefined && { organizations: heir === undefined ? organizations : `to:${heir.id}` }),
+    ...(detach === true && { detach }),
+  });
   session.noteChanged(user.organizations, user.other_organizations);
-  return session.printRecord(user, `Deleted user ${user.username} (${user.id}).`);
+  const named = (all: readonly { readonly name: string }[]): string => all.map(({ name }) => name).join(', ');
+  const { deleted_organizations: gone = [], handed_over_organizations: given = [] } = user;
+  return session.printRecord(
+    user,
+    [
+      `Deleted user ${user.username} (${user.id}).`,
+      ...(gone.length > 0 ? [`Deleted with it: ${named(gone)}.`] : []),
+      ...(given.length > 0
+        ? [`${heir?.username ?? 'Another user'} owns now, and has yet to accept: ${named(given)}.`]
+        : []),
+    ].join(' '),
+  );
 }

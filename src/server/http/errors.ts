@@ -2,7 +2,7 @@
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../../api/codes.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
-import type { DeviceId, EnrollmentKeyId } from '../../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId, OrganizationId } from '../../policy/ids.ts';
 import { TestsTooCostly } from '../../policy/policy-test/effort.ts';
 import type { Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
@@ -31,6 +31,8 @@ interface Extras {
   /** How many devices there are besides those in `devices`. */
   readonly moreDevices?: number;
   readonly enrollment_keys?: readonly EnrollmentKeyId[];
+  /** Those that a user owns alone who is to be removed. */
+  readonly organizations?: readonly { readonly id: OrganizationId; readonly name: string }[];
   /** Groups and devices in the way of a revert. */
   readonly records?: readonly string[];
   readonly tests?: readonly PolicyTestResult[];
@@ -148,6 +150,13 @@ const wouldOpen = ({ devices, more }: Extract<StoreProblem, { readonly code: 'wo
     { ...listDevices(devices), moreDevices: more },
   );
 
+const ownsAlone = (organizations: readonly { readonly id: OrganizationId; readonly name: string }[]): HttpError =>
+  new HttpError(
+    'last_owner',
+    `The user is the last owner of ${sentence(organizations)}. Delete these organizations with the user by ?organizations=delete, or give them to another user by ?organizations=to:USER (--organizations on the command line).`,
+    { organizations },
+  );
+
 const testFailed = (problem: Extract<StoreProblem, { readonly code: 'policy_test_failed' }>): HttpError =>
   new HttpError('policy_test_failed', testFailedSentence(problem), {
     tests: problem.tests.map(({ test, failure }) => ({ ...test, state: 'failing', failure })),
@@ -198,6 +207,7 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
     case 'group_list_invalid':
       return invalid(problem.problems.map(groupProblem));
     case 'last_owner':
+      if (problem.organizations !== undefined) return ownsAlone(problem.organizations);
       return new HttpError(
         'last_owner',
         'The last owner of an organization cannot leave, be removed or become a member: another owner has to accept first, or delete the organization.',
@@ -411,6 +421,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     devices,
     moreDevices = 0,
     enrollment_keys,
+    organizations,
     records,
     trial,
     tests,
@@ -430,6 +441,7 @@ export function problemBody(error: HttpError, request: { readonly path: string; 
     ...(moreDevices === 0 ? {} : { more_devices: moreDevices }),
     ...(trial === undefined ? {} : { trial_id: trial }),
     ...(enrollment_keys === undefined ? {} : { enrollment_keys }),
+    ...(organizations === undefined ? {} : { organizations }),
     ...(records === undefined ? {} : { records }),
     ...(tests === undefined ? {} : { tests }),
     ...(moreTests === 0 ? {} : { more_tests: moreTests }),

@@ -134,7 +134,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const flowRetentionMs = options.flowRetentionMs ?? 14 * day;
   const usageRetentionMs = Math.max(flowRetentionMs, leastUsageRetentionMs);
   const members = membersIn(context);
-  const users = usersIn(context, members);
+  const users = usersIn(context);
   const tokens = tokensIn(context, uses);
   const sessions = sessionsIn(context, onWarning);
   return {

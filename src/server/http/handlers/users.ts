@@ -3,9 +3,12 @@ import { normalLabels } from '../../../api/device-body.ts';
 import { pathFor } from '../../../api/paths.ts';
 import type { EnrollmentKey, RemovedUser, Token, User, WhoAmI } from '../../../api/user.ts';
 import { readUsername } from '../../../policy/names/username.ts';
-import { parseGroupId, type UserId } from '../../../policy/ids.ts';
+import { isUuid, parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
+import { show } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
+import type { RemoveUser } from '../../store/contract/users.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
+import { StoreError } from '../../store/contract/errors.ts';
 import { credentialOf } from '../observe/audit-entry.ts';
 import { record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
 import { HttpError, invalid } from '../errors.ts';
@@ -178,11 +181,40 @@ const revokeEnrollmentKey: Handler<'revokeEnrollmentKey'> = async (call, { store
   return record(showKey(await store.enrollmentKeys.revoke(org_id, call.by, key_id)));
 };
 
+/** `delete`, or `to:` with an id or a username. A text of the form of an id is never a name. */
+async function readFate(
+  fate: string,
+  removed: UserId,
+  { users }: Services['store'],
+): Promise<NonNullable<RemoveUser['organizations']>> {
+  if (fate === 'delete') return fate;
+  const [word, ...rest] = fate.split(':');
+  if (word !== 'to' || rest.length === 0) {
+    const problem = `organizations must be \`delete\` or \`to:USER\`, got ${show(fate)}.`;
+    throw invalid([{ pointer: '/organizations', code: 'not_one_of', detail: problem }]);
+  }
+  const text = rest.join(':');
+  const found = isUuid(text)
+    ? await users.get(parseUserId(text)).catch((error: unknown) => {
+        if (error instanceof StoreError && error.code === 'not_found') return undefined;
+        throw error;
+      })
+    : await users.byName(text);
+  if (found !== undefined && found.id !== removed) return { to: found.id };
+  const detail = found === undefined ? `There is no user ${show(text)}.` : 'This is the user who is to be removed.';
+  throw invalid([{ pointer: '/organizations', code: 'unknown_user', detail }]);
+}
+
 const removeUser: Handler<'removeUser'> = async (call, { store }) => {
   const { user_id } = call.params;
   // Someone has to be left who can make users.
   if (user_id === call.principal.user_id) throw new HttpError('conflict', 'Administrators cannot remove themselves.');
-  const { user, changed } = await store.users.remove(user_id, call.by);
+  const { organizations: fate, detach } = call.query;
+  const options = {
+    detach,
+    organizations: fate === undefined ? undefined : await readFate(fate, user_id, store),
+  };
+  const { user, changed, deleted, handedOver } = await store.users.remove(user_id, call.by, options);
   const memberships = await Promise.all(
     changed.map(({ organization_id }) => store.members.of(organization_id, call.principal.user_id)),
   );
@@ -191,6 +223,8 @@ const removeUser: Handler<'removeUser'> = async (call, { store }) => {
     ...showUser(user),
     organizations,
     other_organizations: changed.length - organizations.length,
+    ...(deleted.length > 0 && { deleted_organizations: deleted }),
+    ...(handedOver.length > 0 && { handed_over_organizations: handedOver }),
   } satisfies RemovedUser);
 };
 

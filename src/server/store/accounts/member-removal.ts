@@ -30,6 +30,8 @@ const deleteMember = statement<never>(
 interface Removal extends RemoveMember {
   readonly by: Actor;
   readonly user: UserId;
+  /** Who gets the devices that are kept, instead of the actor. */
+  readonly heir?: UserId;
 }
 
 interface Removed {
@@ -54,10 +56,10 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const { tx, org } = locked;
   const { by, user } = removal;
   await takeOutOfMember(context, locked, by, user);
-  const { keepDevices, detach } = removal;
+  const { keepDevices, detach, heir = by.user_id } = removal;
   const kept =
     keepDevices === true
-      ? await handOverDevices(context, locked, { by, from: user, to: by.user_id, device: null, detach })
+      ? await handOverDevices(context, locked, { by, from: user, to: heir, device: null, detach })
       : [];
   await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);

@@ -1,9 +1,9 @@
 /** Owns members in the store: who belongs to an organization, and in which role. */
-import { parseUserId } from '../../../policy/ids.ts';
+import { parseUserId, type UserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
 import { roleOf } from '../schema/fragments.ts';
-import { changeOf } from '../write/audit-entry.ts';
+import { changeOf, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
@@ -44,7 +44,7 @@ const listMembers = statement<MemberRow>(
   'list_members',
   `${select} WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`,
 );
-const getMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
+const readMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
 
 /** Values: a user's id or null, its name or null. */
 const findUser = statement<{ id: string }>(
@@ -67,8 +67,8 @@ const record = ({ user_id, username, role, is_pending, created_at }: MemberRow):
   created_at,
 });
 
-async function get(tx: Runner, org: string, user: string): Promise<MemberRecord> {
-  const [row] = await tx.run(getMember, [org, user]);
+export async function getMember(tx: Runner, org: string, user: string): Promise<MemberRecord> {
+  const [row] = await tx.run(readMember, [org, user]);
   return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
 }
 
@@ -82,14 +82,14 @@ export async function admitMember(
   const { tx, org } = locked;
   const [found] = await tx.run(findUser, 'user_id' in user ? [user.user_id, null] : [null, user.username]);
   if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-  const [already] = await tx.run(getMember, [org, found.id]);
+  const [already] = await tx.run(readMember, [org, found.id]);
   if (already !== undefined) return refuse({ code: 'already_member' });
   const limit = context.quotas.members;
   if (((await tx.run(countMembers, [org]))[0]?.count ?? 0) >= limit)
     return refuse({ code: 'limit_reached', what: 'members', limit });
   await tx.run(insertMember, [org, found.id, now(context)]);
   if (role === 'owner') await makeOwner(context, locked, found.id);
-  return get(tx, org, found.id);
+  return getMember(tx, org, found.id);
 }
 
 /** What the audit shows of a new member. */
@@ -98,6 +98,21 @@ export const shownMember = ({ user_id, username, role, accepted }: MemberRecord)
   name: username,
   after: { user_id, role, ...(accepted !== undefined && { accepted }) },
 });
+
+/** Makes a user an owner who has to accept, a member first where it is none. With the entry that the audit gets. */
+export async function makeMemberOwner(
+  context: Context,
+  locked: Locked,
+  user_id: UserId,
+): Promise<Omit<AuditSubject, 'org_id'> & { readonly operation: 'addMember' | 'updateMember' }> {
+  const { tx, org } = locked;
+  const [row] = await tx.run(readMember, [org, user_id]);
+  if (row === undefined)
+    return { operation: 'addMember', ...shownMember(await admitMember(context, locked, { user_id }, 'owner')) };
+  if (row.role !== 'owner') await makeOwner(context, locked, user_id);
+  const change = changeOf(record(row), await getMember(tx, org, user_id));
+  return { operation: 'updateMember', subject_id: user_id, name: row.username, ...change };
+}
 
 interface Pair {
   readonly org: string;
@@ -124,7 +139,7 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     of: ofBy(places.immediate),
     batched: { of: ofBy(places.batched) },
 
-    get: (org, user) => get(reads, org, user),
+    get: (org, user) => getMember(reads, org, user),
 
     async list(org, query) {
       return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
@@ -140,11 +155,11 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
         org,
         by,
         async (locked) => {
-          const before = await get(locked.tx, org, user);
+          const before = await getMember(locked.tx, org, user);
           if (before.role === role) return { before, after: before };
           if (role === 'owner') await makeOwner(context, locked, user);
           else await endOwnership(context, locked, user);
-          return { before, after: await get(locked.tx, org, user) };
+          return { before, after: await getMember(locked.tx, org, user) };
         },
         ({ before, after }) => ({
           subject_id: user,
@@ -161,11 +176,11 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
         org,
         by,
         async (locked) => {
-          const before = await get(locked.tx, org, user);
+          const before = await getMember(locked.tx, org, user);
           if (before.role !== 'owner') return refuse({ code: 'not_an_owner' });
           if (before.accepted === undefined) return { before, after: before };
           await accept(context, locked, user);
-          return { before, after: await get(locked.tx, org, user) };
+          return { before, after: await getMember(locked.tx, org, user) };
         },
         ({ before }) => ({
           subject_id: user,
@@ -184,7 +199,7 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
         org,
         by,
         async (locked) => {
-          const member = await get(locked.tx, org, user);
+          const member = await getMember(locked.tx, org, user);
           if (member.role === 'owner') await endOwnership(context, locked, user);
           return { member, ...(await removeMember(context, locked, { by, user, ...options })) };
         },

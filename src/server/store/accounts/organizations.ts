@@ -5,6 +5,7 @@ import {
   parseTokenId,
   parseUserId,
   type OrganizationId,
+  type TokenId,
   type UserId,
 } from '../../../policy/ids.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
@@ -42,7 +43,7 @@ const select = `
     ARRAY(SELECT g.id FROM security_groups g WHERE g.org_id = o.id AND g.user_id IS NULL ORDER BY g.is_default DESC, g.id) AS security_groups
   FROM organizations o JOIN heads h ON h.org_id = o.id`;
 
-const getOrganization = statement<OrganizationRow>('get_organization', `${select} WHERE o.id = $1`);
+const readOrganization = statement<OrganizationRow>('get_organization', `${select} WHERE o.id = $1`);
 
 /** Values: member, after this id, limit. */
 const listOrganizations = statement<OrganizationRow>(
@@ -98,7 +99,7 @@ const emptying = [
   'history',
   'heads',
 ].map((table) => statement<never>(`empty_${table}`, `DELETE FROM ${table} WHERE org_id = $1`));
-const deleteOrganization = statement<never>('delete_organization', 'DELETE FROM organizations WHERE id = $1');
+const dropOrganization = statement<never>('delete_organization', 'DELETE FROM organizations WHERE id = $1');
 
 const record = (row: OrganizationRow): OrganizationRecord => ({
   id: parseOrganizationId(row.id),
@@ -113,8 +114,8 @@ const record = (row: OrganizationRow): OrganizationRecord => ({
   updated_at: row.updated_at,
 });
 
-async function get(runner: Runner, org: OrganizationId): Promise<OrganizationRecord> {
-  const [row] = await runner.run(getOrganization, [org]);
+export async function getOrganization(runner: Runner, org: OrganizationId): Promise<OrganizationRecord> {
+  const [row] = await runner.run(readOrganization, [org]);
   return row === undefined ? refuse({ code: 'not_found', what: 'organization' }) : record(row);
 }
 
@@ -130,12 +131,25 @@ export async function makeOrganization(
   const made = await tx.run(insertOrganization, [id, name, description, owner, at]);
   if (made.length === 0) return refuse({ code: 'not_found', what: 'user' });
   await makeDefaultGroup(context, tx, id, owner);
-  return get(tx, parseOrganizationId(id));
+  return getOrganization(tx, parseOrganizationId(id));
 }
 
 /** The head that the caller believes in must be the head. */
 function checkHead({ head }: Locked, expected: number | undefined): void {
   if (expected !== undefined && expected !== head) refuse({ code: 'precondition_failed', revision: head });
+}
+
+/** The organization with everything in it. The answer has the last revision, which nothing else can take: the counter goes too. */
+export async function deleteOrganization({
+  org,
+  tx,
+  head,
+}: Locked): Promise<{ readonly gone: OrganizationRecord; readonly tokens: readonly TokenId[] }> {
+  const gone = { ...(await getOrganization(tx, org)), revision: head + 1 };
+  const ended = await tx.run(revokeOrganizationDeviceTokens, [org]);
+  for (const step of emptying) await tx.run(step, [org]);
+  await tx.run(dropOrganization, [org]);
+  return { gone, tokens: ended.map(({ token_id }) => parseTokenId(token_id)) };
 }
 
 export function organizationsIn(context: Context): Organizations {
@@ -168,7 +182,7 @@ export function organizationsIn(context: Context): Organizations {
     },
 
     async get(org) {
-      return get(reads, org);
+      return getOrganization(reads, org);
     },
 
     settings: (org) => settings.batched.get(org),
@@ -180,11 +194,11 @@ export function organizationsIn(context: Context): Organizations {
         by,
         async (locked) => {
           checkHead(locked, options.if_match);
-          const before = await get(locked.tx, org);
+          const before = await getOrganization(locked.tx, org);
           const { name = null, description = null, observe = null, refuse_with = null } = patch;
           const values = [org, name, description, observe, refuse_with, now(context)];
           await locked.tx.run(updateOrganization, values);
-          return { before, after: await get(locked.tx, org) };
+          return { before, after: await getOrganization(locked.tx, org) };
         },
         ({ before, after }) => ({
           subject_id: org,
@@ -203,17 +217,12 @@ export function organizationsIn(context: Context): Organizations {
         by,
         async (locked) => {
           checkHead(locked, options.if_match);
-          // The last revision, which nothing else can take: the counter goes too.
-          const last = { ...(await get(locked.tx, org)), revision: locked.head + 1 };
-          const ended = await locked.tx.run(revokeOrganizationDeviceTokens, [org]);
-          for (const step of emptying) await locked.tx.run(step, [org]);
-          await locked.tx.run(deleteOrganization, [org]);
-          return { gone: last, tokens: ended };
+          return deleteOrganization(locked);
         },
         // The entry outlives the organization: the administrator of the server reads it.
         ({ gone: last }) => ({ subject_id: org, revision: last.revision, org_id: null, name: last.name, before: last }),
       );
-      hints.tell({ deleted_organizations: [org], credentials: tokens.map(({ token_id }) => parseTokenId(token_id)) });
+      hints.tell({ deleted_organizations: [org], credentials: tokens });
       return gone;
     },
   };

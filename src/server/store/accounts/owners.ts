@@ -12,7 +12,7 @@ import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
 
 /** Whether membership `m` is of an owner without whom nobody who has agreed would own the organization. */
-const isLastOwner = (m: string): string => `(${m}.role = 'owner' AND NOT EXISTS (
+export const isLastOwner = (m: string): string => `(${m}.role = 'owner' AND NOT EXISTS (
   SELECT FROM members o WHERE o.org_id = ${m}.org_id AND o.role = 'owner' AND NOT o.is_pending AND o.user_id <> ${m}.user_id))`;
 
 /** Values: organization, user, now. */
@@ -20,11 +20,11 @@ const promote = statement<never>(
   'make_owner',
   `UPDATE members SET role = 'owner', owner_since = $3, is_pending = true WHERE org_id = $1 AND user_id = $2 AND role <> 'owner'`,
 );
-/** No row: there is no other owner. Values: organization, user. */
+/** No row: there is no other owner. Values: organization, user, whether the last one may go too. */
 const demote = statement<{ user_id: string }>(
   'end_ownership',
   `UPDATE members m SET role = 'member', owner_since = NULL, is_pending = false
-   WHERE m.org_id = $1 AND m.user_id = $2 AND NOT ${isLastOwner('m')} RETURNING m.user_id`,
+   WHERE m.org_id = $1 AND m.user_id = $2 AND ($3::boolean OR NOT ${isLastOwner('m')}) RETURNING m.user_id`,
 );
 /** Nothing where the record names the owner of longest standing already. Values: organization, now. */
 const nameOwner = statement<never>(
@@ -56,9 +56,14 @@ export async function accept(context: Context, { tx, org }: Locked, user: string
   await tx.run(acceptOwnership, [org, user, now(context)]);
 }
 
-/** Makes an owner a member. Refused for the last one who has agreed to be one. */
-export async function endOwnership(context: Context, { tx, org }: Locked, user: string): Promise<void> {
-  if ((await tx.run(demote, [org, user])).length === 0) refuse({ code: 'last_owner' });
+/** Makes an owner a member. Refused for the last one who has agreed to be one, unless somebody takes its place without having been asked. */
+export async function endOwnership(
+  context: Context,
+  { tx, org }: Locked,
+  user: string,
+  { evenLast = false }: { readonly evenLast?: boolean } = {},
+): Promise<void> {
+  if ((await tx.run(demote, [org, user, evenLast])).length === 0) refuse({ code: 'last_owner' });
   await tx.run(endInvitations, [org, user]);
   await tx.run(nameOwner, [org, now(context)]);
 }

@@ -84,10 +84,10 @@ const revokeToken = statement<TokenRow>(
   'revoke_token',
   `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
 );
-/** Values: a user. What is left of its tokens when its devices are gone. */
+/** Values: a user, whether those of its devices too. */
 export const revokeUserTokens = statement<{ id: string }>(
   'revoke_user_tokens',
-  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 AND ($2 OR device_id IS NULL) RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
 );
 const countTokens = statement<{ count: number }>(
   'count_tokens',

@@ -1,15 +1,8 @@
 /** Owns users in the store: local users, users of an identity provider, and the first administrator. */
-import {
-  parseGroupId,
-  parseOrganizationId,
-  parseTokenId,
-  parseUserId,
-  type OrganizationId,
-} from '../../../policy/ids.ts';
+import { parseGroupId, parseUserId } from '../../../policy/ids.ts';
 import { usernameKey } from '../../../policy/names/username.ts';
-import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
+import type { AuditSubject } from '../write/audit-entry.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
-import { holdRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../contract/errors.ts';
@@ -17,12 +10,11 @@ import type { Context } from '../write/context.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord } from '../contract/records.ts';
-import { endUserSessions } from './sessions.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
-import type { Members } from '../contract/members.ts';
 import type { Users } from '../contract/users.ts';
 import type { Batched } from '../contract/caller-lookups.ts';
-import { revokeUserTokens, insertToken } from './tokens.ts';
+import { insertToken } from './tokens.ts';
+import { removeUser } from './user-removal.ts';
 
 interface UserRow {
   readonly id: string;
@@ -38,6 +30,7 @@ const columns = `u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT
 const select = `SELECT ${columns} FROM users u`;
 
 const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1 AND u.removed_at IS NULL`);
+const anyoneWithId = statement<UserRow>('anyone_with_id', `${select} WHERE u.id = $1`);
 const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1 AND u.removed_at IS NULL`);
 /** Values: issuers, subjects. `n` says which of them, from 1. */
 const usersByIdentity = statement<UserRow & { readonly n: number }>(
@@ -55,16 +48,6 @@ const insertUser = statement<{ id: string }>(
   'insert_user',
   `INSERT INTO users (id, username, is_admin, issuer, subject, created_at, username_key) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id`,
 );
-
-/** Blocks transactions that would give the user an organization or a membership at the same moment. */
-const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
-const belongsTo = statement<{ org_id: string; is_last_owner: boolean }>(
-  'belongs_to',
-  `SELECT m.org_id, m.role = 'owner' AND NOT EXISTS (
-     SELECT FROM members o WHERE o.org_id = m.org_id AND o.role = 'owner' AND o.user_id <> m.user_id) AS is_last_owner
-   FROM members m WHERE m.user_id = $1`,
-);
-const hideUser = statement<never>('hide_user', 'UPDATE users SET removed_at = $2 WHERE id = $1');
 
 /** Any constant will do; it is ours alone in this database. */
 const lockBootstrap = statement<never>('lock_bootstrap', 'SELECT pg_advisory_xact_lock(7264651001)');
@@ -101,8 +84,8 @@ interface Identity {
   readonly subject: string;
 }
 
-export function usersIn(context: Context, members: Members): Users & Batched<Users, 'forIdentity'> {
-  const { callers, reads, writes, transactions, hints } = context;
+export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'> {
+  const { callers, reads, writes, transactions } = context;
   const identities = new Coalescer<Identity, UserRow | undefined>({
     async read(asked) {
       const values = [asked.map(({ issuer }) => issuer), asked.map(({ subject }) => subject)];
@@ -161,33 +144,13 @@ export function usersIn(context: Context, members: Members): Users & Batched<Use
     forIdentity: forIdentityBy(identities.immediate),
     batched: { forIdentity: forIdentityBy(identities.batched) },
 
-    async remove(id, by) {
-      const { right, audit } = by;
-      const user = await get(reads, id);
-      const changed = new Map<OrganizationId, number>();
-      // Somebody may add the user elsewhere meanwhile: leave, then look again under a lock that keeps others from it.
-      for (let attempt = 0; attempt < 5; attempt += 1) {
-        const places = await reads.run(belongsTo, [id]);
-        if (places.some(({ is_last_owner }) => is_last_owner)) return refuse({ code: 'last_owner' });
-        for (const { org_id } of places) {
-          const org = parseOrganizationId(org_id);
-          const { revision } = await members.remove(org, { ...by, user_id: id, tests: 'report' }, id);
-          if (revision !== undefined) changed.set(org, revision);
-        }
-        const ended = await transactions.run(async (tx) => {
-          await holdRight(tx, right, now(context));
-          await tx.run(lockUser, [id]);
-          if ((await tx.run(belongsTo, [id])).length > 0) return undefined;
-          await tx.run(hideUser, [id, now(context)]);
-          if (audit !== undefined)
-            await tx.run(insertAudit, [auditValue(context, audit, { ...auditSubject(user), before: shown(user) })]);
-          return [...(await tx.run(revokeUserTokens, [id])), ...(await tx.run(endUserSessions, [id]))];
-        });
-        if (ended === undefined) continue;
-        hints.tell({ credentials: ended.map((token) => parseTokenId(token.id)) });
-        return { user, changed: [...changed].map(([organization_id, revision]) => ({ organization_id, revision })) };
-      }
-      return refuse({ code: 'unavailable' });
+    async remove(id, by, options = {}) {
+      // Also one whose removal was interrupted.
+      const [row] = await reads.run(anyoneWithId, [id]);
+      if (row === undefined) return refuse({ code: 'not_found', what: 'user' });
+      const user = record(row);
+      const actor = { ...by, user_id: id, tests: 'report' } as const;
+      return removeUser(context, { ...options, user, shown: shown(user), by: actor });
     },
 
     async bootstrap(admin) {

@@ -14,7 +14,7 @@ export interface RemoveMember {
   /** The devices become the actor's instead of being deleted, without the groups that go with the member. */
   readonly keepDevices?: boolean;
   /** Also where such a device is left with no group of its own, so that the default group applies to it. */
-  readonly detach?: boolean;
+  readonly detach?: boolean | undefined;
 }
 
 /** A member who is gone, and what went along. */

@@ -16,6 +16,7 @@ import {
   isReplacedByLabel,
   isReplacedInScope,
 } from './selectors.ts';
+import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { isMember } from '../schema/fragments.ts';
 import { changeOf, subjectOf, type AuditChange, type AuditSubject } from '../write/audit-entry.ts';
@@ -122,6 +123,11 @@ interface HandOver {
   readonly device: string | null;
   /** Also where it leaves a device with only the default group (`would_open` otherwise). */
   readonly detach?: boolean | undefined;
+}
+
+/** Refuses with `would_open` where handing over all devices of the user would leave one with only the default group. */
+export async function refuseOpenedByHandOver(tx: Runner, org: string, from: string): Promise<void> {
+  refuseOpened(await tx.run(findOpened, [org, from, null]));
 }
 
 export type HandedOver = { readonly id: string; readonly revision: number } & AuditChange;
