@@ -20,7 +20,6 @@ const listed: Readonly<Record<string, string>> = {
   '/\\/+$/': 'an address that its owner typed or stored',
   '/\\s*\\n\\s*/g': "our own words about a person's own command line",
   '/\\s*-\\s*/g': 'a rule that a person typed at its own terminal',
-  '/^([^-–]+?)\\s*[-–]\\s*([^-–]+)$/': 'a port range that a person types in its own browser',
 };
 
 /**

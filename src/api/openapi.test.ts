@@ -36,6 +36,45 @@ test('every schema is a valid JSON Schema 2020-12, free of our own keywords', ()
   }
 });
 
+test('every operation, parameter and tag has a description, and no tag is undeclared', () => {
+  const described = (one: object): boolean =>
+    'description' in one && typeof one.description === 'string' && one.description !== '';
+  const declared = document['tags'] as readonly { readonly name: string }[];
+  const names = declared.map(({ name }) => name);
+  for (const methods of Object.values(document.paths)) {
+    for (const { operationId, parameters = [], tags, ...operation } of Object.values(methods)) {
+      const id = JSON.stringify(operationId);
+      expect(described(operation), id).toBe(true);
+      expect(
+        (parameters as readonly object[]).filter((one) => !described(one)),
+        id,
+      ).toEqual([]);
+      expect(names, id).toEqual(expect.arrayContaining(tags as string[]));
+    }
+  }
+  expect(declared.filter((tag) => !described(tag))).toEqual([]);
+  expect(document.info).toMatchObject({ license: { identifier: 'Apache-2.0' } });
+});
+
+test('an integer that may take more than 32 bits says so', () => {
+  const large: string[] = [];
+  const visit = (value: unknown, place: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { type, maximum = Infinity, format } = value as Readonly<Record<string, unknown>>;
+    if (type === 'integer' && (maximum as number) > 2 ** 31 - 1 && format !== 'int64') large.push(place);
+    for (const [name, inner] of Object.entries(value)) visit(inner, `${place}/${name}`);
+  };
+  visit([document.paths, document.components.schemas], '');
+  expect(large).toEqual([]);
+  expect(JSON.stringify(document.components.schemas['Device'])).toContain('"format":"int64"');
+});
+
+test('failures of the sign-in by browser are pages where a person sees them, and problem documents elsewhere', () => {
+  const responses = document.paths['/api/auth/callback']?.['get']?.['responses'] as Record<string, object>;
+  expect(responses['404']).toEqual({ $ref: '#/components/responses/404' });
+  expect(responses['400']).toMatchObject({ content: { 'text/html': {} } });
+});
+
 test('every create takes an Idempotency-Key', () => {
   const creates = operationIds.filter((id) => paths[id][2] === 'created');
   expect(creates.length).toBeGreaterThan(10);

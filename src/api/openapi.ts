@@ -1,6 +1,7 @@
 /** Owns the OpenAPI 3.1 description, generated from the table of operations and its schemas. */
 import { errors, problemContentType, type ErrorCode } from './codes.ts';
 import { watchContentType } from './kinds.ts';
+import type { Tag } from './operation-row.ts';
 import { operations, type Operation } from './operations.ts';
 import { operationIds } from './paths.ts';
 import { ProblemBody } from './problem.ts';
@@ -43,7 +44,10 @@ class Components {
 
   #copy(object: object): JsonObject {
     const kept = Object.entries(object).filter(([name, inner]) => !ours.has(name) || typeof inner === 'object');
-    return Object.fromEntries(kept.map(([name, inner]) => [name, this.refer(inner)]));
+    const { type, maximum = Infinity } = object as { readonly type?: unknown; readonly maximum?: number };
+    // Without it, generators of clients take 32 bits.
+    const format = type === 'integer' && maximum >= 2 ** 31 ? { format: 'int64' } : {};
+    return { ...Object.fromEntries(kept.map(([name, inner]) => [name, this.refer(inner)])), ...format };
   }
 }
 
@@ -114,6 +118,18 @@ function success(operation: Operation, components: Components): JsonObject {
   };
 }
 
+const tags: { readonly [Name in Tag | 'sign-in']: string } = {
+  users: 'People and what they sign in with: users, tokens and enrollment keys.',
+  organizations: 'Organizations, their members and invitations.',
+  devices: 'Devices, what they report, and whether their policy is in force.',
+  'security groups': 'Groups, their rules, and what uses them.',
+  changes: 'Previews, change sets, trials, tests and the history.',
+  events: 'The stream of changes.',
+  alerts: 'Webhooks.',
+  audit: 'Who did what, and evidence of it.',
+  'sign-in': 'How browsers sign in and out.',
+};
+
 /** Of a stream that goes both ways. A media type belongs to a body, and after 101 there is none. */
 const upgraded: JsonObject = {
   description:
@@ -137,11 +153,26 @@ const streamPreferences = {
   schema: { type: 'string' },
 };
 
+/** What the variables of paths name. */
+const pathVariables: Readonly<Record<string, string>> = {
+  org_id: 'The organization.',
+  device_id: 'The device.',
+  sg_id: 'The security group.',
+  user_id: 'The user.',
+  token_id: 'The token.',
+  key_id: 'The enrollment key.',
+  invitation_id: 'The invitation.',
+  change_id: 'The change set.',
+  trial_id: 'The trial.',
+  webhook_id: 'The webhook.',
+};
+
 function parameters(operation: Operation, components: Components): Json[] {
   const inPath = operation.params.map((name) => ({
     name,
     in: 'path',
     required: true,
+    description: pathVariables[name] ?? name,
     schema: { type: 'string', format: 'uuid' },
   }));
   const needed: ReadonlySet<string> = new Set(operation.query?.required);
@@ -149,6 +180,7 @@ function parameters(operation: Operation, components: Components): Json[] {
     name,
     in: 'query',
     required: needed.has(name),
+    ...('description' in schema && { description: String(schema.description) }),
     schema: components.refer(schema),
   }));
   const inHeader = operation.conditional
@@ -184,6 +216,33 @@ function parameters(operation: Operation, components: Components): Json[] {
   ];
 }
 
+const effects = {
+  read: 'Changes nothing: a read-only token may do it.',
+  write: 'Changes something, and leaves an entry in the audit.',
+  report: 'A device reports about itself, which leaves no entry in the audit.',
+} as const;
+
+/** What the columns of its row say about an operation. */
+function describeRow({ effect, cost, conditional, idempotent, answer }: Operation): string {
+  const sentences = [
+    effects[effect],
+    ...(conditional ? ['With `If-Match`, it is done only if the record is still that one.'] : []),
+    ...(idempotent === undefined ? [] : ['With an `Idempotency-Key`, it can be repeated safely.']),
+    ...(cost === 'organization'
+      ? [
+          'Its work grows with the organization: only a few run at a time (429), and one that would take too long is refused (422 `too_costly`).',
+        ]
+      : []),
+    ...(answer.kind === 'stream'
+      ? [
+          'The answer has no end: a client that waits for all of it never returns. Read it line by line, and let a parser see one line at a time; ' +
+            'empty lines are heartbeats. When it ends, ask again with the last `revision` as `gt_revision`.',
+        ]
+      : []),
+  ];
+  return sentences.join(' ');
+}
+
 function describe(operation: Operation, components: Components): JsonObject {
   const { id, tag, summary, body, bodyOptional, status, failures } = operation;
   const responses = failures.map((failed) => [String(failed), { $ref: `#/components/responses/${failed}` }]);
@@ -191,6 +250,7 @@ function describe(operation: Operation, components: Components): JsonObject {
     operationId: id,
     tags: [tag],
     summary,
+    description: describeRow(operation),
     parameters: parameters(operation, components),
     ...(body === undefined
       ? {}
@@ -214,7 +274,7 @@ function describeSignIn(id: (typeof signInPathIds)[number], components: Componen
   const page = { description: 'A page with the reason.', content: { 'text/html': { schema: { type: 'string' } } } };
   const responses = failures.map((failed): [string, Json] => [
     String(failed),
-    failurePages === true ? page : { $ref: `#/components/responses/${failed}` },
+    failurePages?.includes(failed) ? page : { $ref: `#/components/responses/${failed}` },
   ]);
   const good =
     answer === 'redirect'
@@ -230,6 +290,10 @@ function describeSignIn(id: (typeof signInPathIds)[number], components: Componen
     operationId: id,
     tags: ['sign-in'],
     summary,
+    description:
+      needsSession === true
+        ? 'For the session of a browser.'
+        : 'Needs no credential. It is a way of browsers, and no operation of the API.',
     security: needsSession === true ? [{ session: [] }] : [],
     parameters: Object.entries(query).map(([name, description]) => ({
       name,
@@ -266,8 +330,10 @@ export function openApi(options: { readonly version?: string } = {}): OpenApi {
       description:
         'Security groups for fleets of devices, and the stream of their changes. Every path also answers without `/api`, ' +
         'and `user` and `users` are the same segment. Errors are problem+json (RFC 9457).',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
+    tags: Object.entries(tags).map(([name, text]) => ({ name, description: text })),
     security: [{ bearer: [] }, { session: [] }],
     paths,
     components: {

@@ -53,8 +53,8 @@ interface SignInPath {
   readonly answer: TSchema | 'redirect';
   /** Statuses of failures. */
   readonly failures: readonly number[];
-  /** Failures are pages for people, not problem documents. */
-  readonly failurePages?: true;
+  /** Those of them that are pages for people; the others are problem documents, as everywhere. */
+  readonly failurePages?: readonly number[];
   /** Needs the cookie of a browser's session; the others need no credential. */
   readonly needsSession?: true;
 }
@@ -71,6 +71,7 @@ const described = {
     query: { return_to: 'Where to go afterwards: a path of the web UI.' },
     answer: 'redirect',
     failures: [404, 429, 503],
+    failurePages: [503],
   },
   finishSignIn: {
     summary: 'Where the identity provider sends the browser back to; failures are pages for people',
@@ -82,7 +83,7 @@ const described = {
     },
     answer: 'redirect',
     failures: [400, 401, 403, 404, 429, 503],
-    failurePages: true,
+    failurePages: [400, 401, 403, 503],
   },
   signOut: {
     summary: "End the browser's session; needs the session's cookie and the header `X-Ringfence-Csrf`",

@@ -115,6 +115,8 @@ describe('pages', () => {
     expect(headers['content-security-policy']).not.toContain('unsafe');
     const broken = [...text.matchAll(/href="#([^"]+)"/g)].filter(([, target]) => !text.includes(`id="${target}"`));
     expect(broken).toEqual([]);
+    const levels = [...text.matchAll(/<h([1-6])[ >]/g)].map(([, level]) => Number(level));
+    expect(levels.filter((level, index) => level > (levels[index - 1] ?? 0) + 1)).toEqual([]);
     expect((await stage.server.nobody.get('/api/docs/style.css')).headers['content-type']).toMatch(/^text\/css/);
   });
 });

@@ -4,7 +4,7 @@ import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { Row } from '../operation-row.ts';
 import { id, strict, Timestamp, type Wire } from '../scalar.ts';
 
-export const EvidenceRequest = Type.Object(
+const EvidenceRequest = Type.Object(
   {
     at: { ...Timestamp, description: 'The moment, or the start of a span; in the past.' },
     to: Type.Optional({ ...Timestamp, description: 'The end of the span; in the past. Absent: the moment only.' }),
@@ -16,11 +16,10 @@ export const EvidenceRequest = Type.Object(
     examples: [{ at: '2026-11-09T00:00:00Z', to: '2026-11-10T00:00:00Z' }],
   },
 );
-export type EvidenceRequest = Wire<typeof EvidenceRequest>;
 
 const keyText = 'Public key of the organization: `ed25519:` and the key in base64url.';
 
-export const EvidenceFile = Type.Object(
+const EvidenceFile = Type.Object(
   {
     organization_id: id<OrganizationId>('The organization.'),
     device_id: id<DeviceId>('The device.'),
@@ -35,7 +34,6 @@ export const EvidenceFile = Type.Object(
   },
   { ...strict, $id: 'EvidenceFile', title: 'EvidenceFile' },
 );
-export type EvidenceFile = Wire<typeof EvidenceFile>;
 
 export const EvidenceKey = Type.Object(
   {

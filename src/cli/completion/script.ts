@@ -2,8 +2,7 @@
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
 import { candidatesOf, candidatesOfOption, isFileArgument, isFileOption } from './candidates.ts';
 
-export const shells = ['bash', 'zsh', 'fish'] as const;
-export type Shell = (typeof shells)[number];
+type Shell = 'bash' | 'zsh' | 'fish';
 
 export function completionScript(shell: Shell, root: CommandNode): string {
   const nodes = flatten(root);

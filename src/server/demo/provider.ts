@@ -11,7 +11,7 @@ import { exportJWK, generateKeyPair } from 'jose';
 import type { Configuration, Provider } from 'oidc-provider';
 import { demoPage, formPage, pickPage, shown } from './pages.ts';
 
-export const demoPeople = ['ada', 'bob'] as const;
+const demoPeople = ['ada', 'bob'] as const;
 export const demoAudience = 'urn:ringfence:demo';
 export const demoClients = { web: 'ringfence-web', commandLine: 'ringfence-cli' } as const;
 const scopes = 'openid profile offline_access';

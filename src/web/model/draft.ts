@@ -90,9 +90,9 @@ export function portsOf(text: string): readonly [unknown, unknown] {
   const trimmed = text.trim();
   if (trimmed === '' || trimmed.toLowerCase() === 'any') return [0, 0];
   const number = (part: string): unknown => (/^\d{1,9}$/.test(part) ? Number(part) : part);
-  const range = /^([^-–]+?)\s*[-–]\s*([^-–]+)$/.exec(trimmed);
-  const [from, to] = range === null ? [trimmed, trimmed] : [range[1] ?? '', range[2] ?? ''];
-  return [number(from), number(to)];
+  const [from = '', to = '', ...more] = trimmed.split(/[-–]/).map((part) => part.trim());
+  const isRange = from !== '' && to !== '' && more.length === 0;
+  return isRange ? [number(from), number(to)] : [number(trimmed), number(trimmed)];
 }
 
 function ruleBody({ protocol, ports, ranges, expiresAt, description }: DraftRule, names: DeviceNames): unknown {

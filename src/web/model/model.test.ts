@@ -44,6 +44,8 @@ describe('a draft', () => {
     ['8000–8100', [8000, 8100]],
     ['http', ['http', 'http']],
     ['-5', ['-5', '-5']],
+    ['8000-', ['8000-', '8000-']],
+    ['1-2-3', ['1-2-3', '1-2-3']],
   ])('reads the ports %j as %j', (text, ports) => {
     expect(portsOf(text)).toEqual(ports);
   });

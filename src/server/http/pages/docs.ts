@@ -133,7 +133,7 @@ function renderDocs(document: OpenApi): string {
     `<h1>Ringfence API ${prose(document.info['version'])}</h1>
 <p>${prose(document.info['description'])} The same as a file: <a href="/api/openapi.json">openapi.json</a>.</p>
 <pre>curl -H "Authorization: Bearer $RINGFENCE_TOKEN" ${escape('http://127.0.0.1:8080/api/users/me')}</pre>
-<nav>${contents.join('')}<ul><li><a href="#sign-in">Signing in</a></li><li><a href="#errors">Errors</a></li><li><a href="#schemas">Records</a></li></ul></nav>
+<nav><h2>Contents</h2>${contents.join('')}<ul><li><a href="#sign-in">Signing in</a></li><li><a href="#errors">Errors</a></li><li><a href="#schemas">Records</a></li></ul></nav>
 ${sections.join('')}
 ${signInSection(document)}
 <h2 id="errors">Errors</h2>${errorSection()}
