@@ -5,6 +5,7 @@ import type { Selector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
 import type { UntilFirstPolicy } from './loop/starting-policy.ts';
 import { stateOf, type AgentValues, type OptionSurroundings } from './options.ts';
+import { defaultMegabytes } from './source/budget.ts';
 import { endpointOf, shareOnePort } from './source/server-endpoint.ts';
 
 /** How the agent shows who it is. */
@@ -29,6 +30,8 @@ export interface AgentConfig {
   readonly serverAccess: boolean;
   readonly checkedApply: boolean;
   readonly containers: 'guard' | 'ignore';
+  /** Megabytes for what the server sends. */
+  readonly maxMemory: number;
   readonly tlsCa: string | undefined;
   readonly metricsFile: string | undefined;
   readonly logLevel: LogLevel;
@@ -80,6 +83,7 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings, kno
     serverAccess: values.serverAccess !== false,
     checkedApply: values.checkedApply !== false,
     containers: values.containers ?? 'guard',
+    maxMemory: values.maxMemory ?? defaultMegabytes,
     tlsCa: values.tlsCa,
     metricsFile: values.metricsFile,
     logLevel: values.logLevel ?? 'info',

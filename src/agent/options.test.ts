@@ -38,6 +38,7 @@ describe('the options', () => {
       adopt: false,
       untilFirstPolicy: 'closed',
       keepEstablished: false,
+      maxMemory: 256,
       serverAccess: true,
       checkedApply: true,
       containers: 'guard',
@@ -112,6 +113,8 @@ describe('the options', () => {
     ['untilFirstPolicy', 'ajar', /one of closed, open/],
     ['logLevel', 'loud', /one of error, warn, info, debug/],
     ['enroll', 'two words', /without spaces/],
+    ['maxMemory', 'much', /at least 16/],
+    ['maxMemory', '8', /at least 16/],
     ['publicKey', ' ', /1 to 255/],
   ])('refuse --%s %s', (name, text, message) => {
     expect(() => read({ [name]: text })).toThrow(message);

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { parseDeviceId, parseOrganizationId } from '../policy/ids.ts';
 import { outline, type OptionSpec } from '../node/command-line.ts';
 import type { UntilFirstPolicy } from './loop/starting-policy.ts';
+import { defaultMegabytes } from './source/budget.ts';
 import { parseSelector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
 
@@ -52,6 +53,12 @@ function readSecret(text: string): string {
   if (!/^[\x21-\x7e]{8,4096}$/.test(text.trim()))
     throw new Error('It must contain only visible ASCII characters, without spaces.');
   return text.trim();
+}
+
+function readMegabytes(text: string): number {
+  const megabytes = Number(text);
+  if (!/^\d{1,6}$/.test(text) || megabytes < 16) throw new Error('It must be a whole number, at least 16.');
+  return megabytes;
 }
 
 function readPublicKey(text: string): string {
@@ -161,6 +168,13 @@ export const agentOptions = {
     help: 'whether the rules also apply to connections that the device redirects or translates for containers',
     fallback: 'guard',
     read: oneOf<'guard' | 'ignore'>(['guard', 'ignore']),
+  },
+  maxMemory: {
+    flags: '--max-memory <megabytes>',
+    env: 'RINGFENCE_MAX_MEMORY',
+    help: 'about how much memory the policy and the records that the server sends may take; beyond it, the policy in force stays (too_large). A megabyte is room for 400 address ranges',
+    fallback: String(defaultMegabytes),
+    read: readMegabytes,
   },
   tlsCa: {
     flags: '--tls-ca <file>',

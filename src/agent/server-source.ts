@@ -2,6 +2,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { limits } from '../api/limits.ts';
 import { systemClock } from '../client/clock.ts';
 import { Client } from '../client/http.ts';
 import type { Fetch } from '../client/request.ts';
@@ -16,6 +17,7 @@ import type { Log } from './host/log.ts';
 import { commandRunner } from './host/run-command.ts';
 import { notifyReady } from './host/systemd-notify.ts';
 import { tunnelAddresses } from './host/tunnel-address.ts';
+import { budgetOf } from './source/budget.ts';
 import { enroll } from './source/enrollment.ts';
 import { IdentifiedSource } from './source/identified-policy-source.ts';
 import { BadIdentity, type Identity, type IdentityFolder } from './source/identity.ts';
@@ -85,8 +87,8 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     connectTimeout,
     ...(tlsCa !== undefined && { authorities: () => readFile(tlsCa, 'utf8') }),
     ...(serverAccess && connectionsThrough(serverAccess)),
-    // Besides its stream the agent reads no list.
-    largestAnswer: 1024 * 1024,
+    // Besides its stream the agent reads no list: a group that is on trial is the largest of what it asks for.
+    largestAnswer: 2 * limits.body,
   };
   const fetchWith = (more: NodeFetchOptions): Fetch => {
     const choice = { servers, random: Math.random, ...(serverAccess && { addresses: serverAccess }) };
@@ -128,7 +130,10 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
   let informer: InformerSource | undefined;
   const source = new IdentifiedSource({
     identify,
-    open: ({ device, client }) => (informer = new InformerSource({ client, organization, device, onAwaited, onFault })),
+    open: ({ device, client }) => {
+      const budget = budgetOf(config.maxMemory);
+      return (informer = new InformerSource({ client, organization, device, budget, onAwaited, onFault }));
+    },
     clock: systemClock,
     random: Math.random,
   });

@@ -2,7 +2,7 @@
 import type { WatchKind } from '../api/kinds.ts';
 import type { Watched, WatchedByIdentity, WatchedId } from '../api/watch.ts';
 import type { WatchEvent } from './document.ts';
-import { badAnswer } from './request.ts';
+import type { MemoryRoom } from './memory.ts';
 
 /** What became different. `revision` is that of the change; a resource that was found missing has none. */
 export type Change<K extends WatchKind = WatchKind, R extends WatchedByIdentity = Watched> = K extends WatchKind
@@ -29,6 +29,8 @@ interface CachedRecord<K extends WatchKind, R extends WatchedByIdentity> {
   readonly record: R[K];
   /** The listing in which it was last shown. */
   readonly listing: number;
+  /** Bytes of memory that it takes, roughly. */
+  readonly size: number;
 }
 
 /** A read-only look at the resources of one kind, always the newest. */
@@ -41,8 +43,8 @@ export interface View<K extends WatchKind, R extends WatchedByIdentity = Watched
 export interface CacheOptions<K extends WatchKind, R extends WatchedByIdentity> {
   /** What is not to be kept counts as absent. */
   readonly keep?: ((record: R[K]) => boolean | R[K]) | undefined;
-  /** Records that are held at most; 1,000,000 unless given. */
-  readonly most?: number | undefined;
+  /** Where records take their place. */
+  readonly room: MemoryRoom;
 }
 
 export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> implements View<K, R> {
@@ -55,12 +57,12 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   #token: string | undefined;
 
   readonly #keep: (record: R[K]) => boolean | R[K];
-  readonly #most: number;
+  readonly #room: MemoryRoom;
 
-  constructor(kind: K, { keep = () => true, most = 1_000_000 }: CacheOptions<K, R>) {
+  constructor(kind: K, { keep = () => true, room }: CacheOptions<K, R>) {
     this.kind = kind;
     this.#keep = keep;
-    this.#most = most;
+    this.#room = room;
   }
 
   get size(): number {
@@ -111,19 +113,19 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
     if (held !== undefined && held.listing === this.#listing && revision <= held.record.revision) return undefined;
     if (event.type === 'delete') {
       if (held === undefined) return undefined;
-      this.#held.delete(id);
+      this.#remove(held);
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
     const shown = event.value as R[K];
     const kept = this.#keep(shown);
     if (kept === false) {
-      if (!this.#held.delete(id) || held === undefined) return undefined;
+      if (held === undefined) return undefined;
+      this.#remove(held);
       return { type: 'deleted', kind, id, old: held.record, revision } as unknown as Change<K, R>;
     }
-    if (held === undefined && this.#held.size >= this.#most)
-      throw badAnswer(`the server shows more than ${this.#most} records of the kind ${kind}`);
     const record = kept === true ? shown : kept;
-    this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing });
+    const size = this.#room.take(record, held?.size);
+    this.#held.set(id, { id: event.id as WatchedId[K], record, listing: this.#listing, size });
     if (held === undefined) return { type: 'added', kind, id, new: record } as unknown as Change<K, R>;
     if (held.listing !== this.#listing && isSame(held.record, record)) return undefined;
     return { type: 'updated', kind, id, old: held.record, new: record } as unknown as Change<K, R>;
@@ -133,11 +135,26 @@ export class Cache<K extends WatchKind, R extends WatchedByIdentity = Watched> i
   finish(): readonly Change<K, R>[] {
     if (this.#complete) return [];
     this.#complete = true;
-    const gone = [...this.#held.values()].filter(({ listing }) => listing !== this.#listing);
-    return gone.map(({ id, record }) => {
-      this.#held.delete(id);
+    return this.#drop([...this.#held.values()].filter(({ listing }) => listing !== this.#listing));
+  }
+
+  /** Lets everything go: there was no room for all. */
+  empty(): readonly Change<K, R>[] {
+    this.startAfresh();
+    return this.#drop([...this.#held.values()]);
+  }
+
+  #drop(gone: readonly CachedRecord<K, R>[]): readonly Change<K, R>[] {
+    return gone.map((held) => {
+      this.#remove(held);
+      const { id, record } = held;
       return { type: 'deleted', kind: this.kind, id, old: record, revision: undefined } as unknown as Change<K, R>;
     });
+  }
+
+  #remove({ id, size }: CachedRecord<K, R>): void {
+    this.#held.delete(id);
+    this.#room.free(size);
   }
 }
 

@@ -2,6 +2,7 @@
 import type { WatchKind } from '../api/kinds.ts';
 import type { DepartedGroup, Watched, WatchedByIdentity, WatchedId, WatchItem } from '../api/watch.ts';
 import { isUuid } from '../policy/ids.ts';
+import { RingfenceError } from './error.ts';
 import { badAnswer } from './request.ts';
 import { isObject } from '../policy/json.ts';
 
@@ -129,6 +130,9 @@ function hasMore(text: string, letter: string, most: number): boolean {
   return false;
 }
 
+/** As many values as a document may have, about: lists, objects and numbers of few bytes take much memory. A group of 16 MiB has fewer. */
+const mostValues = 1_000_000;
+
 /** Where the string that begins here ends. */
 function endOfString(text: string, from: number): number {
   let at = text.indexOf('"', from + 1);
@@ -161,6 +165,10 @@ export function documentReader(
   };
 
   return (line) => {
+    if (line.length > mostValues && hasMore(line, ',', mostValues)) {
+      const message = `a document of the stream has more than ${mostValues} values`;
+      throw new RingfenceError({ code: 'document_too_large', message });
+    }
     if (nestsDeep(line)) return refuse(`nests deeper than ${deepest}`);
     let document: unknown;
     try {

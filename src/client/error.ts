@@ -9,7 +9,7 @@ const clientErrorCodes = {
   cut_off: 'the connection broke in the middle of the stream',
   silent: 'the stream is silent: no heartbeat arrived',
   bad_answer: 'the answer does not follow the protocol',
-  document_too_large: 'an answer or a document of the stream is too long',
+  document_too_large: 'an answer, a document of the stream, or all records together are too large',
 } as const;
 
 export type ClientErrorCode = ErrorCode | keyof typeof clientErrorCodes;

@@ -6,26 +6,48 @@ import { createInformer } from './informer.ts';
 import { device, organization } from './records.fixture.ts';
 
 describe('an informer of a hostile server', () => {
-  it('holds no more records than it may, however many are sent, keeps what it had, and says why it waits', async () => {
-    const { informer, clock, stream, streams } = informed(['device'], { most: 3 });
+  it('holds no more than it has room for, however much is sent, lists anew after a wait, and is whole again where all fits', async () => {
+    // Room for three records.
+    const { informer, clock, stream, streams, asked } = informed(['device'], { mostMemory: 4_000 });
+    const sizes = new Set<number>();
+    const present = new Map<string, number>();
+    informer.onChange((changes) => {
+      sizes.add(informer.view('device').size);
+      for (const each of changes) {
+        if (each.type === 'deleted') present.delete(each.id);
+        else present.set(each.id, each.new.revision);
+      }
+    });
     await turn();
     stream().send(...[1, 2].map((number) => change(device(number, number))), tail());
     await turn();
     // Of the same records there may be any number of states.
     for (let revision = 3; revision < 1_000; revision += 1) stream().send(change(device(1, revision)));
     await turn(3);
-    expect(informer.view('device').size).toBe(2);
+    expect(present).toEqual(
+      new Map([
+        [device(2, 2).id, 2],
+        [device(1, 1).id, 999],
+      ]),
+    );
     for (let attempt = 0; attempt < 5; attempt += 1) {
       const before = streams.length;
-      stream().send(...Array.from({ length: 50 }, (_, i) => change(device(10 + i, 1_000 + i))));
+      // What was deleted in the same breath is gone too.
+      stream().send({ type: 'delete', value: device(2, 1_000) });
+      stream().send(...Array.from({ length: 50 }, (_, i) => change(device(10 + i, 1_001 + i))));
       await turn(3);
-      expect(informer.view('device').size).toBe(3);
-      expect(informer.view('device').get(device(1, 1).id)?.revision).toBe(999);
-      expect(informer.state).toMatchObject({ phase: 'waiting', lastError: { error: { code: 'bad_answer' } } });
-      expect(informer.state.lastError?.error.message).toContain('more than 3 records');
+      expect([informer.view('device').size, present.size]).toEqual([0, 0]);
+      expect(informer.state).toMatchObject({ phase: 'waiting', lastError: { error: { code: 'document_too_large' } } });
+      expect(informer.state.lastError?.error.message).toContain('more than 4000 bytes');
       await clock.advance(20_000);
       expect(streams.length).toBe(before + 1);
+      expect(asked()).toEqual([{ kind: 'device' }]);
     }
+    stream().send(change(device(1, 2_000)), tail());
+    await turn();
+    expect(informer.state.phase).toBe('live');
+    expect(present).toEqual(new Map([[device(1, 1).id, 2_000]]));
+    expect(Math.max(...sizes)).toBeLessThan(4);
   });
 });
 

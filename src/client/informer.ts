@@ -7,6 +7,7 @@ import type { StreamPosition, WatchEvent } from './document.ts';
 import { RingfenceError } from './error.ts';
 import type { Client } from './http.ts';
 import { Listeners, type Unsubscribe } from './listeners.ts';
+import { MemoryRoom } from './memory.ts';
 import { initialState, type ConnectionState } from './state.ts';
 import type { SignOptions } from './signs.ts';
 import {
@@ -28,8 +29,11 @@ export interface InformerOptions<K extends WatchKind, R extends WatchedByIdentit
   readonly kinds: readonly K[];
   /** Which records to keep a copy of, or which part of each; all of them unless given. Whatever is left out counts as absent. */
   readonly keep?: (kind: K, record: R[K]) => boolean | R[K];
-  /** Records of a kind that are kept at most; more fail as `bad_answer`, and the copy stays as it is. 1,000,000 unless given. */
-  readonly most?: number;
+  /**
+   * Bytes of memory that the copy may take, roughly; a gibibyte unless given. What is more fails as `document_too_large`: the copy is emptied, and listed anew
+   * after a wait.
+   */
+  readonly mostMemory?: number;
   /** Milliseconds without a byte after which a stream counts as dead; 40 seconds unless given. */
   readonly silence?: number;
   readonly backoff?: Omit<BackoffOptions, 'random'>;
@@ -117,6 +121,8 @@ export function createInformer<K extends WatchKind, R extends WatchedByIdentity>
 type StreamInformerOptions<K extends WatchKind, R extends WatchedByIdentity> = InformerOptions<K, R> &
   Partial<Pick<IdentityInformerOptions<K>, 'deviceView'>>;
 
+const defaultMemory = 1024 * 1024 * 1024;
+
 /** A stream that lived so long before it ended was no accident of a failing server. */
 const settled = 5_000;
 
@@ -147,9 +153,10 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   #upgrade = true;
 
   constructor(options: StreamInformerOptions<K, R>) {
-    const { keep, kinds, most, onFault = throwAloud } = options;
+    const { keep, kinds, mostMemory = defaultMemory, onFault = throwAloud } = options;
     this.#options = options;
-    const cacheOf = (kind: K): Cache<K, R> => new Cache(kind, { most, keep: keep && ((record) => keep(kind, record)) });
+    const room = new MemoryRoom(mostMemory);
+    const cacheOf = (kind: K): Cache<K, R> => new Cache(kind, { room, keep: keep && ((record) => keep(kind, record)) });
     this.#caches = new Map(kinds.map((kind) => [kind, cacheOf(kind)]));
     this.#changes = new Listeners(onFault);
     this.#states = new Listeners(onFault);
@@ -305,22 +312,13 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   #take(batch: readonly WatchEvent<K, R>[], tails: Set<K>, completeAt: StreamPosition | undefined): boolean {
     const before = this.#mark();
     const changes: Change<K, R>[] = [];
-    for (const event of batch) {
-      const cache = this.#caches.get(event.kind as K);
-      if (cache === undefined) continue;
-      if (event.type === 'tail') {
-        tails.add(cache.kind);
-        if (event.revision !== undefined) cache.advance(event.revision, event.token);
-        changes.push(...cache.finish());
-        continue;
-      }
-      const change = cache.apply(event as Extract<WatchEvent<K, R>, { type: 'change' | 'delete' }>);
-      if (change !== undefined) changes.push(change);
-      // Before the last tail the kinds arrive one after the other, and a revision says nothing about the other kinds.
-      // After it they arrive in one common order: an event at a revision shows that all earlier events, of every kind,
-      // have arrived.
-      if (tails.size < this.#caches.size) cache.advance(event.revision, event.token);
-      else for (const each of this.#caches.values()) each.advance(event.revision, event.token);
+    try {
+      for (const event of batch) for (const change of this.#apply(event, tails)) changes.push(change);
+    } catch (tooMuch) {
+      this.#enter({ phase: 'connecting' });
+      for (const cache of this.#caches.values()) for (const change of cache.empty()) changes.push(change);
+      this.#changes.tell(changes);
+      throw tooMuch;
     }
     if (completeAt !== undefined) this.#reach(completeAt, tails);
     if (changes.length > 0) this.#changes.tell(changes);
@@ -330,6 +328,24 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       this.#enter({ phase: 'live', failures: 0 });
     }
     return this.#mark() !== before;
+  }
+
+  /** Takes one event in, and returns what became different. Throws where there is no room for it. */
+  #apply(event: WatchEvent<K, R>, tails: Set<K>): readonly Change<K, R>[] {
+    const cache = this.#caches.get(event.kind as K);
+    if (cache === undefined) return [];
+    if (event.type === 'tail') {
+      tails.add(cache.kind);
+      if (event.revision !== undefined) cache.advance(event.revision, event.token);
+      return cache.finish();
+    }
+    const change = cache.apply(event as Extract<WatchEvent<K, R>, { type: 'change' | 'delete' }>);
+    // Before the last tail the kinds arrive one after the other, and a revision says nothing about the other kinds.
+    // After it they arrive in one common order: an event at a revision shows that all earlier events, of every kind,
+    // have arrived.
+    if (tails.size < this.#caches.size) cache.advance(event.revision, event.token);
+    else for (const each of this.#caches.values()) each.advance(event.revision, event.token);
+    return change === undefined ? [] : [change];
   }
 
   /**

@@ -90,3 +90,11 @@ it('the agent is ready before the network is, and leaves its rules when it goes'
   expect(settings.has('ExecStop')).toBe(false);
   expect(settings.has('ExecStopPost')).toBe(false);
 });
+
+it('the agent has a bound of memory, and lives at the cost of no other program', () => {
+  const settings = settingsOf('ringfence-agent.service');
+  expect(settings.get('MemoryMax')).toEqual(['1G']);
+  // The kernel ends first what takes most, unless a unit says otherwise.
+  expect(settings.has('OOMScoreAdjust')).toBe(false);
+  expect(settings.has('OOMPolicy')).toBe(false);
+});

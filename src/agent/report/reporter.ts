@@ -73,7 +73,8 @@ export class Reporter {
 
   /** Takes in how things stand; never waits. */
   see(status: AgentStatus): void {
-    const live = status.connection.phase === 'live';
+    // A stream that is too large to be taken never becomes live, but its server answers.
+    const live = status.connection.phase === 'live' || status.held?.code === 'too_large';
     // After a break it may be a server of another version, or one that knows nothing of what was said before.
     if (live && !this.#live) {
       this.#unknown.clear();

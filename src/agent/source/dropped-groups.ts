@@ -18,7 +18,6 @@ export interface DroppedGroupsOptions {
 export class DroppedGroups {
   readonly #options: DroppedGroupsOptions;
   readonly #backoff: Backoff;
-  readonly #dropped = new Set<string>();
   readonly #fetched = new Map<string, SecurityGroup>();
   readonly #fetching = new Map<string, AbortController>();
   #cancelWait: (() => void) | undefined;
@@ -28,11 +27,9 @@ export class DroppedGroups {
     this.#backoff = new Backoff({ random: options.random });
   }
 
-  /** The stream has shown a state of the group, and whether that is held elsewhere. */
-  see(id: string, held: boolean): void {
+  /** The stream has shown a state of the group. */
+  see(id: string): void {
     this.#end(id);
-    if (held) this.#dropped.delete(id);
-    else this.#dropped.add(id);
   }
 
   /** The group as fetched; nothing while it is not there, or newer than this revision. */
@@ -41,13 +38,12 @@ export class DroppedGroups {
     return group !== undefined && group.revision <= revision ? group : undefined;
   }
 
-  /** These are needed now, and no others: fetches what was dropped of them. */
+  /** These are needed now, and no others: fetches them, one after the other, so that no more than one is on its way. */
   need(ids: readonly string[]): void {
     for (const id of [...this.#fetched.keys(), ...this.#fetching.keys()]) if (!ids.includes(id)) this.#end(id);
-    if (this.#cancelWait !== undefined) return;
-    for (const id of ids) {
-      if (this.#dropped.has(id) && !this.#fetched.has(id) && !this.#fetching.has(id)) void this.#fetch(id);
-    }
+    if (this.#cancelWait !== undefined || this.#fetching.size > 0) return;
+    const next = ids.find((id) => !this.#fetched.has(id));
+    if (next !== undefined) void this.#fetch(next);
   }
 
   /** Ends what is under way. */

@@ -3,6 +3,7 @@ import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { matchesAny } from '../../policy/fleet/selector.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
+import { countsOf } from './budget.ts';
 import { readApplication, selectorsOf } from './read-group.ts';
 
 /** What a device says about its groups. */
@@ -17,12 +18,9 @@ function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): b
 }
 
 /** What a group takes in memory, roughly, in ranges. */
-export function sizeOf({ inbound_rules = [], outbound_rules = [], trial }: SecurityGroup): number {
-  const before = trial?.before ? [...trial.before.inbound_rules, ...trial.before.outbound_rules] : [];
-  return [...inbound_rules, ...outbound_rules, ...before].reduce(
-    (sum, { ip_ranges }) => sum + 1 + (ip_ranges?.length ?? 0),
-    1,
-  );
+export function sizeOf(group: SecurityGroup): number {
+  const { rules, ranges } = countsOf(group);
+  return 1 + rules + ranges;
 }
 
 /** Ranges that groups which do not concern the device may take together: some ten megabytes. */

@@ -3,12 +3,12 @@ import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { WatchedByIdentity } from '../../api/watch.ts';
 import type { Client } from '../../client/http.ts';
-import { limits } from '../../api/limits.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { effectivePolicy, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import { budgetOf, defaultMegabytes, PolicySize, TooLarge, type Budget } from './budget.ts';
 import { DroppedGroups } from './dropped-groups.ts';
 import { GroupSelection } from './group-selection.ts';
 import { isAlwaysEnforced, KnownGroups, outlineOf } from './known-groups.ts';
@@ -22,6 +22,8 @@ export interface InformerSourceOptions {
   readonly device: DeviceId;
   /** Ranges that groups which do not concern this device may take in memory. */
   readonly mostRanges?: number;
+  /** How much is taken from the server. */
+  readonly budget?: Budget;
   /** Somebody waits until what is in force reflects this revision. */
   readonly onAwaited?: (revision: number) => void;
   /** Called when a handler of changes throws. */
@@ -35,7 +37,8 @@ export class InformerSource implements PolicySource {
   readonly #selection: GroupSelection;
   readonly #dropped: DroppedGroups;
   readonly #groups = new KnownGroups();
-  readonly #peers = new PeerDevices();
+  readonly #budget: Budget;
+  readonly #peers: PeerDevices;
   /** The groups that apply, worked out once for all devices that come and go as their peers: until the device itself or any group is shown anew. */
   #effective: { readonly device: DeviceIdentity; readonly policy: EffectivePolicy } | undefined;
   #publishing = false;
@@ -49,8 +52,10 @@ export class InformerSource implements PolicySource {
   #known: Knowledge = { kind: 'unknown', why: 'the server has not sent data yet', early: true };
 
   constructor(options: InformerSourceOptions) {
+    const { client, organization, budget = budgetOf(defaultMegabytes) } = options;
     this.#options = options;
-    const { client, organization } = options;
+    this.#budget = budget;
+    this.#peers = new PeerDevices(budget);
     this.#selection = new GroupSelection(options.mostRanges);
     this.#dropped = new DroppedGroups({
       fetch: (id, signal) => client.groups.get(organization, id, { signal }),
@@ -64,8 +69,7 @@ export class InformerSource implements PolicySource {
       kinds: ['device', 'security-groups'],
       // Where devices can be reached changes all the time, and is none of an agent's business.
       deviceView: 'identity',
-      // Several times as many as a server admits to an organization.
-      most: 4 * limits.devicesPerOrganization,
+      mostMemory: budget.records,
       // An organization may have very many devices and groups; few of them concern this one.
       keep: (kind, record) =>
         kind === 'device' ? this.#keepDevice(record as DeviceIdentity) : this.#keepGroup(record as SecurityGroup),
@@ -95,9 +99,12 @@ export class InformerSource implements PolicySource {
       }
       this.#publish();
     });
-    this.#informer.onState(({ phase, since }) => {
+    this.#informer.onState(({ phase, since, lastError }) => {
       if (this.#live && phase !== 'live') this.#lastLiveAt = since;
       this.#live = phase === 'live';
+      const { error } = lastError ?? {};
+      if (phase === 'waiting' && error?.code === 'document_too_large')
+        this.#known = { kind: 'unknown', why: error.message, code: 'too_large' };
       this.#publish();
     });
   }
@@ -159,6 +166,7 @@ export class InformerSource implements PolicySource {
   #keepDevice(record: DeviceIdentity): boolean | DeviceIdentity {
     if (this.#informer.state.phase === 'live') this.#listed = 0;
     else this.#mostListed = Math.max(this.#mostListed, ++this.#listed);
+    this.#peers.check(record);
     if (record.id === this.#options.device) return true;
     // Isolated devices are refused, whatever the rules name. A field that is not understood may mean as much.
     if (this.#peers.wanted || concernsAll(record)) return identityOf(record);
@@ -170,11 +178,8 @@ export class InformerSource implements PolicySource {
   #keepGroup(group: SecurityGroup): boolean | SecurityGroup {
     this.#effective = undefined;
     const held = this.#selection.take(group, this.#informer.view('device').get(this.#options.device));
-    this.#dropped.see(group.id, held);
-    if (held) return true;
-    const outline = outlineOf(group);
-    if (outline === undefined) this.#publishSoon();
-    return outline ?? false;
+    this.#dropped.see(group.id);
+    return held || outlineOf(group);
   }
 
   #readNow(): Knowledge {
@@ -200,7 +205,8 @@ export class InformerSource implements PolicySource {
     } catch (error) {
       // Whatever it is, the rules stay: an agent that ends here would end again at every start.
       const why = error instanceof Error ? error.message : String(error);
-      return { kind: 'unknown', why, revision, ...(error instanceof NotUnderstood && { code: error.code }) };
+      const { code } = error instanceof NotUnderstood || error instanceof TooLarge ? error : {};
+      return { kind: 'unknown', why, revision, ...(code !== undefined && { code }) };
     }
   }
 
@@ -211,12 +217,15 @@ export class InformerSource implements PolicySource {
     const trial = readDeviceTrial(device);
     const applying = this.#groups.applyingTo(labels);
     const wanted = [...list, ...(trial?.before?.security_groups ?? []), ...applying.map(({ id }) => id)];
-    const dropped = wanted.filter((id) => !this.#groups.isWhole(records.get(id)));
-    this.#dropped.need(dropped);
-    const find = (id: GroupId): PolicyGroup | undefined => {
+    const dropped = wanted.filter((id) => this.#groups.isDropped(records.get(id)));
+    const size = new PolicySize(this.#budget);
+    const recordOf = (id: GroupId): SecurityGroup | undefined => {
       const record = records.get(id);
-      return this.#groups.read(this.#groups.isWhole(record) ? record : this.#dropped.find(id, this.#informer.revision));
+      return this.#groups.isWhole(record) ? record : this.#dropped.find(id, this.#informer.revision);
     };
+    for (const id of wanted) size.add(recordOf(id));
+    this.#dropped.need(dropped);
+    const find = (id: GroupId): PolicyGroup | undefined => this.#groups.read(recordOf(id));
     const byLabel = applying.map(({ id }) => find(id) ?? id);
     const missing = byLabel.filter((group) => typeof group === 'string');
     if (missing.length > 0) return { missing };
@@ -225,6 +234,7 @@ export class InformerSource implements PolicySource {
     const replaced =
       trial === undefined &&
       (list.some((id) => isReplacing(find(id))) || applying.some(({ replacesDefault }) => replacesDefault));
+    if (!replaced) size.add(this.#groups.defaultGroup);
     const policy = effectivePolicy({
       list,
       trial,

@@ -11,11 +11,14 @@ import { readApplication, selectorsOf, understood, withoutRules, type Applicatio
 /** Groups whose rules were dropped. What is left shows which devices the group applies to. */
 const outlines = new WeakSet<SecurityGroup>();
 
-/** The group without its rules, where it may come to apply to this device by label; nothing otherwise. */
-export function outlineOf(group: SecurityGroup): SecurityGroup | undefined {
+/** What is kept of a group that has no room: which devices it applies to, and that it is there. */
+export function outlineOf(group: SecurityGroup): SecurityGroup {
   const application = readApplication(group);
-  if (application instanceof NotUnderstood || selectorsOf(application).length === 0) return undefined;
-  const outline = withoutRules(group);
+  const appliesByLabel = !(application instanceof NotUnderstood) && selectorsOf(application).length > 0;
+  const { id, org_id, revision } = group;
+  const outline = appliesByLabel
+    ? withoutRules(group)
+    : { id, org_id, revision, group_name: '', group_description: '', created_at: '', updated_at: '' };
   outlines.add(outline);
   return outline;
 }
@@ -70,6 +73,11 @@ export class KnownGroups {
   /** Whether the record holds the group's rules. */
   isWhole(record: SecurityGroup | undefined): record is SecurityGroup {
     return record !== undefined && !outlines.has(record);
+  }
+
+  /** Whether the group is there, and its rules were dropped. */
+  isDropped(record: SecurityGroup | undefined): boolean {
+    return record !== undefined && outlines.has(record);
   }
 
   /** Reads the group from the record. Throws where the record is not understood. */

@@ -13,6 +13,7 @@ import { peersOf, resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { policyIsolation } from '../../policy/isolation/isolation.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
+import { recordTooLarge, TooLarge, type Budget } from './budget.ts';
 import { understoodDevice } from './read-device.ts';
 
 const sameGroups = (a: readonly PolicyGroup[] = [], b: readonly PolicyGroup[] = []): boolean =>
@@ -30,8 +31,14 @@ export const madeOfSameGroups = (a: EffectivePolicy, b: EffectivePolicy): boolea
   sameGroups(a.guardrails?.forbid, b.guardrails?.forbid) &&
   sameGroups(a.guardrails?.require, b.guardrails?.require);
 
+/** Addresses that one device may list; a server allows sixteen. */
+const mostOfOneDevice = 1_024;
+
 export class PeerDevices {
+  readonly #budget: Budget;
   readonly #fleet = new Fleet();
+  /** Addresses of all devices that are known. */
+  #addresses = 0;
   /** Devices whose record is not understood. Each may decide about every other one. */
   readonly #unclear = new Map<string, NotUnderstood>();
   #wanted = false;
@@ -40,6 +47,10 @@ export class PeerDevices {
 
   /** The policy whose peers are followed, and whether it names any. */
   #followed: { readonly policy: EffectivePolicy; readonly names: boolean } | undefined;
+
+  constructor(budget: Budget) {
+    this.#budget = budget;
+  }
 
   /** Whether other devices than the own one are to be followed. */
   get wanted(): boolean {
@@ -57,15 +68,24 @@ export class PeerDevices {
     return this.#fleet.size;
   }
 
+  /** Throws where there is no room for the addresses of this device. */
+  check({ addresses = [] }: IdentityRecord): void {
+    const most = this.#budget.addresses;
+    if (addresses.length > mostOfOneDevice) throw recordTooLarge(`a device has more than ${mostOfOneDevice} addresses`);
+    if (this.#addresses + addresses.length > most) throw recordTooLarge(`the devices have more than ${most} addresses`);
+  }
+
   /** Takes in a device. Answers whether isolations may have changed by that. While others are not wanted, only those that concern all are shown here. */
   see(change: Change<'device', WatchedByIdentity>): boolean {
-    const wasIsolated = this.#unclear.delete(change.id) || this.#fleet.get(change.id)?.isolated !== undefined;
+    const before = this.#fleet.get(change.id);
+    const wasIsolated = this.#unclear.delete(change.id) || before?.isolated !== undefined;
     if (change.type === 'deleted') this.#note(this.#fleet.delete(change.id));
     else {
       const device = understoodDevice(change.new);
       if (device instanceof NotUnderstood) this.#unclear.set(change.id, device);
       else this.#note(this.#fleet.set(device));
     }
+    this.#addresses += (this.#fleet.get(change.id)?.addresses.length ?? 0) - (before?.addresses.length ?? 0);
     return wasIsolated || (change.type !== 'deleted' && change.new.isolated !== undefined);
   }
 
@@ -81,6 +101,10 @@ export class PeerDevices {
 
   /** What isolated devices mean for this one. */
   isolationOf(own: IdentityRecord): PolicyIsolation | undefined {
+    const most = this.#budget.ranges;
+    let refused = 0;
+    for (const { addresses } of this.#fleet.isolated) refused += addresses.length;
+    if (refused > most) throw new TooLarge(`isolated devices have more than ${most} addresses`);
     return policyIsolation(deviceIdentity(own), this.#fleet.isolated);
   }
 
@@ -92,9 +116,23 @@ export class PeerDevices {
       if (peers.length > 0 && !this.#wanted) return undefined;
       this.#fleet.keepOnly(peers);
       this.#followed = { policy, names: peers.length > 0 };
+      for (const peer of peers) {
+        this.#fleet.addressesOf(peer);
+        this.#checkNamed();
+      }
     }
+    this.#checkNamed();
     const resolved = this.#followed.names ? resolvePolicy(policy, this.#fleet) : policy;
     this.#last = { policy, resolved };
     return resolved;
+  }
+
+  #checkNamed(): void {
+    const most = this.#budget.addresses;
+    if (this.#fleet.named <= most) return;
+    this.#fleet.keepOnly([]);
+    this.#followed = undefined;
+    this.#last = undefined;
+    throw new TooLarge(`the devices that rules name have more than ${most} addresses`);
   }
 }

@@ -17,8 +17,8 @@ export type Knowledge =
       readonly why: string;
       /** Newest revision of the organization that this is true of, where one is. */
       readonly revision?: number;
-      /** The server's records hold what this agent does not know. */
-      readonly code?: 'not_understood';
+      /** The server's records hold what this agent does not know, or more than it takes. */
+      readonly code?: 'not_understood' | 'too_large';
       /** Nothing is wrong: it has only not come yet. */
       readonly early?: true;
     };

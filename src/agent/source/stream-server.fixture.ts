@@ -70,6 +70,10 @@ export class StreamServer {
     this.#tell({ type: 'delete', kind: held.kind, value });
     await turn(5);
   }
+  /** Lets the follower take in what was said. */
+  settle(): Promise<void> {
+    return turn(20);
+  }
   /** Cuts the stream. The follower reconnects. */
   cut(): void {
     this.#stream?.cut();

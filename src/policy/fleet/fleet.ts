@@ -30,7 +30,7 @@ class PeerAddresses {
   add(address: Address): boolean {
     const { family, value } = address;
     const count = this.#counts[family].get(value) ?? 0;
-    if (count === 0) this.#history.note(address, true, this.#size);
+    if (count === 0) this.#history.note(address, true, this.size);
     this.#counts[family].set(value, count + 1);
     return count === 0;
   }
@@ -39,7 +39,7 @@ class PeerAddresses {
   remove(address: Address): boolean {
     const { family, value } = address;
     const count = this.#counts[family].get(value) ?? 0;
-    if (count === 1) this.#history.note(address, false, this.#size);
+    if (count === 1) this.#history.note(address, false, this.size);
     if (count > 1) this.#counts[family].set(value, count - 1);
     else this.#counts[family].delete(value);
     return count === 1;
@@ -49,7 +49,7 @@ class PeerAddresses {
     return this.#history.now;
   }
 
-  get #size(): number {
+  get size(): number {
     return this.#counts[4].size + this.#counts[6].size;
   }
 
@@ -70,6 +70,7 @@ export class Fleet {
   readonly #isolated = new Map<string, DeviceIdentity>();
   /** The peers that were asked for, by their keys. */
   readonly #holdings = new Map<string, PeerAddresses>();
+  #named = 0;
   /** Those of them that ask for labels, by the first of these, which a device must have to be named. */
   readonly #waiting = new Map<string, Set<PeerAddresses>>();
 
@@ -79,6 +80,11 @@ export class Fleet {
 
   get size(): number {
     return this.#devices.size;
+  }
+
+  /** The addresses of all peers that were asked for together. */
+  get named(): number {
+    return this.#named;
   }
 
   get(id: string): DeviceIdentity | undefined {
@@ -124,6 +130,7 @@ export class Fleet {
     for (const [key, holding] of this.#holdings) {
       if (keys.has(key)) continue;
       this.#holdings.delete(key);
+      this.#named -= holding.size;
       const first = firstLabel(holding.peer);
       if (first !== undefined) this.#waiting.get(first)?.delete(holding);
     }
@@ -139,6 +146,7 @@ export class Fleet {
       // First what comes, so that what stays is never gone in between.
       const gained = addressesIf(peer, after).filter((address) => holding.add(address));
       const lost = addressesIf(peer, before).filter((address) => holding.remove(address));
+      this.#named += gained.length - lost.length;
       if (gained.length + lost.length > 0) changes.push({ peer, gained, lost });
     }
     return changes;
@@ -160,6 +168,7 @@ export class Fleet {
     holding = new PeerAddresses(peer);
     for (const { addresses } of this.devicesOf(peer)) for (const address of addresses) holding.add(address);
     this.#holdings.set(key, holding);
+    this.#named += holding.size;
     const first = firstLabel(peer);
     if (first !== undefined) setIn(this.#waiting, first).add(holding);
     return holding;
