@@ -59,6 +59,37 @@ describe('an answer tells at most 100 problems, then how many more there are', (
     expect([watched.status, watched.json.errors.length, watched.json.more_errors]).toEqual([422, 100, 2900]);
   });
 
+  test('of groups in the lists of several devices', async () => {
+    const unknown = Array.from({ length: 60 }, (_, n) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`);
+    const devices = await Promise.all(
+      Array.from({ length: 3 }, async (_, n) => {
+        const made = await place.member.api.expect(201, 'POST', `${place.base}/devices`, { public_key: `list ${n}` });
+        return { id: made.id, security_groups: unknown };
+      }),
+    );
+    const answer = await place.member.api.post(`${place.base}/simulate`, { devices });
+    expect(answer.status).toBe(422);
+    expect([answer.json.errors.length, answer.json.more_errors]).toEqual([100, 80]);
+  });
+
+  test('of tuples in a report of traffic', async () => {
+    const tuples = Array.from({ length: 5_000 }, () => ({
+      direction: 'in',
+      verdict: 'refused',
+      far: 'nowhere',
+      protocol: 'tcp',
+      port: 1,
+      packets: 1,
+    }));
+    const now = Date.now();
+    const [since, until] = [new Date(now - 60_000).toISOString(), new Date(now).toISOString()];
+    const body = { since, until, observed: 'all', tuples, not_recorded: 0 };
+    const agent = server.nobody.as(device.device_token);
+    const answer = await agent.post(`${place.base}/devices/${device.id}/flows`, body);
+    expect(answer.status).toBe(422);
+    expect([answer.json.errors.length, answer.json.more_errors]).toEqual([100, 4_900]);
+  });
+
   test('and few problems are all told, with no word of more', async () => {
     const answer = await place.owner.api.post('/api/organizations', { name: 5, more: null });
     expect(answer.json.errors).toHaveLength(2);

@@ -395,3 +395,40 @@ test('a report of a device whose clock is ahead is about now, and counts once ho
   const metrics = await server.admin.get('/metrics');
   expect(metrics.text).toContain(`ringfence_refused_packets_total{organization="${org}"} ${refusedTuple.packets}\n`);
 });
+
+test('a page ends earlier where the rules that it names are large, and the pages together hold every sum', async () => {
+  const { owner, base } = await newPlace(server);
+  await owner.api.expect(200, 'PATCH', base, { observe: 'all' });
+  const { id: group } = await owner.api.expect(201, 'POST', `${base}/security_groups`, {
+    group_name: 'of one large rule',
+    inbound_rules: [
+      {
+        ip_protocol: 'tcp',
+        from_port: 1,
+        to_port: 1_000,
+        ip_ranges: Array.from(
+          { length: 10_000 },
+          (_, n) => `2001:db8:aaaa:bbbb:cccc::${n.toString(16)}-2001:db8:aaaa:bbbb:cccc:dddd:eeee:${n.toString(16)}`,
+        ),
+      },
+    ],
+  });
+  const agent = await newAgent({ base } as Place, owner.api, {
+    public_key: key(),
+    tunnel_ip: '100.64.0.1',
+    security_groups: [group],
+  });
+  const tuples = Array.from({ length: 40 }, (_, n) => ({ ...refusedTuple, port: 2_000 + n }));
+  await agent.api.expect(200, 'POST', agent.path, reportOf(tuples));
+  const ports: number[] = [];
+  let pages = 0;
+  for (let path: string | undefined = `${base}/flows?limit=1000`; path !== undefined; pages += 1) {
+    const page = await owner.api.get(path);
+    expect(page.status).toBe(200);
+    expect(page.text.length).toBeLessThanOrEqual(16 * 1024 * 1024);
+    ports.push(...page.json.map(({ port }: { port: number }) => port));
+    path = /<(.+)>; rel="next"/.exec(String(page.headers.link ?? ''))?.[1];
+  }
+  expect(pages).toBe(2);
+  expect(ports.toSorted((a, b) => a - b)).toEqual(tuples.map(({ port }) => port));
+});

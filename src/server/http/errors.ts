@@ -4,7 +4,7 @@ import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId, OrganizationId } from '../../policy/ids.ts';
 import { TestsTooCostly } from '../../policy/policy-test/effort.ts';
-import type { Found } from '../../policy/problem.ts';
+import { mostProblems, type Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
 import { StoreError, type StoreProblem } from '../store/contract/errors.ts';
@@ -66,8 +66,8 @@ export const invalid = (problems: readonly RequestProblem[], more = 0, extras: E
   const sentence = first === undefined ? 'The request is invalid.' : first.detail;
   return new HttpError('invalid', others > 0 ? `${sentence} And ${others} more.` : sentence, {
     ...extras,
-    errors: problems,
-    more,
+    errors: problems.slice(0, mostProblems),
+    more: more + Math.max(0, problems.length - mostProblems),
   });
 };
 

@@ -41,7 +41,7 @@ import { userHandlers } from './handlers/users.ts';
 import { webhookHandlers } from './handlers/webhooks.ts';
 import { auditEntryOf } from './observe/audit-entry.ts';
 import { parseIfMatch } from './request/conditions.ts';
-import { within } from './request/deadline.ts';
+import { tooSlow, within } from './request/deadline.ts';
 import { parseQuery } from './request/paging.ts';
 import { pathOf } from './request/path.ts';
 
@@ -180,7 +180,9 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, 
         // What was read for the answer failed, and the change was made: reference 7 (5).
         throw hasCommitted && saysNotMade(failure) ? outcomeUnknown(failure) : failure;
       });
-      const answer = await within(answering, answerTimeoutMs + heldBack, operation.effect);
+      // Where an answer is worked out, it is hardly the database that is slow.
+      const why = (): Error => (work?.isUnderWay ? work.late() : tooSlow());
+      const answer = await within(answering, answerTimeoutMs + heldBack, operation.effect, why);
       await right?.check();
       return send(operation, answer, reply);
     } finally {

@@ -117,3 +117,14 @@ test('a question that is not worked out in time says whose fault it was', async 
   expect(await small.each([1], () => {}).catch(whyOf)).toBe('busy');
   expect(await large.each([1], () => {}).catch(whyOf)).toBe('too_costly');
 });
+
+test('work that is not done in time is too costly or waits for others; before it begins it is neither', async () => {
+  const { ask, pass } = stage();
+  const [own, others] = [ask({ user: 'a', organization: 'o' }), ask({ user: 'b', organization: 'o' })];
+  expect(own.isUnderWay).toBe(false);
+  await own.each([1], () => pass(80));
+  await others.each([1], () => pass(1));
+  expect([own.isUnderWay, own.late().why, others.late().why]).toEqual([true, 'too_costly', 'busy']);
+  own.end();
+  expect(own.isUnderWay).toBe(false);
+});

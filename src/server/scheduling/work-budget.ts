@@ -85,7 +85,7 @@ export class WorkBudget extends SlicedWork {
   /** Throws or rejects with `WorkRefused` where the budget is spent. */
   override next(): Promise<void> | undefined {
     if (this.#state !== 'running') return this.#admit().then(() => this.next());
-    if (this.monotonic() - this.#asked > this.#limits.answerMs) throw this.#late();
+    if (this.monotonic() - this.#asked > this.#limits.answerMs) throw this.late();
     return this.#slices.next();
   }
 
@@ -133,8 +133,13 @@ export class WorkBudget extends SlicedWork {
     return this.#admitted;
   }
 
+  /** Work has begun, or waits for its place. */
+  get isUnderWay(): boolean {
+    return this.#state === 'waiting' || this.#state === 'running';
+  }
+
   /** Whose fault it is that the time is over: its own where it took a good part of what it may. */
-  #late(): WorkRefused {
+  late(): WorkRefused {
     return new WorkRefused(this.#workedMs > this.#limits.workMs / 2 ? 'too_costly' : 'busy');
   }
 }

@@ -1,12 +1,13 @@
 /** Owns the operations about observed traffic (reference 4.17): what agents report, and what people read of it. */
-import type { RequestProblem } from '../../../api/codes.ts';
+import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
 import type { Flow, FlowCoverage } from '../../../api/flows/flow.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
-import { flowLimits, mostPackets } from '../../../api/limits.ts';
+import { flowLimits, limits, mostPackets } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
 import { isUuid, parseDeviceId, parseGroupId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
+import { join, Problems } from '../../../policy/problem.ts';
 import { explainFlows } from '../../explain/flows.ts';
 import { policiesWith } from '../../usage/group-policies.ts';
 import {
@@ -18,30 +19,27 @@ import {
 } from '../../store/contract/flows/flows.ts';
 import type { WorkBudget } from '../../scheduling/work-budget.ts';
 import { record, type Call, type Handler, type OrganizationServices, type Services } from '../call.ts';
-import { invalid } from '../errors.ts';
+import { invalid, refuse } from '../errors.ts';
 
 const minute = 60_000;
+const protocolsInWords = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
 
-/** So many problems are named; a report of an agent has none. */
-const mostProblems = 20;
-
-function readTuple(tuple: FlowTuple, pointer: string, problems: RequestProblem[]): FlowSum | undefined {
+function readTuple(tuple: FlowTuple, pointer: string, problems: Problems<RequestProblemCode>): FlowSum | undefined {
   const { direction, verdict, packets, port } = tuple;
   const far = parseAddress(tuple.far);
   const protocol = protocolNumber(tuple.protocol);
   if ('fault' in far) {
-    problems.push({ pointer: `${pointer}/far`, code: far.fault, detail: `"${tuple.far}" ${far.reason}.` });
+    problems.add(`${pointer}/far`, far.fault, () => `"${tuple.far}" ${far.reason}.`);
     return undefined;
   }
   if (protocol === undefined) {
-    const detail = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
-    problems.push({ pointer: `${pointer}/protocol`, code: 'unknown_protocol', detail });
+    problems.add(`${pointer}/protocol`, 'unknown_protocol', () => protocolsInWords);
     return undefined;
   }
   const isPorted = hasPort(protocol);
   if (isPorted !== (port !== undefined)) {
     const detail = isPorted ? 'tcp and udp have a port.' : 'Only tcp and udp have a port.';
-    problems.push({ pointer: `${pointer}/port`, code: isPorted ? 'missing_field' : 'contradiction', detail });
+    problems.add(`${pointer}/port`, isPorted ? 'missing_field' : 'contradiction', () => detail);
     return undefined;
   }
   return { direction, verdict, family: far.family, far: far.value, protocol, port: port ?? 0, packets };
@@ -100,15 +98,13 @@ function batchOf(
 
 const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused }) => {
   const { org_id, device_id } = call.params;
-  const problems: RequestProblem[] = [];
+  const problems = new Problems<RequestProblemCode>();
   const sums: FlowSum[] = [];
   for (const [index, tuple] of call.body.tuples.entries()) {
     const sum = readTuple(tuple, `/tuples/${index}`, problems);
     if (sum !== undefined) sums.push(sum);
-    if (problems.length === mostProblems) break;
   }
-  problems.push(...boundProblems(call.body, sums));
-  if (problems.length > 0) throw invalid(problems);
+  refuse(join(problems, boundProblems(call.body, sums)));
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   const observed = observedOf(sums, settings);
   let received = 0;
@@ -136,8 +132,7 @@ async function filterOf(call: Call<'listFlows'>, { preview }: OrganizationServic
   const problems: RequestProblem[] = [];
   const protocol = query.protocol === undefined ? undefined : protocolNumber(query.protocol);
   if (query.protocol !== undefined && protocol === undefined) {
-    const detail = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
-    problems.push({ pointer: '/protocol', code: 'unknown_protocol', detail });
+    problems.push({ pointer: '/protocol', code: 'unknown_protocol', detail: protocolsInWords });
   }
   if (query.after !== undefined && readFlowCursor(query.after) === undefined) {
     const detail = 'This is not the end of a page. Take `after` from the Link header of the page before.';
@@ -194,6 +189,20 @@ export async function shownFlows(
   return work.run(explainFlows(flows, { snapshot, statuses }));
 }
 
+/** Each may name a rule with thousands of addresses: as many as one answer holds, and one at least. */
+function* textsOf(flows: readonly Flow[]): Generator<void, readonly string[]> {
+  const texts: string[] = [];
+  let bytes = 2;
+  for (const flow of flows) {
+    const text = JSON.stringify(flow);
+    bytes += Buffer.byteLength(text) + 1;
+    if (bytes > limits.answer && texts.length > 0) break;
+    texts.push(text);
+    yield;
+  }
+  return texts;
+}
+
 const list: Handler<'listFlows'> = async (call, services) => {
   const { store, preview } = services;
   const { org_id } = call.params;
@@ -202,15 +211,18 @@ const list: Handler<'listFlows'> = async (call, services) => {
   const [filter, readable] = [await filterOf(call, services), await devicesOf(call, services)];
   const { group_id } = call.query;
   const devices = group_id === undefined ? readable : await devicesWith(group_id, readable, { call, preview });
-  const { flows, next } = await store.flows.page(org_id, {
+  const asked = {
     ...filter,
     devices,
     ...(since !== undefined && { since: time(since) }),
     ...(until !== undefined && { until: time(until) }),
     after,
-    limit,
-  });
-  const json = JSON.stringify(await shownFlows(org_id, flows, services, call.work));
+  };
+  const { flows, next: nextOfAll } = await store.flows.page(org_id, { ...asked, limit });
+  const shown = await call.work.run(textsOf(await shownFlows(org_id, flows, services, call.work)));
+  const json = `[${shown.join(',')}]`;
+  const isCut = shown.length < flows.length;
+  const next = isCut ? (await store.flows.page(org_id, { ...asked, limit: shown.length })).next : nextOfAll;
   if (next === undefined) return { kind: 'list', json };
   const query = Object.entries({ ...call.query, limit, after: next }).map(([name, value]): [string, string] => [
     name,
