@@ -95,7 +95,7 @@ describe('the command line of set-up', () => {
   it('explains itself when it is called wrongly', () => {
     for (const args of [[], ['--for'], ['--for', 'lunch'], ['start'], ['--for', 'start', 'now']]) {
       expect(parseArguments(args)).toEqual({
-        message: 'usage: node scripts/setup.mjs --for start|lab|test|faults|bench|package|packages|release',
+        message: 'usage: node scripts/setup.mjs --for start|lab|test|faults|proxies|bench|package|packages|release',
       });
     }
   });
