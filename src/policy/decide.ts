@@ -3,7 +3,7 @@
  */
 import type { EffectivePolicy } from './effective.ts';
 import { gonePeers, peerThatNames, type PeerLookup, type GonePeer } from './fleet/rule-peers.ts';
-import { isIsolated, refusalGroupId, isolationGroupId, withIsolation } from './isolation/isolation.ts';
+import { isIsolated, isIsolationGroup, isRefusalGroup, withIsolation } from './isolation/isolation.ts';
 import { ruleAdmits } from './match.ts';
 import type { Packet } from './packet.ts';
 import type { Direction, Peer, PolicyGroup, StoredRule } from './rule.ts';
@@ -157,13 +157,14 @@ export function decide(effective: EffectivePolicy, packet: Packet, options: Deci
   const plumbing = isPlumbing(packet, options);
   if (plumbing !== undefined) return accept(plumbing);
   const [forbidden] = matchingRules('forbid', policy.guardrails?.forbid ?? [], packet, options);
-  if (forbidden?.group.id === refusalGroupId) return { verdict: 'drop', reason: { kind: 'far-end-isolated' } };
+  if (forbidden !== undefined && isRefusalGroup(forbidden.group))
+    return { verdict: 'drop', reason: { kind: 'far-end-isolated' } };
   if (forbidden !== undefined) return { verdict: 'drop', reason: forbidden };
   if (!closed) return accept({ kind: 'open' });
   const [required] = matchingRules('require', policy.guardrails?.require ?? [], packet, options);
   if (required !== undefined) return accept(required);
   const [rule] = admittingRules(policy, packet, options);
-  if (rule?.group.id === isolationGroupId) {
+  if (rule !== undefined && isIsolationGroup(rule.group)) {
     return accept({ kind: 'isolation-allows', ...(rule.peer && { peer: rule.peer }) });
   }
   if (rule !== undefined) return accept(rule);

@@ -36,8 +36,15 @@ export const isUuid = (text: unknown): text is string => typeof text === 'string
 
 const versioned = /^.{14}[1-8].{4}[89ab]/;
 
-/** A UUID that a record may get: of a version of RFC 9562. The nil UUID, with which pages of a list begin, is none. */
-export const isVersionedUuid = (text: string): boolean => isUuid(text) && versioned.test(text.toLowerCase());
+/** The ids with this beginning mean something to the program itself. No record gets one. */
+const reserved = 'ffffffff-ffff-8fff-bfff-';
+export const reservedId = (number: number): string => `${reserved}${String(number).padStart(12, '0')}`;
+
+/** A UUID that a record may get: of a version of RFC 9562, and none that the program uses for itself. The nil UUID, with which pages of a list begin, is none. */
+export function isVersionedUuid(text: string): boolean {
+  const id = text.toLowerCase();
+  return isUuid(id) && versioned.test(id) && !id.startsWith(reserved);
+}
 
 export const parseOrganizationId = idParser<OrganizationId>('an organization id');
 export const parseUserId = idParser<UserId>('a user id');

@@ -34,6 +34,8 @@ test.each([
   ['the nil UUID, with which every list begins', '00000000-0000-0000-0000-000000000000'],
   ['one that a preview gives to a group without', '00000000-0000-0000-0000-000000000001'],
   ['the greatest of all', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+  ['that of the group which refuses isolated devices', 'ffffffff-ffff-8fff-bfff-000000000001'],
+  ['that of the group which isolates one', 'FFFFFFFF-ffff-8fff-bfff-000000000002'],
   ['one of no version', 'a987fbc9-4bed-0078-8f07-9141ba07c9f3'],
   ['one of another variant', 'a987fbc9-4bed-4078-cf07-9141ba07c9f3'],
 ])('%s is no id of a new group, written or simulated', async (_what, id) => {

@@ -311,6 +311,25 @@ describe('a member wants a label (reference 5 (14))', () => {
     expect(now).toMatchObject({ labels: ['db'], revision: device.revision });
   });
 
+  test('a rule by label admits the address in the record, whoever has it now, also while the device is away', async () => {
+    const place = await newPlace(stage.server);
+    const device = await labelled(place);
+    const body = {
+      group_name: 'by label',
+      inbound_rules: [{ ip_protocol: 'tcp', from_port: 22, to_port: 22, peers: [{ labels: ['db'] }] }],
+    };
+    const group = await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, body);
+    const target = await add(place, place.owner.api, { tunnel_ip: '100.64.0.77', security_groups: [group.id] });
+    const statuses = await place.owner.api.expect(200, 'GET', `${place.base}/device_statuses`);
+    expect(statuses).toContainEqual(expect.objectContaining({ device_id: device.id, online: false }));
+    const address = (device.tunnel_ip as string).split('/')[0];
+    const sides = async (): Promise<Json> =>
+      (await place.owner.api.expect(200, 'GET', `${place.base}/explain?from=${address}&to=${target.id}&port=22`)).sides;
+    expect((await sides()).at(-1)).toMatchObject({ verdict: 'allowed' });
+    await place.owner.api.expect(200, 'PATCH', `${place.base}/devices/${device.id}`, { labels: [] });
+    expect((await sides()).at(-1)).toMatchObject({ verdict: 'refused' });
+  });
+
   test('the audit tells who labelled which device', async () => {
     const place = await newPlace(stage.server);
     const device = await labelled(place);

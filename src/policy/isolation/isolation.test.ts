@@ -11,7 +11,7 @@ import { Fleet } from '../fleet/fleet.ts';
 import { deviceIdentity } from '../fleet/identity.ts';
 import { NotUnderstood } from '../fleet/not-understood.ts';
 import { resolvePolicy } from '../fleet/resolve.ts';
-import { parseGroupId, parseUserId } from '../ids.ts';
+import { parseGroupId, parseUserId, reservedId } from '../ids.ts';
 import { normalizeRules } from '../normalize.ts';
 import type { Direction, Peer, PolicyGroup, SecurityRule } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
@@ -206,6 +206,24 @@ describe('every other device', () => {
     fleet.set(deviceIdentity({ id: lab, tunnel_ip: '10.0.0.1', isolated: isolated() }));
     expect(ask(policyOf(db, fleet), 'inbound', '10.0.0.1').verdict).toBe('drop');
   });
+});
+
+it('is not taken for a stored group that has one of its ids', () => {
+  const reserved = (n: number, port: number): PolicyGroup => ({
+    ...group(1, [rule(port)], [rule(port)]),
+    id: parseGroupId(reservedId(n)),
+    appliesTo: [{ all_devices: true }],
+    ...(n === 1 && { guardrail: 'forbid' as const }),
+  });
+  const policy = effectivePolicy({
+    list: [parseGroupId(reservedId(2))],
+    find: () => reserved(2, 22),
+    defaultGroup: undefined,
+    byLabel: [reserved(1, 23)],
+  });
+  if ('missing' in policy) throw new Error('missing');
+  const reasons = [22, 23, 24].map((port) => ask(policy, 'inbound', '10.0.0.2', port).reason.kind);
+  expect(reasons).toEqual(['rule', 'forbid', 'no-rule']);
 });
 
 describe('an isolation that ends', () => {

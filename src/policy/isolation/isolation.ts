@@ -6,7 +6,7 @@ import { printAddress, type Address } from '../address.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceIdentity } from '../fleet/identity.ts';
 import { isNamed, peersKey } from '../fleet/selector.ts';
-import { parseGroupId } from '../ids.ts';
+import { parseGroupId, reservedId } from '../ids.ts';
 import { mergeRanges, type RangeSet } from '../range.ts';
 import type { PolicyIsolation, RefusedDevice } from './policy-isolation.ts';
 import type { Family, Members, Peer, PolicyGroup, StoredProtocol, StoredRule } from '../rule.ts';
@@ -28,15 +28,19 @@ const ruleAbout = (ip_protocol: StoredProtocol, peers: readonly Peer[], members?
 });
 
 /** The group that refuses isolated devices. It is made here and is in no record. */
-export const refusalGroupId = parseGroupId('ffffffff-ffff-8fff-bfff-000000000001');
+const refusalGroupId = parseGroupId(reservedId(1));
 /** The group that takes the place of all groups of an isolated device. */
-export const isolationGroupId = parseGroupId('ffffffff-ffff-8fff-bfff-000000000002');
+const isolationGroupId = parseGroupId(reservedId(2));
+/** Known by the objects: a record of an earlier version may have one of these ids. */
+const [refusalGroups, isolationGroups] = [new WeakSet<PolicyGroup>(), new WeakSet<PolicyGroup>()];
+export const isRefusalGroup = (given: PolicyGroup): boolean => refusalGroups.has(given);
+export const isIsolationGroup = (given: PolicyGroup): boolean => isolationGroups.has(given);
 
 /**
  * Represents all isolated devices, so that the rules stay the same when the isolated devices change. No device has this
- * id, because it is not a random UUID.
+ * id.
  */
-const isolatedDevices: readonly Peer[] = [{ device_id: 'ffffffff-ffff-8fff-bfff-000000000000' }];
+const isolatedDevices: readonly Peer[] = [{ device_id: reservedId(0) }];
 
 /** Whether the rule refuses isolated devices. Its members come from `policyIsolation` and from no fleet. */
 export const isRefusal = ({ peers }: StoredRule): boolean => peers === isolatedDevices;
@@ -102,6 +106,7 @@ function refusalOf(refused: readonly RefusedDevice[]): PolicyGroup {
     const members = membersOf(refused);
     const rules = anyProtocol.map((protocol) => ruleAbout(protocol, isolatedDevices, members));
     made = { ...group(refusalGroupId, 'isolated devices', rules), guardrail: 'forbid' };
+    refusalGroups.add(made);
     refusals.set(refused, made);
   }
   return made;
@@ -121,7 +126,9 @@ function replacementFor(own: Own): PolicyGroup {
   if (made === undefined) {
     const members = own.members ?? (own.allow.length === 0 ? noMembers : undefined);
     const rules = anyProtocol.map((protocol) => ruleAbout(protocol, own.allow, members));
-    replacements.set(own, (made = group(isolationGroupId, 'isolation', rules)));
+    made = group(isolationGroupId, 'isolation', rules);
+    isolationGroups.add(made);
+    replacements.set(own, made);
   }
   return made;
 }
@@ -175,4 +182,4 @@ export function isolationAt(isolation: PolicyIsolation, now: number): IsolationA
 }
 
 /** Whether the policy is that of an isolated device, with its isolation as groups. */
-export const isIsolated = ({ groups }: EffectivePolicy): boolean => groups.some(({ id }) => id === isolationGroupId);
+export const isIsolated = ({ groups }: EffectivePolicy): boolean => groups.some(isIsolationGroup);

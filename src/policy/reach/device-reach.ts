@@ -13,7 +13,7 @@ import { isClosed } from '../decide.ts';
 import { noPorts } from '../digest/port-sets.ts';
 import type { EffectivePolicy } from '../effective.ts';
 import type { DeviceId, GroupId } from '../ids.ts';
-import { isolationGroupId } from '../isolation/isolation.ts';
+import { isIsolationGroup } from '../isolation/isolation.ts';
 import { isAnyPort, ruleAddresses } from '../match.ts';
 import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../rule.ts';
 import { policiesOf } from '../snapshot/device-policies.ts';
@@ -183,7 +183,7 @@ export class DeviceReach {
         if (!found.has(match.rule) && traffic.some((one) => isAbout(match.rule, one))) found.set(match.rule, match);
     }
     const all = [...found.values()];
-    if (all.some(({ group }) => group.id === isolationGroupId)) return [{ by: 'isolation' }];
+    if (all.some(({ group }) => isIsolationGroup(group))) return [{ by: 'isolation' }];
     const { admit } = partsOf(policy, direction);
     const places = new Map(admit === 'everything' ? [] : admit.map((group, place) => [group, place]));
     const placeOf = ({ group }: Match): number => places.get(group) ?? 0;

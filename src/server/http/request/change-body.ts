@@ -309,7 +309,12 @@ class Reading {
 
   #isNewId(id: string, here: string): boolean {
     const isNew = isVersionedUuid(id);
-    if (!isNew) this.#add(here, 'not_an_id', `A new group needs a UUID of version 1 to 8 (RFC 9562), got ${show(id)}.`);
+    if (!isNew)
+      this.#add(
+        here,
+        'not_an_id',
+        `A new group needs a UUID of version 1 to 8 (RFC 9562) that the program does not use for itself, got ${show(id)}.`,
+      );
     return isNew;
   }
 
