@@ -23,7 +23,10 @@ export class MemoryGroup {
 
   /** `bytes`: what is beyond it is killed, as on a device that has no more. */
   static async open(bytes: number): Promise<MemoryGroup> {
-    const version = versions.find(({ root, limit }) => existsSync(join(root, 'cgroup.procs')) && (root.endsWith('memory') || !existsSync(join(root, limit))));
+    const version = versions.find(
+      ({ root, limit }) =>
+        existsSync(join(root, 'cgroup.procs')) && (root.endsWith('memory') || !existsSync(join(root, limit))),
+    );
     if (version === undefined) throw new Error('this machine has no control group for memory');
     const folder = join(version.root, `ringfence-test-${process.pid}-${(made += 1)}`);
     await mkdir(folder);
