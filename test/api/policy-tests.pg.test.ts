@@ -238,6 +238,51 @@ describe('a write of a person that breaks a test', () => {
   });
 });
 
+describe('a test that passes only by a trial', () => {
+  /** The rule for the web server is in two groups, one of which is being tried. */
+  async function lent() {
+    const { place, admits } = await tested();
+    const body = { group_name: 'tried', applies_to: [db], inbound_rules: [tcp(5432)] };
+    const tried = await send(place, 201, 'POST', '/security_groups?confirm_within=600', body);
+    return { place, admits, tried, trial: tried.trial as { readonly id: string; readonly ends_at: string } };
+  }
+
+  test('fails with `until`, and a write that leaves it so is refused like any other', async () => {
+    const { place, admits, trial } = await lent();
+    expect(await states(place)).toEqual(['passing']);
+    const closing = { security_groups: [{ id: admits.id, inbound_rules: [] }] };
+    const until = new Date(trial.ends_at).toISOString();
+    const expected = { name: 'web reaches db', state: 'failing', until, failure: { reason: 'no-rule' } };
+    expect((await send(place, 200, 'POST', '/simulate', closing)).tests).toMatchObject([expected]);
+    const refused = await send(place, 422, 'PATCH', `/security_groups/${admits.id}`, { inbound_rules: [] });
+    expect(refused).toMatchObject({ code: 'policy_test_failed', tests: [expected] });
+    expect(refused.detail).toContain(`passes only until ${until.slice(0, 19).replace('T', ' ')} UTC`);
+    // An owner may insist. What was read may be sent back as it is.
+    await send(place, 200, 'PATCH', `/security_groups/${admits.id}?skip_tests=true`, { inbound_rules: [] });
+    const read = await send(place, 200, 'GET', '/policy_tests');
+    expect(read).toMatchObject([expected]);
+    expect(await put(place, read)).toEqual(read);
+    expect((await send(place, 200, 'GET', '/overview')).policy_tests).toEqual({ passing: 0, failing: 1, vacuous: 0 });
+    // Whoever confirms the trial makes it pass, so nothing there speaks against that.
+    expect((await send(place, 200, 'GET', `/trials/${trial.id}`)).failing_tests).toBeUndefined();
+    await send(place, 200, 'POST', `/trials/${trial.id}/confirm`);
+    expect(await states(place)).toEqual(['passing']);
+  });
+
+  test('is refused where it is new, and fails without `until` once the trial has ended', async () => {
+    const { place, admits, trial } = await lent();
+    await put(place, []);
+    await send(place, 200, 'PATCH', `/security_groups/${admits.id}`, { inbound_rules: [] });
+    const refused = await put(place, [allow('web reaches db')], 422);
+    expect(refused.tests).toMatchObject([{ name: 'web reaches db', until: expect.any(String) }]);
+    await put(place, [allow('web reaches db')], 200, '?skip_tests=true');
+    await send(place, 200, 'POST', `/trials/${trial.id}/revert`);
+    const [result] = await send(place, 200, 'GET', '/policy_tests');
+    expect(result).toMatchObject({ state: 'failing', failure: { reason: 'no-rule' } });
+    expect(result.until).toBeUndefined();
+  });
+});
+
 test('a device that enrolls is never refused: its test fails, and the next write of a person goes on', async () => {
   const { place, source } = await tested();
   await group(place, { group_name: 'open', applies_to: [{ labels: ['edge'] }], inbound_rules: [tcp(22)] });

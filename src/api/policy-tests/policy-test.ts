@@ -64,7 +64,7 @@ const fields = {
 
 const PolicyTest = Type.Unsafe<Written>(Type.Object(fields, { ...strict, $id: 'PolicyTest', title: 'PolicyTest' }));
 
-/** The body of a replacement. `state` and `failure` of a list that was read are ignored. */
+/** The body of a replacement. `state`, `failure` and `until` of a list that was read are ignored. */
 export const PolicyTests = Type.Array(PolicyTest, { maxItems: testLimits.tests });
 
 const FailedEnd = Type.Object(
@@ -111,6 +111,13 @@ export const PolicyTestResult = Type.Object(
       description: '`vacuous`: no pair matches, so nothing was checked.',
     }),
     failure: Type.Optional(TestFailure),
+    until: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description:
+          'A failing test with it passes until then, only by a change that is being tried. `failure` is the pair that fails after that.',
+      }),
+    ),
   },
   { ...strict, $id: 'PolicyTestResult', title: 'PolicyTestResult' },
 );

@@ -19,7 +19,7 @@ export async function storedTests(session: Session): Promise<StoredTests> {
   const params = { org_id: await session.organization() };
   const { value, etag } = await client.request('listPolicyTests', { params });
   return {
-    tests: value.map(({ state: _state, failure: _failure, ...test }) => test as PolicyTest),
+    tests: value.map(({ state: _state, failure: _failure, until: _until, ...test }) => test as PolicyTest),
     revision: revisionOf(etag),
   };
 }

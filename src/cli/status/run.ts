@@ -77,7 +77,7 @@ export async function status(session: Session, options: StatusOptions): Promise<
       const open = trials.map((trial) => `${paint('yellow', trialLine(trial, Date.now()))}\n`);
       const broken = failing.map(
         (test) =>
-          `${paint('red', `Policy test ${test.name} fails`)}${test.failure ? `: ${failureInWords(test, test.failure)}` : ''}\n`,
+          `${paint('red', `Policy test ${test.name} ${test.until === undefined ? 'fails' : 'will fail'}`)}${test.failure ? `: ${failureInWords(test, test.failure)}` : ''}\n`,
       );
       const more = [...cut, ...open, ...broken].join('');
       if (isEverywhere) return `${head}\n${more}`;

@@ -175,6 +175,73 @@ it('a test has the state that its pairs have one by one, and a failing one names
   );
 });
 
+describe('while changes are tried', () => {
+  /** Every second group is on trial: before, it had the rules of the next one. Trials end one after the other. */
+  function tried(state: PolicySnapshot): { readonly now: PolicySnapshot; readonly ended: PolicySnapshot } {
+    const groups = [...state.groups.values()];
+    const changed = groups.flatMap((each, index) => {
+      const { name, appliesTo = [], mode = 'enforce' } = each.group;
+      const { inbound, outbound } = groups[(index + 1) % groups.length]?.group ?? each.group;
+      return index % 2 === 0 ? [{ each, before: { name, inbound, outbound, appliesTo, mode } }] : [];
+    });
+    const write = (groupOf: (index: number) => PolicyGroup): PolicySnapshot =>
+      overlay(
+        state,
+        changed.map(({ each }, index) => ({
+          kind: 'group' as const,
+          id: each.group.id,
+          group: { ...each, group: groupOf(index) },
+        })),
+      );
+    const onTrial = (index: number): PolicyGroup => {
+      const { each, before } = changed[index] as (typeof changed)[number];
+      const ends_at = new Date(now + 60_000 * (index + 1)).toISOString();
+      return { ...each.group, trial: { id: String(index), ends_at, before } };
+    };
+    return {
+      now: write(onTrial),
+      ended: write((index) => {
+        const { each, before } = changed[index] as (typeof changed)[number];
+        return { ...each.group, ...before };
+      }),
+    };
+  }
+
+  it('a test passes that holds now and when every trial has ended; one that holds only now fails with `until`', () => {
+    const seen = new Set<string>();
+    fc.assert(
+      fc.property(some, fc.array(aTest, { minLength: 4, maxLength: 12 }), (state, tests) => {
+        const during = tried(state);
+        const results = evaluateTests(during.now, tests);
+        for (const [index, result] of results.entries()) {
+          const test = tests[index] as PolicyTest;
+          const [holds, willHold] = [slowly(during.now, test), slowly(during.ended, test)];
+          const expected = holds === 'passing' ? willHold : holds;
+          expect(result.state).toBe(expected);
+          seen.add(`${holds} ${willHold}`);
+          if (result.state !== 'failing') continue;
+          expect(result.until !== undefined).toBe(holds === 'passing');
+          if (result.until === undefined) continue;
+          // At that time it fails, and just before it passes.
+          const ends = Date.parse(result.until);
+          const at = (moment: number): string => {
+            const groups = [...during.now.groups.values()].map((each) => {
+              const { trial, ...group } = each.group;
+              const hasEnded = trial !== undefined && Date.parse(trial.ends_at) <= moment;
+              const ended = { ...group, ...(hasEnded ? trial.before : undefined) } as PolicyGroup;
+              return { kind: 'group' as const, id: group.id, group: { ...each, group: ended } };
+            });
+            return slowly(overlay(during.now, groups), test);
+          };
+          expect([at(ends - 1), at(ends)]).toEqual(['passing', 'failing']);
+        }
+      }),
+      { numRuns: 60 },
+    );
+    expect([...seen]).toEqual(expect.arrayContaining(['passing passing', 'passing failing', 'failing passing']));
+  });
+});
+
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const tcp = (port: number, more: Partial<StoredRule> = {}): StoredRule => ({
   ip_protocol: 'tcp',

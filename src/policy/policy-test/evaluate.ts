@@ -3,7 +3,8 @@
  *
  * A pair is a device or address of `from` and another one of `to` that have addresses of a common family; a device and itself are no pair. `allow`
  * passes when each pair may connect between all their addresses of the same family, `refuse` when no pair may between any. A connection needs
- * both ends: the outbound policy of the one and the inbound policy of the other. An address has no policy, so there the other end decides.
+ * both ends: the outbound policy of the one and the inbound policy of the other. An address has no policy, so there the other end decides. A test must
+ * hold as things are and as they will be when every trial has ended.
  *
  * The price grows with the devices, the tests and the policies that a test is about: devices with the same policy are judged together.
  */
@@ -41,8 +42,30 @@ function hasPair(from: End, to: End, family: Family): boolean {
   return a.count > 1 || b.count > 1 || a.first !== b.first;
 }
 
+/** A pair that fails once a trial has ended: from then on, in milliseconds since 1970. */
+interface LaterPair extends FailedPair {
+  readonly until: number;
+}
+
 /** What a test comes to: its state, or the pair that fails it. */
-type Outcome = FailedPair | Exclude<TestState, 'failing'>;
+type Outcome = FailedPair | LaterPair | Exclude<TestState, 'failing'>;
+
+type PolicyOf = (cohort: Cohort) => EffectivePolicy;
+
+const policyNow: PolicyOf = ({ policy }) => policy;
+/** As it will be at a moment at which trials have ended, if nothing is written until then. */
+const policyFrom =
+  (moment: number): PolicyOf =>
+  ({ policy, later }) =>
+    later.findLast(({ from }) => from <= moment)?.policy ?? policy;
+
+/** The moments at which trials end that devices of these ends take part in, ascending. */
+function endsOfTrials(ends: readonly End[]): readonly number[] {
+  const moments = ends.flatMap(({ parts }) =>
+    parts.flatMap(({ cohort }) => cohort?.later.map(({ from }) => from) ?? []),
+  );
+  return [...new Set(moments)].toSorted((a, b) => a - b);
+}
 
 class Evaluation {
   readonly #fleet: FleetIndex;
@@ -79,7 +102,32 @@ class Evaluation {
     const [from, to] = [yield* this.#endOf(test.from), yield* this.#endOf(test.to)];
     this.#effort.take(16);
     if (!bothFamilies.some((family) => hasPair(from, to, family))) return 'vacuous';
-    return (yield* this.#failingPair(test, from, to, ({ policy }) => policy)) ?? 'passing';
+    const pair = yield* this.#failingPair(test, from, to, policyNow);
+    return pair ?? (yield* this.#afterTrials(test, from, to)) ?? 'passing';
+  }
+
+  /** A pair that fails once every trial has ended, of a test that passes now; and since when it fails. */
+  *#afterTrials(test: PolicyTest, from: End, to: End): Generator<void, LaterPair | undefined> {
+    if (!from.isOnTrial && !to.isOnTrial) return undefined;
+    const moments = endsOfTrials([from, to]);
+    this.#effort.take(4 * (from.parts.length + to.parts.length));
+    const last = moments.at(-1);
+    let found = last === undefined ? undefined : yield* this.#laterPair(test, from, to, last);
+    if (found === undefined) return undefined;
+    // It passes before the first moment, and fails from the last one on.
+    let [passing, failing] = [-1, moments.length - 1];
+    while (failing - passing > 1) {
+      const middle = (passing + failing) >>> 1;
+      const pair = yield* this.#laterPair(test, from, to, moments[middle] as number);
+      if (pair === undefined) passing = middle;
+      else [failing, found] = [middle, pair];
+    }
+    return found;
+  }
+
+  *#laterPair(test: PolicyTest, from: End, to: End, until: number): Generator<void, LaterPair | undefined> {
+    const pair = yield* this.#failingPair(test, from, to, policyFrom(until));
+    return pair && { ...pair, until };
   }
 
   #failingPair(test: PolicyTest, from: End, to: End, policyOf: PolicyOf): Generator<void, FailedPair | undefined> {
@@ -179,8 +227,6 @@ class Evaluation {
   }
 }
 
-type PolicyOf = (cohort: Cohort) => EffectivePolicy;
-
 interface Refused {
   readonly own: PairEnd;
   readonly far: PairEnd;
@@ -226,7 +272,14 @@ export function* judgeTests(
       const [test, outcome] = [tests[index], outcomes[index]];
       if (test === undefined || outcome === undefined) throw new Error('there is no such test');
       if (typeof outcome === 'string') return { state: outcome };
-      return { state: 'failing', failure: failureOf(test, outcome, { fleet, cohortOf }) };
+      const until = 'until' in outcome ? outcome.until : undefined;
+      const policyOf = until === undefined ? policyNow : policyFrom(until);
+      const policyAt = (place: number): EffectivePolicy => policyOf(cohortOf(place));
+      return {
+        state: 'failing',
+        failure: failureOf(test, outcome, { fleet, policyAt }),
+        ...(until !== undefined && { until: new Date(until).toISOString() }),
+      };
     },
   };
 }

@@ -1,13 +1,13 @@
 /** Owns why a test fails: the pair, the rule that decides, and the rule that would fix it. */
 import { printAddress, type Address } from '../address.ts';
 import { decide, type Reason } from '../decide.ts';
+import type { EffectivePolicy } from '../effective.ts';
 import { isNamed } from '../fleet/selector.ts';
 import type { PeerLookup } from '../fleet/rule-peers.ts';
 import type { DeviceId } from '../ids.ts';
 import { normalizeRules } from '../normalize.ts';
 import type { Direction, Peer, StoredRule } from '../rule.ts';
 import { transportOf } from './admitted.ts';
-import type { Cohort } from './cohorts.ts';
 import type { FleetIndex } from './fleet-index.ts';
 import type { FailedEnd, PolicyTest, TestEnd, TestFailure } from './policy-test.ts';
 
@@ -27,7 +27,8 @@ export interface FailedPair {
 /** The organization at the moment of the failure. */
 export interface FailureContext {
   readonly fleet: FleetIndex;
-  readonly cohortOf: (place: number) => Cohort;
+  /** The policy of the device at this place. */
+  readonly policyAt: (place: number) => EffectivePolicy;
 }
 
 function endOf({ id, address: { family, value } }: PairEnd, fleet: FleetIndex): FailedEnd {
@@ -63,13 +64,13 @@ const reasonKinds = ['no-rule', 'forbid', 'rule', 'require', 'open', 'isolated',
 const reasonOf = ({ kind }: Reason): TestFailure['reason'] =>
   kind === 'far-end-isolated' ? 'isolated' : (reasonKinds.find((each) => each === kind) ?? 'no-rule');
 
-export function failureOf(test: PolicyTest, pair: FailedPair, { fleet, cohortOf }: FailureContext): TestFailure {
+export function failureOf(test: PolicyTest, pair: FailedPair, { fleet, policyAt }: FailureContext): TestFailure {
   const { direction } = pair;
   const [own, { address }, far] =
     direction === 'outbound' ? [pair.from, pair.to, test.to] : [pair.to, pair.from, test.from];
   const place = own.id === undefined ? undefined : fleet.placeOf(own.id);
   if (own.id === undefined || place === undefined) throw new Error('a device decides');
-  const { policy } = cohortOf(place);
+  const policy = policyAt(place);
   const packet = {
     direction,
     family: address.family,

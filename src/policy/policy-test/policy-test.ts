@@ -62,6 +62,7 @@ export type TestResult =
   | { readonly state: 'passing' }
   /** No pair matches: nothing was checked. */
   | { readonly state: 'vacuous' }
-  | { readonly state: 'failing'; readonly failure: TestFailure };
+  /** `until`, an RFC 3339 time: it passes until then, only by a change that is being tried. */
+  | { readonly state: 'failing'; readonly failure: TestFailure; readonly until?: string };
 
 export type TestState = TestResult['state'];

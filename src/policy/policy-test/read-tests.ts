@@ -14,8 +14,8 @@ import {
   type TestProtocol,
 } from './policy-test.ts';
 
-/** `state` and `failure` are the server's answer; a list that was read may be sent back as it is. */
-const testFields = ['name', 'from', 'to', 'protocol', 'port', 'expect', 'note', 'state', 'failure'];
+/** `state`, `failure` and `until` are the server's answer; a list that was read may be sent back as it is. */
+const testFields = ['name', 'from', 'to', 'protocol', 'port', 'expect', 'note', 'state', 'failure', 'until'];
 
 function oneOf<T extends string>(
   body: JsonObject,

@@ -81,8 +81,15 @@ const fixInWords = ({ fix, group_id, group_name }: TestFailure, wordFor: DeviceW
 };
 
 /** The whole failure as sentences. */
-export const failureInWords = (test: PolicyTest, failure: TestFailure, wordFor: DeviceWord = byId): string =>
+export const failureInWords = (
+  test: PolicyTest & { readonly until?: string | undefined },
+  failure: TestFailure,
+  wordFor: DeviceWord = byId,
+): string =>
   [
+    test.until === undefined
+      ? undefined
+      : `It passes only until ${test.until.slice(0, 19).replace('T', ' ')} UTC, when a trial ends. After that:`,
     `${pairInWords(test, failure)} must be ${test.expect === 'allow' ? 'allowed' : 'refused'}.`,
     reasonInWords(failure, wordFor),
     fixInWords(failure, wordFor),

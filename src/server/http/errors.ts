@@ -159,7 +159,12 @@ const ownsAlone = (organizations: readonly { readonly id: OrganizationId; readon
 
 const testFailed = (problem: Extract<StoreProblem, { readonly code: 'policy_test_failed' }>): HttpError =>
   new HttpError('policy_test_failed', testFailedSentence(problem), {
-    tests: problem.tests.map(({ test, failure }) => ({ ...test, state: 'failing', failure })),
+    tests: problem.tests.map(({ test, failure, until }) => ({
+      ...test,
+      state: 'failing',
+      failure,
+      ...(until !== undefined && { until }),
+    })),
     moreTests: problem.more,
   });
 

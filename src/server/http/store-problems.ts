@@ -125,7 +125,11 @@ export function testFailedSentence({
   const [first] = tests;
   const rest = tests.length - 1 + more;
   return [
-    ...(first ? [`The policy test "${first.test.name}" would fail: ${failureInWords(first.test, first.failure)}`] : []),
+    ...(first
+      ? [
+          `The policy test "${first.test.name}" would fail: ${failureInWords({ ...first.test, until: first.until }, first.failure)}`,
+        ]
+      : []),
     ...(rest > 0 ? [`And ${rest} more.`] : []),
     'An owner may continue with ?skip_tests=true.',
   ].join(' ');

@@ -167,10 +167,16 @@ const sources: { readonly [Event in AlertEvent]: Source } = {
 
   // The same test with another pair is no news.
   'policy_test.failing': ({ failingTests }) =>
-    failingTests.map(({ test, failure }) => ({
+    failingTests.map(({ test, failure, until }) => ({
       subject_id: idOf(test.name),
       occurrence: 'failing',
-      data: { policy_test: test.name, expect: test.expect, detail: failureInWords(test, failure), failure },
+      data: {
+        policy_test: test.name,
+        expect: test.expect,
+        detail: failureInWords({ ...test, until }, failure),
+        failure,
+        ...(until !== undefined && { until }),
+      },
     })),
 };
 

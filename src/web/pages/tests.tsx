@@ -16,7 +16,7 @@ import { TestDialog } from '../policy-test/test-dialog.tsx';
 import { TestFailure, TestStateTag } from '../policy-test/test-results.tsx';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
-import { useEditTests, usePolicyTests, type TestRun } from '../state/policy-tests.ts';
+import { useEditTests, usePolicyTests, withoutResult, type TestRun } from '../state/policy-tests.ts';
 import { useWrite } from '../state/write.ts';
 
 /** The way to the rule: a draft where one is missing, the group where one decides. */
@@ -111,7 +111,7 @@ export function TestsPage(): ReactNode {
   const [form, setForm] = useState<{ readonly draft: TestDraft; readonly replaces?: string }>();
   const results = query.data?.results;
   const { start: remove } = useWrite(async (gone: PolicyTestResult) => {
-    const { state: _state, failure: _failure, ...test } = gone;
+    const test = withoutResult(gone);
     await editTests((tests) => tests.filter(({ name }) => name !== gone.name));
     notify(`${gone.name} is removed.`, () => editTests((tests) => [...tests, test]));
   }, 'The test stays');

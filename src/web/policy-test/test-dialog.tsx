@@ -39,7 +39,8 @@ function Outcome({ test }: { readonly test: PolicyTest }): ReactNode {
     );
   return (
     <p className="note note-bad" role="status">
-      It fails now: <TestFailure result={result} />
+      {result.until === undefined ? 'It fails now: ' : null}
+      <TestFailure result={result} />
     </p>
   );
 }

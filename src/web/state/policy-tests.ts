@@ -42,7 +42,12 @@ export function usePolicyTests(enabled = true) {
 
 type Edit = (tests: readonly PolicyTest[]) => readonly PolicyTest[];
 
-export const withoutResult = ({ state: _state, failure: _failure, ...test }: PolicyTestResult): PolicyTest => test;
+export const withoutResult = ({
+  state: _state,
+  failure: _failure,
+  until: _until,
+  ...test
+}: PolicyTestResult): PolicyTest => test;
 
 /** Someone else may write the list at the same time: then the edit is made again on top of theirs. */
 const mostConflicts = 5;

@@ -62,12 +62,12 @@ function enforcementOf(statuses: readonly EnforcementStatus[], started_at: strin
   };
 }
 
-/** The policy tests that fail now. A trial is kept in spite of them only by a person who has seen them. */
+/** The policy tests that fail now, and not only once a trial ends. A trial is kept in spite of them only by a person who has seen them. */
 async function failingTests(
   org: OrganizationId,
   store: Services['store'],
 ): Promise<Pick<Trial, 'failing_tests' | 'more_failing_tests'>> {
-  const failing = await failingIn(store.policyTests, org);
+  const failing = (await failingIn(store.policyTests, org)).filter(({ until }) => until === undefined);
   if (failing.length === 0) return {};
   return {
     failing_tests: failing.slice(0, mostTests).map(({ test, failure }) => ({ ...test, state: 'failing', failure })),

@@ -36,7 +36,9 @@ export async function refuseBroken({ clock, slices }: StateMemory, write: Tested
   const results = await slices.run(resultsOf(judged, named));
   const tests = results.flatMap((result, index): FailingTest[] => {
     const test = after.tests[named[index] ?? -1];
-    return test === undefined || result.state !== 'failing' ? [] : [{ test, failure: result.failure }];
+    return test === undefined || result.state !== 'failing'
+      ? []
+      : [{ test, failure: result.failure, until: result.until }];
   });
   refuse({ code: 'policy_test_failed', tests, more: broken.length - tests.length });
 }

@@ -18,6 +18,6 @@ export async function failingIn(
   });
   return (known?.tests ?? []).flatMap((test, index) => {
     const result = known?.results[index];
-    return result?.state === 'failing' ? [{ test, failure: result.failure }] : [];
+    return result?.state === 'failing' ? [{ test, failure: result.failure, until: result.until }] : [];
   });
 }

@@ -8,6 +8,8 @@ import type { Expected } from '../page.ts';
 export interface FailingTest {
   readonly test: PolicyTest;
   readonly failure: TestFailure;
+  /** It passes until then, only by a change that is being tried. */
+  readonly until?: string | undefined;
 }
 
 /** The tests of an organization and their results at one revision of it. */
