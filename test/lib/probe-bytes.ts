@@ -184,7 +184,7 @@ function echoBody(identifier: number): Buffer {
   return body;
 }
 
-function pseudo(addresses: Buffer, protocol: number, payload: Buffer): Buffer {
+export function pseudo(addresses: Buffer, protocol: number, payload: Buffer): Buffer {
   const tail = Buffer.alloc(8);
   tail.writeUInt32BE(payload.length, 0);
   tail.writeUInt32BE(protocol, 4);
@@ -192,7 +192,7 @@ function pseudo(addresses: Buffer, protocol: number, payload: Buffer): Buffer {
 }
 
 /** The internet checksum (RFC 1071). */
-function checksum(bytes: Buffer): number {
+export function checksum(bytes: Buffer): number {
   let sum = 0;
   for (let i = 0; i < bytes.length; i += 2) sum += (bytes[i] ?? 0) * 256 + (bytes[i + 1] ?? 0);
   while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x1_0000);

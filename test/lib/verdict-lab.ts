@@ -123,6 +123,9 @@ export interface ProbeRequest {
   readonly shape?: Shape;
 }
 
+/** Writes a packet that no `Packet` describes, which is named by the number: as its DSCP it has `probeMark`, as its identification or flow label the number. */
+export type OddPacket = (id: number) => readonly Buffer[];
+
 /** A device and its peer on one cable. Probes come from any address: the stack's own plausibility checks are off. */
 export class VerdictLab {
   readonly device: Namespace;
@@ -249,6 +252,16 @@ address add fd7f::4d/128 dev ${driver} nodad\n`,
     const unnoted = await this.#unnotedSince();
     if (unnoted > 0) faults.push(`${unnoted} notes, which a set refused`);
     return { verdicts: probes.map(({ id }) => (noted.passed.has(id) ? 'accept' : 'drop')), faults };
+  }
+
+  /** Sends the packets from the peer and returns which ones came in: past the stack's own checks and the filter. */
+  async probeOdd(packets: readonly OddPacket[]): Promise<Verdict[]> {
+    const fence = packets.length + 1;
+    await runQuickly(this.device, ['nft', '-f', '-'], forgetAll);
+    const bytes = packets.flatMap((packet, i) => packet(i + 1));
+    await this.#fromPeer.send([...bytes, ...encodeProbe({ ...fencePacket, id: fence })]);
+    const { passed } = await this.#notedUntil(fence);
+    return packets.map((_, i) => (passed.has(i + 1) ? 'accept' : 'drop'));
   }
 
   /** How many notes were refused since it was last asked. */
