@@ -3,6 +3,7 @@ import { fstatSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sleep, systemClock } from '../client/clock.ts';
+import { openFileWarning } from '../node/open-file.ts';
 import { isPlainRemote } from '../node/plain-http.ts';
 import { WrongOptions, type AgentConfig } from './config.ts';
 import { readForwarding } from './host/forwarding.ts';
@@ -197,12 +198,20 @@ export async function runAgent(
 const lockTimeoutMs = 2_000;
 
 /** What works, and should not stay so: logged once, and shown in the status. */
-function warningsOf({ servers }: AgentConfig, log: Log): readonly string[] {
-  return servers.filter(isPlainRemote).map((server) => {
-    const warning = `${server} is not encrypted: anyone on the network path can read the device's token and change its policy; use https://`;
-    log('warn', warning);
-    return warning;
-  });
+function warningsOf({ servers, proof }: AgentConfig, log: Log): readonly string[] {
+  const secret = proof.kind === 'token' ? proof.token : proof.kind === 'enroll' ? proof.key : undefined;
+  const open = secret !== undefined && 'file' in secret ? openFileWarning(secret.file) : undefined;
+  const warnings = [
+    ...servers
+      .filter(isPlainRemote)
+      .map(
+        (server) =>
+          `${server} is not encrypted: anyone on the network path can read the device's token and change its policy; use https://`,
+      ),
+    ...(open === undefined ? [] : [open]),
+  ];
+  for (const warning of warnings) log('warn', warning);
+  return warnings;
 }
 
 /** Milliseconds for the counters: an operator gets an answer also where nft gives none. */

@@ -1,5 +1,5 @@
 /** Proves the commands about oneself, organizations, members, tokens and enrollment keys, on a real server. */
-import { lstat, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
@@ -78,6 +78,23 @@ describe('login', () => {
     const near = await installed.program.as('near');
     const quiet = await near.run(['login', stage.server.url], { input: stage.place.owner.token });
     expect(quiet.stderr).not.toContain('Warning');
+  });
+
+  it('warns where others can read the profiles or a token file', async () => {
+    const person = await installed.program.as('open');
+    await person.run(['login', stage.server.url], { input: stage.place.owner.token });
+    const file = profilesOf(person);
+    expect(await person.run(['whoami', '-q'])).toMatchObject({ code: 0, stderr: '' });
+    await chmod(file, 0o644);
+    expect((await person.run(['whoami'])).stderr).toContain(
+      `can read ${file}, which holds a secret: run chmod 600 ${file}`,
+    );
+    await chmod(file, 0o600);
+    const token = await person.file('token', stage.place.owner.token);
+    await chmod(token, 0o604);
+    expect((await person.run(['whoami', '--token-file', token])).stderr).toContain(`run chmod 600 ${token}`);
+    await chmod(token, 0o600);
+    expect((await person.run(['whoami', '--token-file', token])).stderr).not.toContain('chmod');
   });
 
   it('follows no link where it writes, and leaves nothing beside the profiles', async () => {

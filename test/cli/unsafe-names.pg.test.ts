@@ -104,3 +104,20 @@ it('a shell is offered no name that cannot be typed', async () => {
   expect(offered.split('\n')).toContain('plain');
   expectVisible({ stdout: offered, stderr: '' });
 });
+
+it('completion offers no name that a command would take for an option, and its id in its place', async () => {
+  const { owner } = people;
+  const { id } = JSON.parse(await done(owner.run(['group', 'create', '-o', 'json', '--', '--yes']))) as { id: string };
+  await done(owner.run(['device', 'create', '--public-key', 'q', '--tunnel-ip', '100.64.0.9', '--', '--all']));
+  for (const command of [
+    ['group', 'show'],
+    ['group', 'delete'],
+    ['device', 'show'],
+    ['device', 'groups', 'set', 'x'],
+  ]) {
+    const offered = (await done(owner.run(['names', '--', ...command]))).trim().split('\n');
+    expect(offered.filter((word) => word.startsWith('-'))).toEqual([]);
+    expect(offered.length).toBeGreaterThan(0);
+    if (command[0] === 'group') expect(offered).toContain(id);
+  }
+});

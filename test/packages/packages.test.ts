@@ -1,7 +1,17 @@
 /** Proves the making of packages without installing any: equal bytes, what they hold and ask for, and that their parts fit together. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -226,6 +236,32 @@ it('ringfence-enroll writes into the settings what is given as an option, and no
     `${key}\u009b`,
   ])
     expect([bad, settings(bad)]).toEqual([bad, 2]);
+});
+
+it('ringfence-enroll leaves no key readable, also where a file of the name was open to others, or is held open', () => {
+  const place = folder();
+  const script = join(place, 'ringfence-enroll');
+  const text = readFileSync(join(top, 'packaging/ringfence-enroll'), 'utf8');
+  writeFileSync(script, text.replaceAll('/etc/ringfence', place).replaceAll('/run/systemd/system', `${place}/none`));
+  writeFileSync(join(place, 'id'), '#!/bin/sh\necho 0\n', { mode: 0o755 });
+  const names = ['enrollment-key', 'agent.env'].map((name) => join(place, name));
+  for (const name of names) {
+    writeFileSync(name, 'before\n');
+    chmodSync(name, 0o644);
+  }
+  const held = names.map((name) => openSync(name, 'r'));
+  const organization = '01a1ddc0-9c97-738b-af8b-619f0abce38f';
+  const { status } = spawnSync('sh', [script, '--interface', 'wg0'], {
+    input: `rf_enroll_secret:${organization}@https://a.example\n`,
+    env: { ...process.env, PATH: `${place}:${process.env['PATH'] ?? ''}` },
+  });
+  expect(status).toBe(0);
+  expect(readFileSync(names[0] ?? '', 'utf8')).toContain('rf_enroll_secret');
+  for (const name of names) expect(statSync(name).mode & 0o777).toBe(0o600);
+  for (const file of held) {
+    expect(readFileSync(file, 'utf8')).toBe('before\n');
+    closeSync(file);
+  }
 });
 
 it('ringfence-enroll prints nothing of a key that could command a terminal, and says where a new device goes', () => {

@@ -1,5 +1,5 @@
 /** Proves that a device is enrolled once, whatever is cut off in between, and that a refusal is explained in a line. */
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -115,6 +115,41 @@ describe('an enrollment', () => {
   test('uses the tunnel key that was given', async () => {
     const server = new FakeServer();
     expect((await setUp(server, { publicKey: 'tunnel' }).run()).publicKey).toBe('tunnel');
+  });
+
+  test.each<[what: string, answer: object]>([
+    ['nothing', {}],
+    ['no id', { id: undefined }],
+    ['another id', { id: '../../etc/passwd' }],
+    ['no token', { device_token: undefined }],
+    ['a token with a line end', { device_token: 'rf_device_1\r\nx: y' }],
+    ['a token with a control character', { device_token: 'rf_device_\u001b[2J' }],
+    ['a token that is a list', { device_token: ['rf_device_1'] }],
+    ['a token of a megabyte', { device_token: 'x'.repeat(1_000_000) }],
+  ])('saves no answer that is no device: %s', async (what, answer) => {
+    const server = new FakeServer();
+    server.answers = new Map();
+    const register: EnrollmentOptions['register'] = async (body, requestKey) => {
+      const good = await server.register(body, requestKey);
+      return (what === 'nothing' ? answer : { ...good, ...answer }) as RegisteredDevice;
+    };
+    const bad = setUp(server, { register });
+    await expect(bad.run()).rejects.toThrow(NotEnrolled);
+    expect(await readdir(folder)).toEqual(['enrolling.json']);
+    // The same request has another answer later.
+    expect(await setUp(server).run()).toMatchObject({ device: device(1, 1).id, token: 'rf_device_1' });
+    expect(server.asked.map(({ public_key }) => public_key)).toEqual(['made-1', 'made-1']);
+  });
+
+  test('a saved identity whose token no request could carry is named, and not its token', async () => {
+    const { identity, run } = setUp(new FakeServer());
+    await run();
+    const saved = JSON.parse(await readFile(identity.path('identity'), 'utf8')) as object;
+    await writeFile(identity.path('identity'), JSON.stringify({ ...saved, token: 'secret\nword' }));
+    const refusal = identity.identity();
+    await expect(refusal).rejects.toThrow(BadIdentity);
+    await expect(refusal).rejects.toThrow(/identity\.json cannot be used: it has no token/);
+    await expect(refusal).rejects.not.toThrow(/secret/);
   });
 
   test('asks with the same key again after an attempt that failed', async () => {

@@ -6,8 +6,8 @@ import type { AddDevice, RegisteredDevice } from '../../api/device.ts';
 import { limits } from '../../api/limits.ts';
 import { sleep, type Clock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
-import type { OrganizationId } from '../../policy/ids.ts';
-import type { Identity, IdentityFolder } from './identity.ts';
+import { parseDeviceId, type OrganizationId } from '../../policy/ids.ts';
+import { deviceToken, type Identity, type IdentityFolder } from './identity.ts';
 import type { Log } from '../host/log.ts';
 
 export interface EnrollmentOptions {
@@ -66,13 +66,12 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
     const { machine, servers } = options;
     const identity = {
       organization,
-      device: device.id,
-      token: device.device_token,
+      ...readAnswer(device),
       publicKey,
       ...(servers !== undefined && { servers }),
       ...(machine !== undefined && { machine }),
     };
-    log('info', 'the device is enrolled', { device: device.id, organization });
+    log('info', 'the device is enrolled', { device: identity.device, organization });
     await save(identity, options, signal);
     return identity;
   } catch (error) {
@@ -90,6 +89,16 @@ export async function enroll(options: EnrollmentOptions, signal: AbortSignal): P
       return enroll(options, signal);
     }
     throw new NotEnrolled(reasonFor(error, again !== undefined), { cause: error });
+  }
+}
+
+/** What is saved must be of use at the next start: an answer that is no device is no enrollment. */
+function readAnswer(answer: RegisteredDevice): Pick<Identity, 'device' | 'token'> {
+  try {
+    return { device: parseDeviceId(answer.id), token: deviceToken(answer.device_token) };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new NotEnrolled(`the server's answer to the enrollment is not a device: ${why}`, { cause: error });
   }
 }
 

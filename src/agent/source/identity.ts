@@ -47,7 +47,7 @@ export class IdentityFolder {
     return this.#read('identity', (value) => ({
       organization: parseOrganizationId(field(value, 'organization')),
       device: parseDeviceId(field(value, 'device')),
-      token: textIn(value, 'token'),
+      token: deviceToken(field(value, 'token')),
       publicKey: textIn(value, 'public_key'),
       ...(field(value, 'servers') !== undefined && { servers: textsIn(value, 'servers') }),
       ...(field(value, 'machine') !== undefined && { machine: textIn(value, 'machine') }),
@@ -103,6 +103,13 @@ export class IdentityFolder {
       throw new BadIdentity(`${path} cannot be written: ${message}`, { cause: error });
     }
   }
+}
+
+/** A token as it goes into a header: one word. Throws where it is none; the message does not show it. */
+export function deviceToken(value: unknown): string {
+  if (typeof value !== 'string' || !/^[\x21-\x7e]{1,4096}$/.test(value))
+    throw new TypeError('it has no token: a token is one word of ASCII characters');
+  return value;
 }
 
 function textIn(value: Readonly<Record<string, unknown>>, name: string): string {

@@ -70,6 +70,6 @@ export async function printNames(session: Session, root: CommandNode, words: rea
   });
   const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
   const names = new Set([...candidates.words, ...found.flat()]);
-  // A name with invisible characters cannot be typed.
-  for (const name of names) if (isPrintable(name)) terminal.out(`${name}\n`);
+  // A name with invisible characters cannot be typed, and one that begins like an option would be taken for it.
+  for (const name of names) if (isPrintable(name) && !name.startsWith('-')) terminal.out(`${name}\n`);
 }

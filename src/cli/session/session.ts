@@ -21,6 +21,7 @@ import {
   type Output,
   type RecordForm,
 } from '../terminal/output.ts';
+import { openFileWarning } from '../../node/open-file.ts';
 import { profilesFile, readProfiles, type Profile } from './profile.ts';
 import { TokenRefresh } from './token-refresh.ts';
 import { trialQuery, type TrialQuery, type TrialValues } from './trial-options.ts';
@@ -249,14 +250,25 @@ export class Session {
 
   /** A profile's token goes to the profile's own server only. */
   async #token(file: string | undefined, server: string, profile: Profile | undefined): Promise<string> {
-    if (file !== undefined) return readTokenFile(file);
+    if (file !== undefined) {
+      this.#warnIfOpen(file);
+      return readTokenFile(file);
+    }
     const fromEnv = this.terminal.env['RINGFENCE_TOKEN']?.trim() ?? '';
     if (fromEnv !== '') return checkedToken(fromEnv, 'RINGFENCE_TOKEN');
-    if (profile !== undefined && sameServer(profile.server, server)) return profile.token;
+    if (profile !== undefined && sameServer(profile.server, server)) {
+      this.#warnIfOpen(this.profilesFile);
+      return profile.token;
+    }
     throw new CliError(
       'notAllowed',
       `no token for ${server}: run \`ringfence login ${server}\`, or set RINGFENCE_TOKEN or --token-file`,
     );
+  }
+
+  #warnIfOpen(file: string): void {
+    const warning = openFileWarning(file);
+    if (warning !== undefined) this.terminal.note(`Warning: ${warning}`);
   }
 
   /** The id of the organization that the command is about. */

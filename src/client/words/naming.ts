@@ -44,6 +44,8 @@ export function wordsFor<T>(things: readonly T[], read: (thing: T) => NamedThing
     const isClear =
       name !== '' &&
       name === name.trim() &&
+      // Commands would take it for an option.
+      !name.startsWith('-') &&
       !isUuid(name) &&
       owners.get(name)?.size === 1 &&
       !looksLikeAnother(id, name);
