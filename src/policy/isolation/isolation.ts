@@ -76,8 +76,16 @@ export function policyIsolation(self: DeviceIdentity, isolated: Iterable<DeviceI
   return { ...(self.isolated && { own: self.isolated }), refused };
 }
 
+const keys = new WeakMap<PolicyIsolation, string>();
+
 /** Equal for isolations that mean the same, but for the addresses of those that the device itself allows. */
-export function isolationKey({ own, refused }: PolicyIsolation): string {
+export function isolationKey(isolation: PolicyIsolation): string {
+  let key = keys.get(isolation);
+  if (key === undefined) keys.set(isolation, (key = writeKey(isolation)));
+  return key;
+}
+
+function writeKey({ own, refused }: PolicyIsolation): string {
   const devices = refused.map(({ id, addresses, until }) =>
     [id, until, ...addresses.map(({ family, value }) => `${family}:${value}`)].join(' '),
   );

@@ -3,9 +3,9 @@
  * same policy, whatever the groups are.
  */
 import type { Address } from '../address.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
 import { isNamed } from '../fleet/selector.ts';
-import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
+import { isolationKey } from '../isolation/isolation.ts';
+import { Isolations } from '../isolation/isolations.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Family, Peer } from '../rule.ts';
 import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
@@ -30,31 +30,6 @@ function ownKey(device: SnapshotDevice): string {
     ownKeys.set(device, key);
   }
   return key;
-}
-
-/** What isolated devices mean for each device: for most of them, their labels say. */
-class Isolations {
-  readonly #isolated: readonly DeviceIdentity[];
-  /** Isolated devices, and those that isolations name by their id. */
-  readonly #named: ReadonlySet<string>;
-  readonly #byLabels = new Map<string, PolicyIsolation | undefined>();
-
-  constructor(isolated: readonly DeviceIdentity[]) {
-    this.#isolated = isolated;
-    const allowed = isolated.flatMap((device) => device.isolated?.allow ?? []);
-    this.#named = new Set([
-      ...isolated.map(({ id }) => id),
-      ...allowed.flatMap((peer) => ('device_id' in peer ? [peer.device_id] : [])),
-    ]);
-  }
-
-  of(device: DeviceIdentity): PolicyIsolation | undefined {
-    if (this.#isolated.length === 0) return undefined;
-    if (this.#named.has(device.id)) return policyIsolation(device, this.#isolated);
-    const labels = device.labels.join(' ');
-    if (!this.#byLabels.has(labels)) this.#byLabels.set(labels, policyIsolation(device, this.#isolated));
-    return this.#byLabels.get(labels);
-  }
 }
 
 /** Devices, and numbers, that are taken between two pauses. */

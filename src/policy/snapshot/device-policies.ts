@@ -3,10 +3,10 @@
  * object.
  */
 import { listFor, type EffectivePolicy, type GroupSelection, type MissingGroups } from '../effective.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
 import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
 import type { DeviceId } from '../ids.ts';
-import { isolationKey, policyIsolation } from '../isolation/isolation.ts';
+import { isolationKey } from '../isolation/isolation.ts';
+import { Isolations } from '../isolation/isolations.ts';
 import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../rule.ts';
 import { policyAt } from '../time/policy-at.ts';
@@ -36,8 +36,7 @@ export class DevicePolicies {
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
   readonly #cohorts = new WeakMap<SnapshotDevice, string>();
-  /** The devices that are isolated. */
-  readonly #isolated: readonly DeviceIdentity[];
+  readonly #isolations: Isolations;
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
@@ -47,7 +46,7 @@ export class DevicePolicies {
     this.#snapshot = snapshot;
     this.#groups = new GroupsInEffect(snapshot);
     this.fleet = new SnapshotFleet(snapshot.devices);
-    this.#isolated = this.fleet.isolated();
+    this.#isolations = new Isolations(this.fleet.isolated());
   }
 
   /** The device's policy with the addresses of its peers; undefined where there is no such device. */
@@ -62,7 +61,7 @@ export class DevicePolicies {
       cohort = `${listFor(selecting(device)).join(' ')}|${device.identity.labels.join(' ')}`;
       this.#cohorts.set(device, cohort);
     }
-    const isolation = this.#isolated.length === 0 ? undefined : policyIsolation(device.identity, this.#isolated);
+    const isolation = this.#isolations.of(device.identity);
     if (isolation !== undefined) cohort += `|${isolationKey(isolation)}`;
     const known = this.#byCohort.get(cohort);
     if (known !== undefined) return known;

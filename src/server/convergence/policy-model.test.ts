@@ -306,3 +306,18 @@ test('a model that is loaded knows the confirmed trials by their records', async
   const timedAt = [d1, d2].map((id) => model.devices.get(parseDeviceId(id))?.policyChanges.at(-1)?.timedAt);
   expect(timedAt).toEqual([7, 6]);
 });
+
+test('what isolated devices mean is worked out once for all devices with the same labels', async () => {
+  const model = await modelOf(
+    group(1, web, 80),
+    device(2, d1, []),
+    device(3, d2, [web]),
+    device(4, idOf(3), [], { isolated: { since: '2026-01-01T00:00:00Z', by: d1, reason: 'x' } }),
+  );
+  const isolationOf = (id: string) => {
+    const found = model.devices.get(parseDeviceId(id));
+    return found && model.policyOf(found).isolation;
+  };
+  expect(isolationOf(d1)?.refused).toHaveLength(1);
+  expect(isolationOf(d1)).toBe(isolationOf(d2));
+});

@@ -3,7 +3,8 @@ import type { Address } from '../../policy/address.ts';
 import { deviceIdentity, type DeviceIdentity, type IdentityRecord } from '../../policy/fleet/identity.ts';
 import { mayApplyByLabel, selectGroups } from '../../policy/effective.ts';
 import { isNamed } from '../../policy/fleet/selector.ts';
-import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
+import { isolationKey } from '../../policy/isolation/isolation.ts';
+import { Isolations } from '../../policy/isolation/isolations.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
 import { isObject } from '../../policy/json.ts';
@@ -102,6 +103,8 @@ export class PolicyModel {
   /** The devices that are isolated, and when that last changed. */
   readonly #isolated = new Map<DeviceId, DeviceIdentity>();
   readonly #isolatedAt = new Map<DeviceId, number>();
+  /** What they mean for each device; undefined since they last changed. */
+  #isolations: Isolations | undefined;
   /** When the devices that any of them allows last changed. */
   #allowedChangedAt = 0;
   /** By cohort, as far as it was needed since the last change. */
@@ -150,7 +153,7 @@ export class PolicyModel {
   }
 
   policyOf(device: ModelDevice): CohortPolicy {
-    const isolation = this.#isolated.size === 0 ? undefined : policyIsolation(device.identity, this.#isolated.values());
+    const isolation = (this.#isolations ??= new Isolations([...this.#isolated.values()])).of(device.identity);
     // Devices of a cohort may be isolated themselves, or be allowed by isolated ones.
     const isolationText = isolation === undefined ? '' : isolationKey(isolation);
     const cohort = `${device.cohort}${this.confirmed.newest([device.id]) || ''}${isolationText}`;
@@ -202,6 +205,7 @@ export class PolicyModel {
       this.#held.delete(id);
       await this.#peersChanged(old?.identity, undefined, revision);
       this.#isolatedAt.delete(id);
+      this.#isolations = undefined;
       if (this.#isolated.delete(id)) await this.#refreshAll(revision);
       return;
     }
@@ -224,6 +228,7 @@ export class PolicyModel {
       policyChanges: old?.policyChanges ?? noPolicyChanges,
     });
     const wasIsolated = this.#isolated.delete(id);
+    if (wasIsolated || identity.isolated !== undefined) this.#isolations = undefined;
     if (identity.isolated === undefined) this.#isolatedAt.delete(id);
     else {
       this.#isolated.set(id, identity);

@@ -12,10 +12,11 @@ import { canonicalize } from '../../policy/canonicalize.ts';
 import { digestForm } from '../../policy/digest/digest-form.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
-import { parseDeviceId, parseOrganizationId, parseUserId } from '../../policy/ids.ts';
+import { parseDeviceId, parseOrganizationId, parseUserId, type OrganizationId } from '../../policy/ids.ts';
 import { startConvergence } from '../convergence/service.ts';
 import { Snapshots } from '../preview/snapshots.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
+import type { Store } from '../store/contract/store.ts';
 import { openTestStore } from '../store/store.fixture.ts';
 import { collectEvidence } from './evidence.ts';
 
@@ -120,7 +121,29 @@ async function newPair() {
       proven: others?.proven,
     };
   };
-  return { admit, inForceAt };
+  /** Evidence of the last second, where the history says this. */
+  const ofHistory = (between: Store['history']['between']) => {
+    const to = Date.now();
+    const question = {
+      org: parseOrganizationId(org),
+      device: parseDeviceId(devices[0]?.id),
+      at: to - 1,
+      to,
+      isSpan: true,
+      by: { user_id: parseUserId(owner.id), username: owner.username },
+    };
+    const present = (one: OrganizationId) => snapshots.read(one);
+    const history = { ...store.history, between };
+    return collectEvidence(question, {
+      store: { ...store, history },
+      slices,
+      clock,
+      version: '0',
+      present,
+      convergence,
+    });
+  };
+  return { admit, inForceAt, ofHistory };
 }
 
 /** A moment that no write shares. */
@@ -153,4 +176,27 @@ test('a report of another policy proves nothing of the last state, even if that 
   await admit(81);
   const found = await inForceAt(at, { afterReports: () => admit(80, { isReported: false }) });
   expect(found).toEqual({ own: 'yes false', far: 'yes false', proven: 0 });
+});
+
+test('states of megabytes are read some at a time, and no more of them than one file is made of', async () => {
+  const { admit, ofHistory } = await newPair();
+  await admit(80);
+  moment();
+  const json = JSON.stringify({ group_name: 'x'.repeat(4_000_000) });
+  let [reads, largest] = [0, 0];
+  const found = await ofHistory((_org, { after, limit }) => {
+    reads += 1;
+    largest = Math.max(largest, limit);
+    return Promise.resolve(
+      Array.from({ length: limit }, (_, n) => ({
+        kind: 'security-groups' as const,
+        id: '00000000-0000-4000-8000-000000000001',
+        revision: after + n + 1,
+        at: new Date().toISOString(),
+        json,
+      })),
+    );
+  });
+  expect(found).toBe('too_much');
+  expect(reads * largest * json.length).toBeLessThan(256 * 1024 * 1024);
 });

@@ -46,6 +46,8 @@ export interface EvidenceServices {
 
 /** Writes in the span that are looked at, states that are told, and devices and rules that these name together. */
 const mostWrites = 2_000;
+/** Characters of all these writes together. */
+const mostWritten = 4 * limits.answer;
 const mostStates = 200;
 const mostNames = 200_000;
 const mostRules = 400_000;
@@ -67,8 +69,8 @@ export async function collectEvidence(
     store.history.revisionAt(org, new Date(to)),
   ]);
   const snapshot = { ...(await readSnapshot(question, first, services)), at };
-  const writes = await store.history.between(org, { after: first, through: last, limit: mostWrites + 1 });
-  if (writes.length > mostWrites) return 'too_much';
+  const writes = await readWrites(org, { after: first, through: last }, store.history);
+  if (writes === 'too_much') return 'too_much';
   const audit = new AuditedWrites(await store.evidence.audited(org, writes));
   const rules = new NamedRules();
   const states: (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[] = [];
@@ -132,6 +134,25 @@ const lastState = ({ snapshot, reached_by, reaches }: StateParts & Pick<DeviceSt
   const named = [...reached_by, ...reaches].flatMap(({ devices }) => devices.map(({ id }) => parseDeviceId(id)));
   return { snapshot, reach: new Set(named) };
 };
+
+/** What was written in the span, some at a time: each may have megabytes. */
+async function readWrites(
+  org: OrganizationId,
+  { after, through }: { readonly after: number; readonly through: number },
+  history: Store['history'],
+): Promise<readonly WrittenState[] | 'too_much'> {
+  const writes: WrittenState[] = [];
+  let left = mostWritten;
+  for (let from = after; ;) {
+    const some = await history.between(org, { after: from, through, limit: groupsAtOnce });
+    writes.push(...some);
+    for (const { json = '' } of some) left -= json.length;
+    if (writes.length > mostWrites || left < 0) return 'too_much';
+    const end = some.at(-1);
+    if (end === undefined || some.length < groupsAtOnce) return writes;
+    from = end.revision;
+  }
+}
 
 /** Everything that decided verdicts at a revision. */
 async function readSnapshot(

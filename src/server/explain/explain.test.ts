@@ -1,4 +1,5 @@
 /** Proves what an explanation names besides the verdict: rules that a guardrail makes void, and rules about deleted devices. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { parseAddress } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
@@ -8,6 +9,8 @@ import type { GroupRecord } from '../store/contract/records.ts';
 import type { Survey } from '../convergence/contract.ts';
 import { explain } from './explain.ts';
 import { contentHash } from '../convergence/group-content.ts';
+import { processSlices, type SlicedWork } from '../scheduling/time-slices.ts';
+import { workLimits, WorkShares } from '../scheduling/work-budget.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const org = parseOrganizationId(idOf(1));
@@ -33,7 +36,14 @@ const groupOf = (id: GroupRecord['id'], inbound_rules: readonly StoredRule[], mo
   ...more,
 });
 
-async function sideAt(port: number, records: readonly GroupRecord[]) {
+async function sideAt(
+  port: number,
+  records: readonly GroupRecord[],
+  {
+    work = processSlices(),
+    onRead = () => Promise.resolve(),
+  }: { work?: SlicedWork; onRead?: () => Promise<void> } = {},
+) {
   const identity = deviceIdentity({ id: web, tunnel_ip: '100.64.0.1' });
   const survey: Survey = {
     revision: 7,
@@ -51,6 +61,7 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
   };
   const answer = await explain(org, asked, {
     now: () => 0,
+    work,
     convergence: {
       survey: () => Promise.resolve(survey),
       read: () => Promise.reject(new Error('not asked')),
@@ -58,10 +69,10 @@ async function sideAt(port: number, records: readonly GroupRecord[]) {
       count: () => Promise.reject(new Error('not asked')),
     },
     groups: {
-      find: () =>
-        Promise.resolve(
-          records.map((record) => ({ id: record.id, revision: 1, record, json: JSON.stringify(record) })),
-        ),
+      find: async () => {
+        await onRead();
+        return records.map((record) => ({ id: record.id, revision: 1, record, json: JSON.stringify(record) }));
+      },
     },
   });
   return typeof answer === 'string' ? answer : answer.sides[0];
@@ -115,4 +126,27 @@ test('a rule that has expired admits nothing, and is named where it would have a
   });
   expect(await sideAt(443, [timed])).toMatchObject({ verdict: 'allowed', rule: tcp(443, { expires_at: later }) });
   expect(await sideAt(25, [timed])).not.toHaveProperty('expired');
+});
+
+test('of twenty explanations that one user asks for at once, two are worked out at a time', async () => {
+  const shares = new WorkShares({
+    slices: processSlices(),
+    monotonic: () => performance.now(),
+    limits: workLimits(30_000),
+  });
+  let [reading, most] = [0, 0];
+  const onRead = async (): Promise<void> => {
+    reading += 1;
+    most = Math.max(most, reading);
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+    reading -= 1;
+  };
+  const asked = Array.from({ length: 20 }, async () => {
+    const work = shares.budgetFor({ user: 'u', organization: org });
+    const side = await sideAt(22, [group], { work, onRead });
+    work.end();
+    return side;
+  });
+  for (const side of await Promise.all(asked)) expect(side).toMatchObject({ verdict: 'allowed' });
+  expect(most).toBe(2);
 });

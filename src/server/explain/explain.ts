@@ -1,5 +1,4 @@
 /** Owns the answer to "may this connect to that?": the policy's verdict on both sides, the reasons, and whether the devices enforce it. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { DeviceReport } from '../../api/device.ts';
@@ -17,6 +16,7 @@ import { StoreError } from '../store/contract/errors.ts';
 import type { Groups } from '../store/contract/groups.ts';
 import type { Convergence, EnforcementStatus, GroupInEffect, Survey, SurveyedDevice } from '../convergence/contract.ts';
 import { stateWithHash } from '../convergence/group-content.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
 export type ExplainedEndpoint = { readonly device: DeviceId } | { readonly address: Address };
@@ -77,24 +77,26 @@ export interface ExplainOptions {
   readonly groups: Pick<Groups, 'find'>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
+  readonly work: SlicedWork;
 }
 
 /** Reads policy, fleet and receipts at one revision. Fails with `unavailable` when they keep changing. */
 export async function explain(
   org: OrganizationId,
   asked: ExplainRequest,
-  { convergence, groups, now }: ExplainOptions,
+  { convergence, groups, now, work }: ExplainOptions,
 ): Promise<Explanation | Unexplained> {
+  await work.next();
   for (let tries = 0; tries < mostTries; tries += 1) {
     const survey = await convergence.survey(org);
     const ends = endpointsOf(asked, survey);
     if (typeof ends === 'string') return ends;
     const devices = [ends.from.device, ends.to.device].flatMap((device) => device?.id ?? []);
-    const policies = await readPolicies(org, devices, survey, { groups, now });
+    const policies = await readPolicies(org, devices, survey, { groups, now, work });
     const enforcementStatuses = await survey.enforcementStatuses(devices);
     // The devices that rules name are known for the moment of the survey only.
     if (policies !== undefined && (await convergence.survey(org)).revision === survey.revision) {
-      return answerOf(survey, ends, asked.transport(ends.from.address.family), policies, enforcementStatuses);
+      return work.run(answerOf(survey, ends, asked.transport(ends.from.address.family), policies, enforcementStatuses));
     }
   }
   throw new StoreError({ code: 'unavailable' });
@@ -112,20 +114,18 @@ const stateKey = ({ id, hash }: GroupInEffect): string => `${id} ${hash}`;
 async function readGroups(
   org: OrganizationId,
   wanted: ReadonlyMap<string, GroupInEffect>,
-  groups: Pick<Groups, 'find'>,
+  { groups, work }: Pick<ExplainOptions, 'groups' | 'work'>,
 ): Promise<ReadonlyMap<string, PolicyGroup> | undefined> {
   const read = new Map<string, PolicyGroup>();
   const states = [...wanted.values()];
   const ids = [...new Set(states.map(({ id }) => id))];
   for (let from = 0; from < ids.length; from += mostRead) {
     for (const { record } of await groups.find(org, ids.slice(from, from + mostRead))) {
-      for (const one of states.filter(({ id }) => id === record.id)) {
-        // A large group takes some milliseconds. Other requests run in between.
-        await nextTurn();
+      const wantedOf = states.filter(({ id }) => id === record.id);
+      await work.each(wantedOf, (one) => {
         const state = stateWithHash(record, one.hash);
-        if (state === undefined) return undefined;
-        read.set(stateKey(one), readGroupRecord(state));
-      }
+        if (state !== undefined) read.set(stateKey(one), readGroupRecord(state));
+      });
     }
   }
   return read.size === wanted.size ? read : undefined;
@@ -135,11 +135,11 @@ async function readPolicies(
   org: OrganizationId,
   devices: readonly DeviceId[],
   survey: Survey,
-  { groups, now }: Pick<ExplainOptions, 'groups' | 'now'>,
+  { groups, now, work }: Pick<ExplainOptions, 'groups' | 'now' | 'work'>,
 ): Promise<Policies | undefined> {
   const effects = devices.map((device) => [device, survey.groupsOn(device)] as const);
   const wanted = new Map(effects.flatMap(([, effect = []]) => effect.map((one) => [stateKey(one), one] as const)));
-  const read = await readGroups(org, wanted, groups);
+  const read = await readGroups(org, wanted, { groups, work });
   const policies = new Map<DeviceId, EffectivePolicy>();
   for (const [device, effect] of effects) {
     if (effect === undefined || read === undefined) return undefined;
@@ -165,13 +165,13 @@ function atAddress(address: Address, { devices }: Survey): PeerLookup {
   };
 }
 
-function answerOf(
+function* answerOf(
   survey: Survey,
   { from, to }: FoundEndpoints,
   transport: Transport,
   policies: Policies,
   enforcementStatuses: readonly EnforcementStatus[],
-): Explanation {
+): Generator<void, Explanation> {
   const sideOf = ({ device }: FoundEndpoint, direction: Direction, far: FoundEndpoint): ExplainedSide[] => {
     const policy = device && policies.get(device.id);
     const enforcement = enforcementStatuses.find(({ device_id }) => device_id === device?.id);
@@ -195,7 +195,9 @@ function answerOf(
       },
     ];
   };
-  const sides = [...sideOf(from, 'outbound', to), ...sideOf(to, 'inbound', from)];
+  const outbound = sideOf(from, 'outbound', to);
+  yield;
+  const sides = [...outbound, ...sideOf(to, 'inbound', from)];
   return {
     revision: survey.revision,
     verdict: sides.every(({ verdict }) => verdict === 'allowed') ? 'allowed' : 'refused',

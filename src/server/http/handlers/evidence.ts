@@ -50,6 +50,8 @@ const create: Handler<'createEvidence'> = async (call, services) => {
   const { principal } = call;
   const { store, convergence, preview, clock } = services;
   const span = readSpan(call.body, clock());
+  // Before its past is read: the organization waits for room in memory, or is too large.
+  await preview.read(org, call.work);
   const username = principal.kind === 'user' ? principal.username : '';
   const document = await collectEvidence(
     { org, device, ...span, by: { user_id: principal.user_id, username } },

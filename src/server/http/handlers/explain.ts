@@ -94,7 +94,12 @@ const explainConnection: Handler<'explainConnection'> = async (call, services) =
     to: readEndpoint('to', to),
     transport: readTransport(protocol, port),
   };
-  const answer = await explain(call.params.org_id, asked, { convergence, groups: store.groups, now: clock });
+  const answer = await explain(call.params.org_id, asked, {
+    convergence,
+    groups: store.groups,
+    now: clock,
+    work: call.work,
+  });
   if (typeof answer === 'string') throw invalid([refusals[answer]]);
   const recently_refused = await recentlyRefused(answer, call, services);
   return record({ ...answer, ...(recently_refused.length > 0 && { recently_refused }) });
