@@ -222,7 +222,7 @@ const rooms: Rooms = {
   'cli/user': noun([], 'users of a server'),
   'cli/token': noun([], 'tokens of a user'),
   'cli/organization': noun([], 'organizations'),
-  'cli/member': noun(['cli/lookup'], 'members of an organization, and their devices'),
+  'cli/member': noun(['cli/lookup', 'node'], 'members of an organization, and their devices'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),
   'cli/device': noun(['cli/group', 'cli/lookup', 'node'], 'devices, which have groups, and name others as rules do'),
   'cli/group/editor.ts': {
@@ -238,7 +238,10 @@ const rooms: Rooms = {
     ['cli/group', 'cli/lookup', 'node', ...ruleset],
     'files, rulesets and explanations of groups and devices',
   ),
-  'cli/label': noun(['cli/lookup', 'node'], 'labels wherever they are used, and the way back from such a change'),
+  'cli/label': noun(
+    ['cli/group', 'cli/lookup', 'node'],
+    'labels wherever they are used, and the way back from such a change',
+  ),
   'cli/trial': noun(['cli/lookup', 'node'], 'changes that are being tried: their devices, and how they end'),
   'cli/webhook': noun([], 'where alerts go'),
   'cli/policy-test': noun(

@@ -165,9 +165,20 @@ export const RemoveUserQuery = Type.Object(
   strict,
 );
 
+/** Of a write that can be previewed by itself. */
+export const dryRunQuery = {
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description:
+        'Judge the write and answer as it would, refusals included, and write nothing. Revisions and ids of the answer are not those of a later write.',
+    }),
+  ),
+} as const;
+
 export const RemoveMemberQuery = Type.Object(
   {
     ...skipTests,
+    ...dryRunQuery,
     keep: Type.Optional(
       Type.Enum(['devices'], { description: "Hand the member's devices to the caller instead of deleting them." }),
     ),

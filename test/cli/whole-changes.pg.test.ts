@@ -201,3 +201,59 @@ it('explain judges rules that expire as they were at the revision, not as they a
   await done(owner.run(['device', 'label', 'set', 'db-1', 'db']));
   expect(await done(ask('-q', '--at-revision', String(await head())))).toBe('refused\n');
 });
+
+it('a dry run of undo says who gains and loses what, and is refused as the undo is', async () => {
+  const { owner, place } = people;
+  const device = { public_key: 'db', hostname: 'db-1', labels: ['db'], tunnel_ip: '100.64.0.1' };
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, device);
+  const file = await owner.file(
+    'db.yaml',
+    'groups:\n  - {name: db, inbound: [tcp 5432], applies_to: [label:db]}\n  - {name: old, inbound: [tcp 1]}\n',
+  );
+  const applied = await owner.run(['apply', file, '--yes']);
+  const [, change = ''] = /ringfence undo (\S+)/.exec(applied.stderr) ?? [];
+  const before = await head();
+  const dry = await owner.run(['undo', change, '--dry-run', '--detach']);
+  expect(dry).toMatchObject({ code: 0 });
+  expect(dry.stderr).toMatch(/^\+ db-1.*/m);
+  expect(dry.stdout).toMatch(/^Would undo the change of 2 records .* 1 device admits more.* Nothing was written\.\n$/);
+  // Without a group, the default group would apply: refused like the command itself.
+  const [preview, refused] = [
+    await owner.run(['undo', change, '--dry-run']),
+    await owner.run(['undo', change, '--yes']),
+  ];
+  expect([preview.code, refused.code]).toEqual([5, 5]);
+  expect(preview.stderr).toBe(refused.stderr);
+  await done(owner.run(['group', 'allow', 'old', 'in', 'tcp', '2']));
+  const later = await head();
+  const changed = [await owner.run(['undo', change, '--dry-run']), await owner.run(['undo', change, '--yes'])];
+  expect(changed.map(({ code }) => code)).toEqual([5, 5]);
+  expect(changed[0]?.stderr).toBe(changed[1]?.stderr);
+  expect([await head(), later - before]).toEqual([later, 1]);
+});
+
+it('a dry run of a removal and of a rotation says in words what would happen, and writes nothing', async () => {
+  const { owner, member, place } = people;
+  const device = { public_key: 'web', hostname: 'web-1', tunnel_ip: '100.64.0.2', user_id: place.member.id };
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, device);
+  await done(member.run(['group', 'create', 'laptop', '--mine', '--in', 'ssh']));
+  const name = place.member.username;
+  const gone = await owner.run(['member', 'remove', name, '--dry-run']);
+  expect(gone.stdout).toMatch(
+    new RegExp(
+      `^Would remove ${name} from the organization: 1 device deleted, 1 group deleted\\..* Nothing was written\\.\n$`,
+    ),
+  );
+  expect(gone.stderr).toMatch(/^- device web-1\n- group /m);
+  const kept = await owner.run(['member', 'remove', name, '--keep-devices', '--dry-run']);
+  expect(kept.stdout).toContain('1 device taken over, 1 group deleted.');
+  const last = [['--dry-run'], ['--yes']].map((more) => owner.run(['member', 'remove', place.owner.username, ...more]));
+  expect((await Promise.all(last)).map(({ code }) => code)).toEqual([5, 5]);
+  expect(await done(owner.run(['member', 'show', name]))).toContain(name);
+
+  await done(owner.run(['token', 'create', 'ci', '-q']));
+  const rotated = await owner.run(['token', 'rotate', 'ci', '--dry-run']);
+  expect(rotated.stdout).toMatch(/^Would replace the secret of token ci\. .* Nothing was written\.\n$/);
+  const other = await owner.run(['token', 'create', 'next', '--read-only', '--dry-run']);
+  expect(other.stderr).toBe('This would have created token, with name next, scope read-only.\nNothing was written.\n');
+});

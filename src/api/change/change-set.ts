@@ -4,7 +4,7 @@ import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../policy/ids.ts
 import { Device, UpdateDevice } from '../device.ts';
 import { AddSecurityGroup, GroupWarning, SecurityGroup } from '../group.ts';
 import { limits } from '../limits.ts';
-import { SkipTestsQuery, trialQuery } from '../list.ts';
+import { dryRunQuery, SkipTestsQuery, trialQuery } from '../list.ts';
 import { PolicyTests } from '../policy-tests/policy-test.ts';
 import { givenId, id, Revision, strict, Timestamp, type Wire } from '../scalar.ts';
 
@@ -149,6 +149,7 @@ export const ChangeSetQuery = Type.Object(
 export const RevertChangeSetQuery = Type.Object(
   {
     ...SkipTestsQuery.properties,
+    ...dryRunQuery,
     detach: ChangeSetQuery.properties.detach,
     force: Type.Optional(
       Type.Boolean({

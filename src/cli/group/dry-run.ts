@@ -27,7 +27,7 @@ const newGroup = parseGroupId('00000000-0000-4000-8000-000000000000');
 const namedDevices = 8;
 
 /** The change as the server simulates it: the fields of a record that are written. */
-function plannedChange({ before, after }: GroupChange): ChangeSetBody {
+export function plannedChange({ before, after }: GroupChange): ChangeSetBody {
   if (after === undefined) return before === undefined ? {} : { delete: [before.id] };
   const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], guardrail } = after;
   // Given only where it changes: a server of an earlier version does not know it.

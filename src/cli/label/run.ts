@@ -1,8 +1,11 @@
 /** Owns the list of labels, and the undo of a change to several records. */
-import type { WrittenChangeSet } from '../../api/change/change-set.ts';
+import type { ChangeSet, ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
+import type { SecurityGroup } from '../../api/group.ts';
 import { printable } from '../../node/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
+import { plannedChange } from '../group/dry-run.ts';
 import { allDevices } from '../lookup/device.ts';
+import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
@@ -92,6 +95,28 @@ async function changeNamed(session: Session, text: string): Promise<string> {
   return id;
 }
 
+/** What an undo would write, as a change that the server simulates. */
+async function writtenAgain(
+  session: Session,
+  { records }: ChangeSet,
+  { security_groups, devices, deleted }: WrittenChangeSet,
+): Promise<ChangeSetBody> {
+  const known = new Map<string, SecurityGroup>((await allGroups(session)).map((group) => [group.id, group]));
+  const fieldsOf = new Map<string, readonly string[]>(records.map(({ id, fields }) => [id, fields]));
+  return {
+    security_groups: security_groups.flatMap(
+      (group) => plannedChange({ before: known.get(group.id), after: group }).security_groups ?? [],
+    ),
+    devices: devices.flatMap((device) => {
+      const fields = fieldsOf.get(device.id) ?? [];
+      if (fields.length === 0) return [];
+      const record = device as Readonly<Record<string, unknown>>;
+      return [{ id: device.id, ...Object.fromEntries(fields.map((name) => [name, record[name] ?? []])) }];
+    }),
+    delete: [...deleted],
+  };
+}
+
 export async function undo(session: Session, text: string): Promise<void> {
   const change = await changeNamed(session, text);
   const client = await session.client();
@@ -100,13 +125,21 @@ export async function undo(session: Session, text: string): Promise<void> {
   const count = set.records.length;
   const what = `${count} ${count === 1 ? 'record' : 'records'} that ${set.username} changed at ${set.at}`;
   if (session.values.dryRun === true) {
+    // The same code judges it as the undo itself, and takes it back.
+    const undone = await writeOrAsk(session, (asked) =>
+      client.changes.revert(organization, change, { ...session.groupQuery, ...asked, dry_run: true }),
+    );
     for (const { kind, type, name, fields } of set.records)
       session.say(
         kind === 'policy-tests'
           ? '~ policy tests'
           : printable(`${opposite[type]} ${kinds[kind]} ${name}${fields.length === 0 ? '' : `: ${fields.join(', ')}`}`),
       );
-    return session.printRecord(set, `Would undo the change of ${what}. Nothing was written.`, change);
+    const effect = await effectOf(session, await writtenAgain(session, set, undone));
+    for (const line of effect.lines) session.say(printable(line.join(' ')));
+    sayNotes(session, effect);
+    const sentence = `Would undo the change of ${what}. ${effect.summary}`.trim();
+    return session.printRecord(set, `${sentence} Nothing was written.`, change);
   }
   if (!(await session.confirm(`Undo the change of ${what}?`))) return session.say('Nothing was changed.');
   const written = await writeOrAsk(session, (asked) =>

@@ -4,6 +4,10 @@ import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { isAddress, signInMethods } from '../../client/sign-in.ts';
+import { printable } from '../../node/printable.ts';
+import { allDevices, deviceName } from '../lookup/device.ts';
+import { effectOf, sayNotes } from '../lookup/effect.ts';
+import { allGroups } from '../lookup/group.ts';
 import { findMember } from '../lookup/member.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, isPartOfId } from '../../client/words/naming.ts';
@@ -192,12 +196,14 @@ export async function remove(session: Session, text: string, options: RemoveOpti
   const client = await session.client();
   const organization = await session.organization();
   const { user_id, username } = await findMember(session, text);
+  const keep = keepDevices === true ? { keep: 'devices' as const } : {};
+  if (session.values.dryRun === true) return previewRemoval(session, user_id, keep);
   const question =
     keepDevices === true
       ? `Remove ${username} and all groups of ${username} in the organization, and take over the devices?`
       : `Remove ${username}, and delete all devices and groups of ${username} in the organization?`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const query = { ...(keepDevices === true && { keep: 'devices' as const }), ...session.testQuery };
+  const query = { ...keep, ...session.testQuery };
   const member = await writeOrAsk(session, (asked) =>
     client.members.remove(organization, user_id, { ...query, ...asked }),
   );
@@ -210,6 +216,34 @@ export async function remove(session: Session, text: string, options: RemoveOpti
       `These tokens stay valid, also for anyone who copied them, until you replace their secrets with \`ringfence token rotate\`: ${tokens.map(({ id, device_id }) => `${id} of device ${device_id}`).join(', ')}.`,
     );
   return session.printRecord(member, done, member.user_id);
+}
+
+/** What the server would do, as it says itself: the same code judges the removal, and takes it back. */
+async function previewRemoval(session: Session, user: string, keep: { readonly keep?: 'devices' }): Promise<void> {
+  const client = await session.client();
+  const organization = await session.organization();
+  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const removed = await writeOrAsk(session, (asked) =>
+    client.members.remove(organization, user, { ...keep, ...session.testQuery, ...asked, dry_run: true }),
+  );
+  const deviceNames = new Map<string, string>(devices.map((device) => [device.id, deviceName(device)]));
+  const groupNames = new Map<string, string>(groups.map(({ id, group_name }) => [id, group_name]));
+  const gone = [...removed.deleted_devices, ...removed.deleted_groups];
+  const effect = gone.length === 0 ? undefined : await effectOf(session, { delete: gone });
+  for (const line of [
+    ...removed.deleted_devices.map((id) => `- device ${deviceNames.get(id) ?? id}`),
+    ...removed.kept_devices.map((id) => `~ device ${deviceNames.get(id) ?? id}: user`),
+    ...removed.deleted_groups.map((id) => `- group ${groupNames.get(id) ?? id}`),
+    ...(effect?.lines ?? []).map(([sign, text]) => `${sign} ${text}`),
+  ])
+    session.say(printable(line));
+  if (effect !== undefined) sayNotes(session, effect);
+  const sentence = `Would remove ${removed.username} from the organization${alongText(removed)}.`;
+  return session.printRecord(
+    removed,
+    `${sentence} ${effect?.summary ?? ''} Nothing was written.`.replace('  ', ' '),
+    user,
+  );
 }
 
 /** The tokens of these devices, which are the caller's by now. */

@@ -1,34 +1,53 @@
-/** Owns the promise of `--dry-run`: no request that writes leaves the program. A command without a preview of its own shows the request that it did not send. */
+/** Owns the promise of `--dry-run`: no request that writes leaves the program. A command without a preview of its own says what it did not do. */
+import { paths } from '../../api/paths.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { actionText } from '../../client/words/action.ts';
 
 /** Ends a command before its first write. */
 class DryRunEnd extends Error {
   readonly method: string;
-  /** Path and query. */
   readonly path: string;
   readonly body: string | undefined;
 
   constructor(method: string, url: string, body: string | undefined) {
     super('nothing was written');
-    const { pathname, search } = new URL(url);
     this.method = method;
-    this.path = `${pathname}${search}`;
+    this.path = new URL(url).pathname;
     this.body = body;
   }
 }
 
-/** Requests that write nothing though they have a body. */
-const readOnly = /\/simulate$/;
+/** Whether a request writes nothing though its method does: it asks for a preview. */
+const isPreview = (url: URL): boolean =>
+  url.pathname.endsWith('/simulate') || url.searchParams.get('dry_run') === 'true';
 
 /** Throws unless the request only reads. */
 export function refuseWrite(url: string, { method, body }: { readonly method: string; readonly body?: string }): void {
-  if (method !== 'GET' && !readOnly.test(new URL(url).pathname)) throw new DryRunEnd(method, url, body);
+  if (method !== 'GET' && !isPreview(new URL(url))) throw new DryRunEnd(method, url, body);
 }
 
-/** What a dry run did not send; undefined where the error is another one. */
+const operations = Object.entries(paths).map(([id, [method, path]]) => ({
+  id,
+  method,
+  path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+}));
+
+const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+function bodyWords(body: string | undefined): string {
+  const fields = Object.entries(JSON.parse(body ?? '{}') as object).map(
+    ([name, value]) => `${name.replaceAll('_', ' ')} ${valueWords(value)}`,
+  );
+  return fields.length === 0 ? '' : `, with ${fields.join(', ')}`;
+}
+
+/** What a dry run did not write, in words; undefined where the error is another one. */
 export function dryRunLines(error: unknown): readonly string[] | undefined {
   const end = error instanceof RingfenceError ? error.cause : error;
   if (!(end instanceof DryRunEnd)) return undefined;
-  const body = end.body === undefined || end.body === '{}' ? '' : ` with ${end.body}`;
-  return [`The command would send ${end.method} ${end.path}${body}`, 'Nothing was written.'];
+  const { method, path, body } = end;
+  const known = operations.find((one) => one.method === method && one.path.test(path));
+  const what =
+    known === undefined ? 'written' : actionText({ operation: known.id, credential: { kind: 'user_token' } });
+  return [`This would have ${what}${bodyWords(body)}.`, 'Nothing was written.'];
 }

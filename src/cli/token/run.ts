@@ -60,7 +60,13 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
 
 export async function rotate(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
-  const question = `Replace the secret of token ${found.name || found.id}? The old secret stops working immediately.`;
+  const name = found.name || found.id;
+  if (session.values.dryRun === true)
+    return session.printRecord(
+      found,
+      `Would replace the secret of token ${name}. The old secret would stop working immediately. Nothing was written.`,
+    );
+  const question = `Replace the secret of token ${name}? The old secret stops working immediately.`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
   return showSecret(session, await (await session.client()).tokens.rotate(found.id));
 }
@@ -72,6 +78,8 @@ async function userId(session: Session, text: string): Promise<string> {
 
 export async function remove(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
+  if (session.values.dryRun === true)
+    return session.printRecord(found, `Would revoke token ${found.name || found.id}. Nothing was written.`);
   if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
   const token = await (await session.client()).tokens.revoke(found.id);
   return session.printRecord(token, `Revoked token ${token.name || token.id}.`);

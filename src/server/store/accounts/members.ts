@@ -205,7 +205,8 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
         },
         ({ member: { username, role } }) => ({ subject_id: user, name: username, before: { user_id: user, role } }),
       );
-      hints.tell({ removed_members: [{ organization_id: org, user_id: user }], credentials: tokens });
+      if (by.isDryRun !== true)
+        hints.tell({ removed_members: [{ organization_id: org, user_id: user }], credentials: tokens });
       return removed;
     },
   };

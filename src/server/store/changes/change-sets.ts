@@ -114,7 +114,7 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
       async (locked) => ({ change_id, ...(await work(locked, change_id)) }),
       ({ revision }) => ({ subject_id: change_id, revision }),
     );
-    if (tokens.length > 0) context.hints.tell({ credentials: tokens });
+    if (tokens.length > 0 && by.isDryRun !== true) context.hints.tell({ credentials: tokens });
     return written;
   }
 

@@ -78,4 +78,6 @@ export interface Actor extends Authority {
    * failing, as when a user is removed from the server.
    */
   readonly tests?: 'skip' | 'report' | undefined;
+  /** The write happens, is judged and is taken back: its answer and its refusals are those of the write. */
+  readonly isDryRun?: boolean | undefined;
 }

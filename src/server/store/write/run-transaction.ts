@@ -25,6 +25,16 @@ export type Outcome = { readonly ok: true; readonly value: unknown } | { readonl
 
 export const gone = (): StoreError => new StoreError({ code: 'not_found', what: 'organization' });
 
+/** Takes a dry run back once everything has judged it, with what it would have answered. */
+export class DryRunResult extends StoreError {
+  readonly value: unknown;
+
+  constructor(value: unknown) {
+    super({ code: 'unexpected' }, { message: 'a dry run was taken back' });
+    this.value = value;
+  }
+}
+
 /** A single statement as a transaction write. It judges its right itself. */
 export const asTransaction = <T>(
   ownership: OwnershipContext,
@@ -53,7 +63,13 @@ export interface LockedTransaction {
 }
 
 /** Runs a transaction write, if its right holds now. */
-async function opened(
+async function opened(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<unknown> {
+  const value = await judged(locked, write);
+  if (write.by.isDryRun === true) throw new DryRunResult(value);
+  return value;
+}
+
+async function judged(
   { tx, org, check, ownership }: LockedTransaction,
   write: TransactionWrite<unknown>,
 ): Promise<unknown> {

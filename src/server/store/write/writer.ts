@@ -32,7 +32,15 @@ import { statement } from '../postgres/sql.ts';
 import { decoded, loggedIn, needsTransaction, outcomesOf } from './outcomes.ts';
 import type { OwnershipContext } from './pending-ownership.ts';
 import { openingOf } from './right.ts';
-import { asTransaction, gone, runAlone, runContained, type Outcome, type TransactionWrite } from './run-transaction.ts';
+import {
+  asTransaction,
+  DryRunResult,
+  gone,
+  runAlone,
+  runContained,
+  type Outcome,
+  type TransactionWrite,
+} from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
 import type { WriteCheck } from './write-check.ts';
@@ -165,7 +173,8 @@ export class Writer {
   }
 
   write<T>(org: OrganizationId, given: Write<T>): Promise<T> {
-    const write = recordedWrite(this.#ownership, org, given);
+    const isStatement = given.kind === 'single-statement' && given.by.isDryRun === true;
+    const write = recordedWrite(this.#ownership, org, isStatement ? asTransaction(this.#ownership, org, given) : given);
     return new Promise<T>((resolve, reject) => {
       const queue = this.#queues.get(org) ?? newQueue(this.#connections.pick());
       if (queue.waiting.length >= maxWaiting) {
@@ -177,7 +186,11 @@ export class Writer {
         given.by.onCommitted?.();
         resolve(value as T);
       };
-      queue.waiting.push({ write, resolve: committed, reject });
+      const failed = (cause: unknown): void => {
+        if (cause instanceof DryRunResult) resolve(cause.value as T);
+        else reject(cause);
+      };
+      queue.waiting.push({ write, resolve: committed, reject: failed });
       if (queue.loops === 0) void this.#drain(org, queue);
       else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
     });
