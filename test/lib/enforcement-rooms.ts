@@ -15,7 +15,7 @@ export const enforcementRooms: Rooms = {
     why: 'whether the policy is in force: receipts held against the log; it knows no route and no stream',
   },
   'server/explain': {
-    may: ['server/store/contract', 'server/convergence', 'api', 'policy'],
+    may: ['server/scheduling', 'server/store/contract', 'server/convergence', 'api', 'policy'],
     npm: [],
     node: true,
     why: 'whether a connection is allowed, and why; it reads the policy and the receipts, and knows no route',
