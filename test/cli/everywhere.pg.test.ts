@@ -192,6 +192,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   { path: 'webhook list', shows: /hook-/, data: true },
   { path: 'webhook edit', args: [`hook-${tag}`, '--offline-after', '1200'], shows: /hook-/, data: true },
+  { path: 'webhook confirm', args: [`hook-${tag}`], shows: /hook-/, data: true },
   { path: 'webhook test', args: [`hook-${tag}`], shows: /Sent a test|"event": "test"/, data: true },
   { path: 'webhook deliveries', args: [`hook-${tag}`], shows: /test/, data: true },
   { path: 'webhook delete', args: [`hook-${tag}`], asks: true, shows: /hook-/ },

@@ -479,3 +479,58 @@ test('a trial that begins before the first look at a webhook is told of, and one
     ['trial.confirmed', after],
   ]);
 });
+
+test.each([
+  [
+    'demoted',
+    (place: Place, _server: TestServer) =>
+      place.owner.api.expect(200, 'PATCH', `${place.base}/members/${place.member.id}`, { role: 'member' }),
+  ],
+  [
+    'removed from the organization',
+    (place: Place) => place.owner.api.expect(200, 'DELETE', `${place.base}/members/${place.member.id}`),
+  ],
+  [
+    'removed from the server',
+    (place: Place, server: TestServer) => server.admin.expect(200, 'DELETE', `/api/users/${place.member.id}`),
+  ],
+] as const)(
+  'the webhook of an owner who is %s sends nothing, and says why, until another owner confirms it',
+  async (_how, end) => {
+    const server = await start();
+    const place = await newPlace(server);
+    const { owner, member, base } = place;
+    await owner.api.expect(200, 'PATCH', `${base}/members/${member.id}`, { role: 'owner' });
+    const kept = await makeHook(place);
+    const { secret: _secret, ...hook } = await makeHook({ ...place, owner: member });
+    const path = `${base}/webhooks/${hook.id}`;
+    const toldBy = (id: string): number =>
+      received.filter(({ json }) => json.data.webhook_id === id && json.type === 'device.failed').length;
+    const fail = async (name: string): Promise<void> => {
+      await report(server, place, await makeDevice(place, name), { state: 'failed' });
+    };
+    await fail('before');
+    await until(() => toldBy(hook.id) === 1 && toldBy(kept.id) === 1);
+
+    await end(place, server);
+    expect(await owner.api.expect(200, 'GET', path)).toEqual({
+      ...hook,
+      updated_at: expect.any(String),
+      paused: { since: expect.any(String), reason: 'owner_ended', user_id: member.id },
+    });
+    expect((await owner.api.expect(200, 'GET', `${base}/webhooks/${kept.id}`)).paused).toBeUndefined();
+    // The other one is looked at again and again meanwhile.
+    for (const [index, name] of ['first', 'second', 'third'].entries()) {
+      await fail(name);
+      await until(() => toldBy(kept.id) === index + 2);
+    }
+    expect(toldBy(hook.id)).toBe(1);
+    expect(await owner.api.expect(409, 'POST', `${path}/test`)).toMatchObject({ code: 'conflict' });
+    await owner.api.expect(422, 'PATCH', path, { paused: true });
+    await owner.api.expect(200, 'PATCH', path, { name: 'not confirmed by this' });
+    expect((await owner.api.expect(200, 'GET', path)).paused).toBeDefined();
+
+    expect(await owner.api.expect(200, 'PATCH', path, { paused: false })).not.toHaveProperty('paused');
+    await until(() => toldBy(hook.id) === 4);
+  },
+);

@@ -44,6 +44,7 @@ export const webhookRows = {
     tag: 'alerts',
     summary: 'Send a test to a webhook',
     answer: WebhookDelivery,
+    fails: ['conflict'],
   },
   listWebhookDeliveries: {
     effect: 'read',

@@ -1,7 +1,7 @@
 /** Owns the wire form of webhooks: where alerts go, and the result of each delivery (reference 4.9). */
 import { Type } from 'typebox';
 import { alertEvents } from './events.ts';
-import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
+import type { OrganizationId, UserId, WebhookId } from '../../policy/ids.ts';
 import { id, ShortText, strict, Timestamp, type Wire } from '../scalar.ts';
 
 const events = Type.Array(Type.Enum([...alertEvents]), {
@@ -31,6 +31,19 @@ export const Webhook = Type.Object(
     url: Type.String(),
     events: Type.Array(Type.Enum([...alertEvents])),
     offline_after: Type.Integer(),
+    paused: Type.Optional(
+      Type.Object(
+        {
+          since: Timestamp,
+          reason: Type.Enum(['owner_ended'], { description: 'The owner who set it up is no owner any more.' }),
+          user_id: id<UserId>('Who set it up.'),
+        },
+        {
+          ...strict,
+          description: 'It sends nothing until an owner confirms it by `paused: false`; otherwise omitted.',
+        },
+      ),
+    ),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
@@ -65,6 +78,9 @@ export const UpdateWebhook = Type.Object(
     events: Type.Optional(events),
     name: Type.Optional(ShortText('A name for the webhook; may be empty.')),
     offline_after: Type.Optional(offlineAfter),
+    paused: Type.Optional(
+      Type.Boolean({ description: 'Only `false`: confirms the webhook, which sends again if it was paused.' }),
+    ),
   },
   { ...strict, $id: 'UpdateWebhook', title: 'UpdateWebhook' },
 );

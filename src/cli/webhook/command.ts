@@ -56,6 +56,17 @@ export function addWebhookCommands(program: Command): void {
   addCommand(
     webhook,
     {
+      usage: 'confirm <webhook>',
+      dryRun: true,
+      summary: 'let a paused webhook send again, and answer for it from now on',
+      about: 'A webhook is paused when the owner who set it up is removed or becomes a member.',
+      examples: ['ringfence webhook confirm pager'],
+    },
+    (run, session, { args: [text = ''] }) => run.confirm(session, text),
+  );
+  addCommand(
+    webhook,
+    {
       usage: 'test <webhook>',
       dryRun: true,
       summary: 'send a test to a webhook',

@@ -69,9 +69,21 @@ export async function list(session: Session): Promise<void> {
       { head: 'ID', text: ({ id }) => id },
       { head: 'URL', text: ({ url }) => url },
       { head: 'EVENTS', text: ({ events }) => events.join(', ') },
+      { head: 'STATE', text: ({ paused }) => (paused === undefined ? 'active' : 'paused') },
       { head: 'OFFLINE AFTER', text: ({ offline_after }) => `${offline_after} s`, align: 'right' },
     ],
   });
+  for (const webhook of webhooks.filter(({ paused }) => paused !== undefined)) {
+    const why = 'is paused, because the owner who set it up is no owner any more';
+    session.say(`${titleOf(webhook)} ${why}. To let it send again: ringfence webhook confirm ${webhook.id}`);
+  }
+}
+
+export async function confirm(session: Session, text: string): Promise<void> {
+  const client = await session.client();
+  const { organization_id, id } = await find(session, text);
+  const confirmed = await client.webhooks.update(organization_id, id, { paused: false });
+  await session.printRecord(confirmed, `Confirmed webhook ${titleOf(confirmed)} (${id}).`);
 }
 
 export async function edit(

@@ -254,6 +254,11 @@ function fromStore(problem: StoreProblem, cause: unknown): HttpError {
         'conflict',
         'A group with this id already exists, for example because someone else restored it.',
       );
+    case 'webhook_paused':
+      return new HttpError(
+        'conflict',
+        'The webhook is paused, because the owner who set it up is no owner any more. Confirm it first.',
+      );
     case 'too_often':
       return new HttpError(
         'rate_limited',

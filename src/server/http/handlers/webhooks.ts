@@ -47,9 +47,13 @@ const read: Handler<'readWebhook'> = async (call, { store }) =>
 
 const update: Handler<'updateWebhook'> = async (call, services) => {
   const { org_id, webhook_id } = call.params;
-  const { events, ...fields } = call.body;
+  const { events, paused, ...fields } = call.body;
+  if (paused === true) {
+    const detail = 'paused can only be set to false, which confirms the webhook.';
+    throw invalid([{ pointer: '/paused', code: 'not_one_of', detail }]);
+  }
   if (fields.url !== undefined) checkUrl(fields.url, services);
-  const patch = { ...fields, ...(events === undefined ? {} : { events }) };
+  const patch = { ...fields, ...(events === undefined ? {} : { events }), confirmed: paused === false };
   return record(await services.store.webhooks.update(org_id, call.by, webhook_id, patch));
 };
 

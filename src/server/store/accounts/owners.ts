@@ -5,6 +5,7 @@
 import { refuse } from '../contract/errors.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import { pauseWebhooksOf } from '../webhooks/deliveries.ts';
 import { headVersion, logChanges, takeRevision } from '../write/revisions.ts';
 import { acceptOwnership } from '../write/pending-ownership.ts';
 import { lockNextOwner, lockUser } from '../write/user-lock.ts';
@@ -59,11 +60,13 @@ export async function accept(context: Context, { tx, org }: Locked, user: string
 /** Makes an owner a member. Refused for the last one who has agreed to be one, unless somebody takes its place without having been asked. */
 export async function endOwnership(
   context: Context,
-  { tx, org }: Locked,
+  locked: Locked,
   user: string,
   { evenLast = false }: { readonly evenLast?: boolean } = {},
 ): Promise<void> {
+  const { tx, org } = locked;
   if ((await tx.run(demote, [org, user, evenLast])).length === 0) refuse({ code: 'last_owner' });
   await tx.run(endInvitations, [org, user]);
+  await pauseWebhooksOf(context, locked, user);
   await tx.run(nameOwner, [org, now(context)]);
 }

@@ -96,6 +96,8 @@ export type StoreProblem =
   | { readonly code: 'not_on_trial'; readonly indexes: readonly number[] }
   /** Devices that try the change would no longer. */
   | { readonly code: 'not_wider' }
+  /** The webhook sends nothing until an owner confirms it. */
+  | { readonly code: 'webhook_paused' }
   /** It was asked for too often: try again after so many seconds. */
   | { readonly code: 'too_often'; readonly seconds: number }
   /** There are as many as there may be. */

@@ -1,6 +1,6 @@
 /** Owns the interface of webhooks in the store: where alerts go, which alerts were sent, and which deliveries are pending. */
 import type { AlertEvent, DeliveredEvent } from '../../../api/alerts/events.ts';
-import type { OrganizationId, WebhookId } from '../../../policy/ids.ts';
+import type { OrganizationId, UserId, WebhookId } from '../../../policy/ids.ts';
 import type { Actor } from './actor.ts';
 import type { Page } from './page.ts';
 import type { Timestamp } from './records.ts';
@@ -16,6 +16,8 @@ export interface WebhookFields {
 export interface WebhookRecord extends WebhookFields {
   readonly id: WebhookId;
   readonly organization_id: OrganizationId;
+  /** It sends nothing: the owner who set it up is no owner any more, and no other one has confirmed it. */
+  readonly paused?: { readonly since: Timestamp; readonly reason: 'owner_ended'; readonly user_id: UserId };
   readonly created_at: Timestamp;
   readonly updated_at: Timestamp;
 }
@@ -83,10 +85,16 @@ export interface Webhooks {
   create(org: OrganizationId, by: Actor, webhook: WebhookFields & { readonly secret: string }): Promise<WebhookRecord>;
   list(org: OrganizationId, page?: Page): Promise<readonly WebhookRecord[]>;
   get(org: OrganizationId, id: WebhookId): Promise<WebhookRecord>;
-  update(org: OrganizationId, by: Actor, id: WebhookId, patch: Partial<WebhookFields>): Promise<WebhookRecord>;
+  /** `confirmed`: it sends again where it was paused, and is the actor's from then on. */
+  update(
+    org: OrganizationId,
+    by: Actor,
+    id: WebhookId,
+    patch: Partial<WebhookFields> & { readonly confirmed?: boolean },
+  ): Promise<WebhookRecord>;
   /** With what is still to be delivered to it. */
   delete(org: OrganizationId, by: Actor, id: WebhookId): Promise<WebhookRecord>;
-  /** A delivery that an owner asks for; `too_often` where many were asked for lately, or wait. */
+  /** A delivery that an owner asks for; `too_often` where many were asked for lately, or wait; `webhook_paused`. */
   test(org: OrganizationId, by: Actor, id: WebhookId): Promise<DeliveryRecord>;
   /** Newest first; `after` is the last id seen. */
   deliveries(org: OrganizationId, id: WebhookId, page?: Page): Promise<readonly DeliveryRecord[]>;

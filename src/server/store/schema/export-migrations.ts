@@ -290,4 +290,16 @@ export const exportMigrations: readonly Migration[] = [
       CREATE INDEX refusal_levels_organization ON refusal_levels (org_id);
     `,
   },
+  {
+    version: 53,
+    title: 'webhooks are paused when the owner who set them up is no owner any more',
+    // `set_by` is unknown where the audit is not kept so long.
+    sql: `
+      ALTER TABLE webhooks ADD COLUMN set_by uuid, ADD COLUMN paused_at timestamptz;
+      UPDATE webhooks w SET set_by = (SELECT a.user_id FROM audit a WHERE a.org_id = w.org_id AND a.subject_id = w.id
+        AND (a.operation = 'createWebhook' OR (a.operation = 'updateWebhook' AND 'url' = ANY (a.fields))) ORDER BY a.id DESC LIMIT 1);
+      UPDATE webhooks w SET paused_at = now() WHERE w.set_by IS NOT NULL
+        AND NOT EXISTS (SELECT FROM members m WHERE m.org_id = w.org_id AND m.user_id = w.set_by AND m.role = 'owner');
+    `,
+  },
 ];

@@ -11,7 +11,7 @@ const claimScan = statement<WebhookRow & { readonly looks: number; readonly is_n
   'claim_scan',
   `WITH due AS MATERIALIZED (
      SELECT w.id FROM webhooks w WHERE (w.looked_at <= $2 OR (w.id = ANY ($3::uuid[]) AND w.looked_at <= $4))
-       AND w.org_id <> ALL ($5::uuid[]) AND ($6::uuid[] IS NULL OR w.org_id = ANY ($6::uuid[]))
+       AND w.paused_at IS NULL AND w.org_id <> ALL ($5::uuid[]) AND ($6::uuid[] IS NULL OR w.org_id = ANY ($6::uuid[]))
      ORDER BY w.looked_at LIMIT 1 FOR UPDATE SKIP LOCKED)
    UPDATE webhooks w SET looked_at = $1, looks = w.looks + 1 FROM due WHERE w.id = due.id RETURNING ${webhookColumns}, w.looks, w.is_new`,
 );

@@ -4,6 +4,7 @@ import { parseOrganizationId } from '../../../policy/ids.ts';
 import type { Condition, DeliveryRecord, WebhookRecord, Webhooks } from '../contract/webhooks.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import type { Locked } from '../write/transaction.ts';
 import { now, type Stamps } from '../write/stamp.ts';
 
 interface DeliveryRow {
@@ -96,6 +97,20 @@ const forgetDeliveries = statement<never>(
   'forget_deliveries',
   `DELETE FROM webhook_deliveries WHERE state <> 'pending' AND next_at < $1`,
 );
+
+/** Those that wait are given up: they would name what the receiver may not know any more. Values: organization, user, now. */
+const pauseWebhooks = statement<never>(
+  'pause_webhooks',
+  `WITH paused AS (
+     UPDATE webhooks SET paused_at = $3, updated_at = $3 WHERE org_id = $1 AND set_by = $2 AND paused_at IS NULL RETURNING id)
+   UPDATE webhook_deliveries d SET state = 'given_up', failure = 'paused', next_at = $3 FROM paused p
+   WHERE d.webhook_id = p.id AND d.state = 'pending'`,
+);
+
+/** The webhooks that this user set up send nothing until an owner confirms them. */
+export async function pauseWebhooksOf(context: Context, { tx, org }: Locked, user: string): Promise<void> {
+  await tx.run(pauseWebhooks, [org, user, now(context)]);
+}
 
 const newest = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 

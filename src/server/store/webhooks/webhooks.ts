@@ -24,17 +24,19 @@ const countWebhooks = statement<{ count: number }>(
   'count_webhooks',
   'SELECT count(*) AS count FROM webhooks WHERE org_id = $1',
 );
-/** Values: organization, id, name, URL, events, offline after, secret, now. */
+/** Values: organization, id, name, URL, events, offline after, secret, now, who. */
 const insertWebhook = statement<WebhookRow>(
   'insert_webhook',
-  `INSERT INTO webhooks AS w (org_id, id, name, url, events, offline_after, secret, created_at, updated_at, looked_at, looks, is_new)
-   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, '-infinity', 0, true) RETURNING ${webhookColumns}`,
+  `INSERT INTO webhooks AS w (org_id, id, name, url, events, offline_after, secret, created_at, updated_at, looked_at, looks, is_new, set_by)
+   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, '-infinity', 0, true, $9) RETURNING ${webhookColumns}`,
 );
-/** Null stays. Values: organization, id, name, URL, events, offline after, now. */
+/** Null stays. Values: organization, id, name, URL, events, offline after, now, whether it is confirmed, who. */
 const updateWebhook = statement<WebhookRow>(
   'update_webhook',
   `UPDATE webhooks w SET name = coalesce($3, w.name), url = coalesce($4, w.url), events = coalesce($5::text[], w.events),
-     offline_after = coalesce($6, w.offline_after), updated_at = $7
+     offline_after = coalesce($6, w.offline_after), updated_at = $7,
+     paused_at = CASE WHEN $8 THEN NULL ELSE w.paused_at END,
+     set_by = CASE WHEN $8 OR (w.paused_at IS NULL AND $4 <> w.url) THEN $9::uuid ELSE w.set_by END
    WHERE w.id = $2 AND ${inOrg('w')} RETURNING ${webhookColumns}`,
 );
 /** Values: organization, id. */
@@ -81,15 +83,16 @@ export function webhooksIn(context: Context): Webhooks {
           const limit = context.quotas.webhooks;
           if (((await tx.run(countWebhooks, [org]))[0]?.count ?? 0) >= limit)
             return refuse({ code: 'limit_reached', what: 'webhooks', limit });
-          const values = [org, context.newId(), name, url, events, offline_after, secret, now(context)];
+          const values = [org, context.newId(), name, url, events, offline_after, secret, now(context), by.user_id];
           return found((await tx.run(insertWebhook, values))[0]);
         },
         (made) => ({ ...subject(made), after: made }),
       );
     },
 
-    async update(org, by, id, { name, url, events, offline_after }) {
-      const given = [name ?? null, url ?? null, events ?? null, offline_after ?? null, now(context)];
+    async update(org, by, id, { name, url, events, offline_after, confirmed = false }) {
+      const fields = [name ?? null, url ?? null, events ?? null, offline_after ?? null];
+      const given = [...fields, now(context), confirmed, by.user_id];
       const { after: updated } = await inOrganization(
         context,
         org,
@@ -120,6 +123,7 @@ export function webhooksIn(context: Context): Webhooks {
         by,
         async ({ tx }) => {
           const webhook = found((await tx.run(getWebhook, [org, id]))[0]);
+          if (webhook.paused !== undefined) return refuse({ code: 'webhook_paused' });
           const since = new Date(context.clock() - testSeconds * 1_000).toISOString();
           if (((await tx.run(countTests, [org, id, since]))[0]?.count ?? 0) >= mostTests)
             return refuse({ code: 'too_often', seconds: testSeconds });
