@@ -134,13 +134,14 @@ export const storeRooms: Rooms = {
       'server/store/devices',
       'server/store/write',
       'server/store/schema',
+      'server/store/webhooks',
       'server/store/postgres',
       'server/store/contract',
       'policy',
     ],
     npm: [],
     node: true,
-    why: 'users, organizations and credentials; whoever goes takes devices and groups along',
+    why: 'users, organizations and credentials; whoever goes takes devices and groups along, and pauses webhooks',
   },
   'server/store': {
     may: [
