@@ -16,6 +16,7 @@ import { revokeFlows } from './host/revoke-flows.ts';
 import { commandFlowTable } from './host/command-flow-table.ts';
 import { commandRouteTable } from './host/command-route-table.ts';
 import { commandRunner } from './host/run-command.ts';
+import { TrackingAdvice } from './host/tracking-advice.ts';
 import { FilterMonitor } from './kernel/filter-monitor.ts';
 import { RealNft } from './kernel/real-nft.ts';
 import { lockState } from './locks.ts';
@@ -158,9 +159,16 @@ export async function runAgent(
     },
   });
   warnings.push(...warningsOf(config, log));
+  const trackingAdvice = new TrackingAdvice({ run, monotonic });
+  let ofTracking: readonly string[] = [];
+  const adviseOnTracking = async (): Promise<void> => {
+    ofTracking = await trackingAdvice.warnings();
+  };
   const status = async (): Promise<StatusDocument> => {
-    await atMost(agent.count());
-    return statusDocument(agent.status, { config, device: source.who?.device, version, pid: process.pid, warnings });
+    await atMost(Promise.all([agent.count(), adviseOnTracking()]));
+    const device = source.who?.device;
+    const known = { config, device, version, pid: process.pid, warnings: [...warnings, ...ofTracking] };
+    return statusDocument(agent.status, known);
   };
   const metrics = async (): Promise<string> =>
     printMetrics(await status(), { residentBytes: process.memoryUsage.rss() });
@@ -214,10 +222,10 @@ function warningsOf({ servers, proof }: AgentConfig, log: Log): readonly string[
   return warnings;
 }
 
-/** Milliseconds for the counters: an operator gets an answer also where nft gives none. */
+/** Milliseconds for the counters and for what else is read: an operator gets an answer also where nft gives none. */
 const timeout = 2_000;
 
-async function atMost(work: Promise<void>): Promise<void> {
+async function atMost(work: Promise<unknown>): Promise<void> {
   const end = new AbortController();
   await Promise.race([work, sleep(systemClock, timeout, end.signal).catch(() => {})]);
   end.abort();

@@ -63,7 +63,7 @@ test.each([
     await ip(here, leave);
     await here.eventually('the policy is in force again', () => reported(here) === 'applied');
     // The agent before the restart may have judged it already.
-  await here.eventually('the connection is ended', () => here.agent.status.endedConnections > 0);
+    await here.eventually('the connection is ended', () => here.agent.status.endedConnections > 0);
     expect(await slipped.isSilenced(1_500)).toBe(true);
     await expect(Talker.call(here.peer, device4, 2_300, { within: 1_500 })).rejects.toThrow('never heard');
     await Talker.call(here.peer, device4, 2_200);
