@@ -220,7 +220,7 @@ const rooms: Rooms = {
   },
   'cli/account': noun(['cli/oauth', 'node'], 'signing in, profiles'),
   'cli/user': noun([], 'users of a server'),
-  'cli/token': noun([], 'tokens of a user'),
+  'cli/token': noun(['cli/lookup'], 'tokens of a user, and of its devices'),
   'cli/organization': noun([], 'organizations'),
   'cli/member': noun(['cli/lookup', 'node'], 'members of an organization, and their devices'),
   'cli/key': noun(['cli/lookup'], 'enrollment keys, which name groups'),

@@ -251,6 +251,10 @@ it('a dry run of a removal and of a rotation says in words what would happen, an
   expect((await Promise.all(last)).map(({ code }) => code)).toEqual([5, 5]);
   expect(await done(owner.run(['member', 'show', name]))).toContain(name);
 
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'own', hostname: 'web-9' });
+  expect(await done(owner.run(['token', 'list']))).toMatch(/^NAME +DEVICE +ID[^]*\n\S+ +web-9 +/);
+  expect((await owner.run(['token', 'rotate', 'web-9', '--dry-run'])).stdout).toContain('of device web-9');
+
   await done(owner.run(['token', 'create', 'ci', '-q']));
   const rotated = await owner.run(['token', 'rotate', 'ci', '--dry-run']);
   expect(rotated.stdout).toMatch(/^Would replace the secret of token ci\. .* Nothing was written\.\n$/);

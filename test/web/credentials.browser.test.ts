@@ -51,6 +51,17 @@ test('a token is made, shown once, given another secret, and revoked', async () 
   expect(await statusOf(next)).toBe(401);
   // The one in use cannot be rotated from under the page.
   expect(await page.getByRole('button', { name: /^Rotate/ }).count()).toBe(0);
+
+  const device = await place.member.api.expect(201, 'POST', `${place.base}/devices`, {
+    public_key: 'to-rotate',
+    hostname: 'web-7',
+  });
+  await page.reload();
+  await page.getByRole('button', { name: 'Rotate web-7' }).click();
+  await page.getByRole('button', { name: 'Rotate it' }).click();
+  const fresh = await page.getByLabel('The token').filter({ hasText: 'rf_device_' }).innerText();
+  expect([await statusOf(device.device_token), await statusOf(fresh)]).toEqual([401, 200]);
+  await place.member.api.expect(200, 'DELETE', `${place.base}/devices/${device.id}`);
 });
 
 test('an enrollment key carries groups, uses and an end; a device joins with it; it is revoked', async () => {

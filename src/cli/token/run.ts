@@ -1,31 +1,55 @@
 /** Owns the implementation of the token commands. */
 import type { IssuedToken, Token } from '../../api/user.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { shortId } from '../../client/words/short-id.ts';
+import { allDevices, deviceName } from '../lookup/device.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
+import { CliError } from '../terminal/exit.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 
-const columns = (layout: Layout): readonly Column<Token>[] => [
+/** A token, with the name of its device where that is in the organization of this person. */
+interface NamedToken extends Token {
+  readonly device?: string;
+}
+
+const columns = (layout: Layout): readonly Column<NamedToken>[] => [
   { head: 'NAME', text: ({ name }) => name },
+  { head: 'DEVICE', text: ({ device, device_id = '' }) => device ?? (layout.wide ? device_id : shortId(device_id)) },
   idColumn('ID', ({ id }) => id, layout),
   { head: 'SCOPE', text: ({ scope }) => scope },
-  { ...idColumn<Token>('DEVICE', ({ device_id = '' }) => device_id, layout), wide: true },
   { head: 'CREATED', text: ({ created_at }) => shortTime(created_at), wide: true },
   { head: 'LAST USED', text: ({ last_used_at }) => shortTime(last_used_at) || 'never' },
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) || 'never' },
 ];
 
-const fieldsOf = (token: Token, layout: Layout): readonly (readonly [string, string])[] =>
+const fieldsOf = (token: NamedToken, layout: Layout): readonly (readonly [string, string])[] =>
   columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(token)]);
 
-export async function list(session: Session): Promise<void> {
+async function allTokens(session: Session): Promise<readonly NamedToken[]> {
   const tokens = await (await session.client()).tokens.list();
+  if (tokens.every(({ device_id }) => device_id === undefined)) return tokens;
+  // Who is in several organizations, or in none, has to name one; the tokens are listed all the same.
+  const devices = await allDevices(session).catch((error: unknown) => {
+    if (error instanceof CliError || error instanceof RingfenceError) return [];
+    throw error;
+  });
+  const names = new Map<string, string>(devices.map((device) => [device.id, deviceName(device)]));
+  return tokens.map((token) => {
+    const device = names.get(token.device_id ?? '');
+    return device === undefined ? token : { ...token, device };
+  });
+}
+
+export async function list(session: Session): Promise<void> {
+  const tokens = await allTokens(session);
   await session.printList(tokens, { none: 'You have no tokens.', sortBy: 'name', columns });
 }
 
-async function find(session: Session, text: string): Promise<Token> {
-  const tokens = await (await session.client()).tokens.list();
-  return findOne('token', text, tokens, ({ id, name }) => ({ id, names: [name] }));
+async function find(session: Session, text: string): Promise<NamedToken> {
+  const tokens = await allTokens(session);
+  return findOne('token', text, tokens, ({ id, name, device = '' }) => ({ id, names: [name, device] }));
 }
 
 export async function show(session: Session, text: string): Promise<void> {
@@ -60,7 +84,8 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
 
 export async function rotate(session: Session, text: string): Promise<void> {
   const found = await find(session, text);
-  const name = found.name || found.id;
+  const device = found.device === undefined ? '' : ` of device ${found.device}`;
+  const name = `${found.name || found.id}${device}`;
   if (session.values.dryRun === true)
     return session.printRecord(
       found,

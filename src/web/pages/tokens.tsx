@@ -27,7 +27,6 @@ const lasting = [
 ];
 /** The most devices that are listed. */
 const shownDevices = 50;
-const isRotatable = ({ kind }: Token): boolean => kind === 'user';
 
 function Make({
   opened,
@@ -113,10 +112,14 @@ function Shown({ token, close }: { readonly token: IssuedToken | undefined; read
         <div className="stack">
           <TakeAway text={token.token} label="The token" />
           <p className="note note-warn">It is shown only now: the server keeps no copy. Store it like a password.</p>
-          <p className="small dimmed">
-            For the command line: <code>ringfence login {location.origin}</code> and paste it, or set{' '}
-            <code>RINGFENCE_TOKEN</code>.
-          </p>
+          {token.kind === 'device' ? (
+            <p className="small dimmed">Put it into the agent’s token file on the device: it reads the file again.</p>
+          ) : (
+            <p className="small dimmed">
+              For the command line: <code>ringfence login {location.origin}</code> and paste it, or set{' '}
+              <code>RINGFENCE_TOKEN</code>.
+            </p>
+          )}
           <div className="row end">
             <Button onClick={close}>Done</Button>
           </div>
@@ -172,11 +175,11 @@ function Entry({
       </div>
       {mayWrite ? (
         <div className="row">
-          {isRotatable(token) && !isThis ? (
+          {isThis ? null : (
             <Button size="compact-sm" variant="default" aria-label={`Rotate ${name}`} onClick={rotate}>
               Rotate
             </Button>
-          ) : null}
+          )}
           <Button size="compact-sm" variant="default" aria-label={`Revoke ${name}`} onClick={revoke}>
             Revoke
           </Button>
@@ -208,7 +211,10 @@ export function TokensPage(): ReactNode {
   const rotate = (token: Token): void =>
     setConfirmation({
       title: `Give ${token.name || 'this token'} another secret?`,
-      body: 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
+      body:
+        token.kind === 'device'
+          ? 'The old secret stops at once. The agent keeps the rules that it has, and follows changes again once it has the new secret.'
+          : 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
       action: 'Rotate it',
       act: async () => {
         setIssued(await client.tokens.rotate(token.id));
@@ -293,7 +299,7 @@ export function TokensPage(): ReactNode {
                 key={token.id}
                 token={token}
                 isThis={false}
-                rotate={() => undefined}
+                rotate={() => rotate(token)}
                 revoke={() => revoke(token)}
               />
             ))}
