@@ -91,6 +91,8 @@ async function prepare(url: string): Promise<Stage> {
       'device token': foothold(hostile.device_token),
       waiter: foothold(mallory.token),
       'owner elsewhere': { url, org: other, device: labelled[0] ?? '', token: elsewhere.token },
+      asker: foothold(mallory.token),
+      'tester elsewhere': { url, org: other, device: labelled[0] ?? '', token: elsewhere.token },
     },
   };
 }

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { worstPolicy } from '../../src/policy/worst-policies.fixture.ts';
 import { Api, type Asked } from '../../test/lib/http.ts';
 
 export const attackers = [
@@ -14,6 +15,8 @@ export const attackers = [
   'device token',
   'waiter',
   'owner elsewhere',
+  'asker',
+  'tester elsewhere',
 ] as const;
 export type Attacker = (typeof attackers)[number];
 
@@ -145,6 +148,85 @@ const labels: Attack = async ({ org, device: id }, api) => {
   ];
 };
 
+/** Five groups of ranges that overlap, and one device with all of them. */
+const overlapping = worstPolicy({
+  groups: 5,
+  rules: 990,
+  ranges: 10,
+  addresses: 'windows',
+  ports: 'short',
+  protocols: 'both',
+  families: 'v4',
+  directions: 1,
+  seed: 1,
+}).groups.map(({ inbound }) => JSON.stringify({ group_name: 'overlapping', inbound_rules: inbound }));
+
+/** Devices and groups that are already there, by the organization: what was made once is asked about again and again. */
+const made = new Map<string, Promise<string>>();
+
+async function heavyDevice(org: string, api: Api): Promise<string> {
+  const ids: string[] = [];
+  for (const raw of overlapping) {
+    const { json } = await api.ask('POST', `/api/user/${org}/security_groups`, { raw });
+    if (typeof json?.id === 'string') ids.push(json.id);
+  }
+  const body = { public_key: 'heavy', tunnel_ip: '100.127.0.1', security_groups: ids };
+  const { json } = await api.ask('POST', `/api/organizations/${org}/devices`, { body });
+  return String(json?.id ?? 'none');
+}
+
+/** A member who asks the dearest questions about its own device, many at once. */
+const asker: Attack = async ({ org, device: other }, api) => {
+  const heavy = made.get(org) ?? heavyDevice(org, api);
+  made.set(org, heavy);
+  const id = await heavy;
+  const base = `/api/organizations/${org}`;
+  const at = new Date().toISOString();
+  return [
+    ...Array.from({ length: 20 }, (_, n) => get(`${base}/explain?from=${id}&to=10.0.0.${n}&protocol=tcp&port=65535`)),
+    ...Array.from({ length: 5 }, () => post(`${base}/simulate`, JSON.stringify({ delete: [id] }))),
+    ...Array.from({ length: 5 }, () =>
+      post(`${base}/simulate`, JSON.stringify({ devices: [{ id, security_groups: [] }] })),
+    ),
+    post(`${base}/devices/${id}/evidence`, JSON.stringify({ at })),
+    post(`${base}/propose`, JSON.stringify({ device_ids: [id, other] })),
+    get(`${base}/flows?limit=10000`),
+    get(`${base}/unused_rules`),
+    get(`${base}/devices/${id}/groups`),
+  ];
+};
+
+/** A thousand policy tests between labels, judged by every question and every write. */
+const thousandTests = JSON.stringify(
+  Array.from({ length: 1_000 }, (_, n) => ({
+    name: `test ${n}`,
+    from: { labels: [`l${n % 2}`] },
+    to: { all_devices: true },
+    protocol: 'tcp',
+    port: 1 + n,
+    expect: 'refuse',
+  })),
+);
+
+/** In an organization of its own, with devices by the thousand: policy tests, previews and changes of very many records. */
+const tester: Attack = async ({ org, device: id }, api) => {
+  const base = `/api/organizations/${org}`;
+  const { json } = await api.ask('GET', `${base}/devices?limit=1000`);
+  const ids = (Array.isArray(json) ? json : []).map((one: { id: string }) => one.id).filter((one) => one !== id);
+  const relabel = (label: string): string =>
+    JSON.stringify({ devices: ids.map((one) => ({ id: one, labels: [label] })) });
+  return [
+    { method: 'PUT', path: `${base}/policy_tests?skip_tests=true`, asked: { raw: thousandTests } },
+    ...Array.from({ length: 5 }, () => post(`${base}/simulate`, '{}')),
+    ...Array.from({ length: 5 }, () => post(`${base}/simulate`, JSON.stringify({ delete: ids }))),
+    post(`${base}/changes?skip_tests=true`, relabel('l0')),
+    post(`${base}/changes?skip_tests=true`, relabel('l1')),
+    post(`${base}/devices/${id}/isolate`, '{"reason":"x"}'),
+    { method: 'DELETE', path: `${base}/devices/${id}/isolate` },
+    { method: 'PUT', path: `${base}/policy_tests`, asked: { raw: '[]' } },
+  ];
+};
+
 const repertoire: { readonly [Kind in Attacker]: Attack } = {
   stranger,
   'read-only token': reader,
@@ -152,6 +234,8 @@ const repertoire: { readonly [Kind in Attacker]: Attack } = {
   'device token': device,
   waiter,
   'owner elsewhere': labels,
+  asker,
+  'tester elsewhere': tester,
 };
 
 /** Connections that never finish their request, and streams that are never read. */
