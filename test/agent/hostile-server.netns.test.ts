@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { device, deviceId, group, organization } from '../../src/client/records.fixture.ts';
 import { eventually } from '../lib/eventually.ts';
+import { kernelPeakWhile } from '../lib/kernel-memory.ts';
 import { MemoryGroup } from '../lib/memory-group.ts';
 import { Device, driver, installProgram, removeFolder, statusOf, type RunningAgent } from './device.ts';
 
@@ -192,5 +193,22 @@ describe('a hostile server', () => {
     await withAgent('the policy is followed again', async () => (await statusOf(state))?.in_force === 'yes');
     expect(await statusOf(state)).toMatchObject({ policy: { revision: 9 } });
     expect(await host.openPorts()).toBe('22');
+  });
+
+  test('50,000 single addresses are put in force on a small device, the peak of its kernel included', async () => {
+    await start();
+    await host.untilOpen('22', agent);
+    const inbound_rules = [rule([...hosts(50_000)])];
+    const many = `${change('security-groups', group(1, 3, { is_default: true, inbound_rules }))}${tails(3)}`;
+    const kernel = await kernelPeakWhile(async () => {
+      server.turnTo(() => [many]);
+      await withAgent(
+        '50,000 addresses are in force',
+        async () => (await statusOf(state))?.policy.revision === 3 && (await statusOf(state))?.in_force === 'yes',
+      );
+    });
+    const peak = (await memory.peak()) / megabyte;
+    // Some of the kernel's memory counts twice here.
+    expect(peak + kernel, JSON.stringify({ peak, kernel })).toBeLessThan(400);
   });
 });

@@ -1,10 +1,10 @@
 /** Proves that many ranges are put in force in little of the kernel's memory while its rules are monitored, as the agent does. */
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../../../test/lib/eventually.ts';
+import { kernelPeakWhile } from '../../../test/lib/kernel-memory.ts';
 import { Namespace } from '../../../test/lib/netns.ts';
 import { systemClock } from '../../client/clock.ts';
 import { parseInterfaceName } from '../../nft/names.ts';
@@ -26,34 +26,6 @@ const target = {
 const most = 150;
 /** Other programs take memory of the kernel too, and give it back: one time of these is without them. */
 const times = 4;
-
-/** What the kernel takes for its own objects, in megabytes, at most while this goes on: read by a process that does nothing else. */
-async function peakWhile(work: () => Promise<unknown>): Promise<number> {
-  const watcher = spawn(process.execPath, ['-e', watching], { stdio: ['pipe', 'pipe', 'inherit'] });
-  let said = '';
-  watcher.stdout.on('data', (text: Buffer) => (said += text.toString()));
-  const ended = new Promise((resolve) => watcher.once('close', resolve));
-  try {
-    await eventually('the watcher runs', () => said.includes('\n'));
-    await work();
-    watcher.stdin.end();
-    await ended;
-    const [before = Number.NaN, peak = Number.NaN] = said.split('\n').map(Number);
-    return (peak - before) / 1_024;
-  } finally {
-    watcher.kill();
-  }
-}
-
-/** Says what the kernel takes at its start, and at its end what it took at most. */
-const watching = `
-  const { readFileSync } = require('node:fs');
-  const slab = () => Number(/^Slab: +([0-9]+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]);
-  let most = slab();
-  process.stdout.write(most + '\\n');
-  setInterval(() => { most = Math.max(most, slab()); }, 2);
-  process.stdin.on('end', () => { process.stdout.write(most + '\\n', () => process.exit()); }).resume();
-`;
 
 describe('50,000 ranges, monitored', () => {
   let namespace: Namespace;
@@ -101,9 +73,9 @@ describe('50,000 ranges, monitored', () => {
         while (peaks.length < times && !peaks.some(({ first, repair }) => Math.max(first, repair) < most)) {
           await enforcer.remove();
           await monitored();
-          const first = await peakWhile(() => enforcer.apply(target));
+          const first = await kernelPeakWhile(() => enforcer.apply(target));
           await monitored();
-          const repair = await peakWhile(() =>
+          const repair = await kernelPeakWhile(() =>
             enforcer.repair({ tables: new Set(['service', 'service-forward'] as const), chains: new Set() }),
           );
           expect((await enforcer.verify()).findings).toEqual([]);
