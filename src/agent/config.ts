@@ -1,5 +1,5 @@
 /** Owns the agent's configuration: the meaning of its options together, and which options exclude each other. */
-import { parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
+import { isUuid, parseOrganizationId, type DeviceId, type OrganizationId } from '../policy/ids.ts';
 import type { Destination, TextSource } from './destination.ts';
 import type { Selector } from './host/driver-interface.ts';
 import type { LogLevel } from './host/log.ts';
@@ -57,6 +57,10 @@ export function agentConfig(values: AgentValues, around: OptionSurroundings, kno
   const given = { servers: values.server, organization: organizationOf(values, around) };
   const servers = given.servers ?? known?.servers;
   const organization = given.organization ?? known?.organization;
+  if (organization === undefined && (around.env['RINGFENCE_ORG'] ?? '') !== '')
+    throw new WrongOptions(
+      'RINGFENCE_ORG is not an id; the agent needs the id of its organization, which an enrollment key carries: use --enroll, or --organization with the id',
+    );
   const missing = [
     ...(servers === undefined ? ['--server'] : []),
     ...(organization === undefined ? ['--organization'] : []),
@@ -113,18 +117,11 @@ function overridden(
   ];
 }
 
-/** The organization in the options, if it is there. Throws `WrongOptions`. */
+/** The organization in the options, if it is there. `RINGFENCE_ORG` may name one for the client commands, which says nothing to the agent. */
 export function organizationOf({ organization }: AgentValues, { env }: OptionSurroundings): OrganizationId | undefined {
   if (organization !== undefined) return organization;
   const text = env['RINGFENCE_ORG'] ?? '';
-  if (text === '') return undefined;
-  try {
-    return parseOrganizationId(text);
-  } catch {
-    throw new WrongOptions(
-      'RINGFENCE_ORG is not an id; the agent needs the id of its organization: with an enrollment key, which carries it, unset RINGFENCE_ORG',
-    );
-  }
+  return isUuid(text) ? parseOrganizationId(text) : undefined;
 }
 
 function proofOf(values: AgentValues, env: NodeJS.ProcessEnv): Proof {

@@ -1,5 +1,6 @@
 /** Proves what the agent's options mean together, and that each wrong one is explained in a line. */
 import { describe, expect, test } from 'vitest';
+import { parseOrganizationId } from '../policy/ids.ts';
 import { agentConfig, WrongOptions } from './config.ts';
 import { agentOptions, defaultState, type AgentValues } from './options.ts';
 
@@ -68,6 +69,10 @@ describe('the options', () => {
     const { organization: _, ...rest } = where;
     expect(config(rest, { RINGFENCE_ORG: organization.toUpperCase() }).organization).toBe(organization);
     expect(() => config(rest, { RINGFENCE_ORG: 'acme' })).toThrow(/RINGFENCE_ORG is not an id/);
+    // As the README exports it, beside an identity on disk or an enrollment key: the name is for the client commands.
+    const known = { organization: parseOrganizationId(organization), source: 'the identity' };
+    const around = { env: { RINGFENCE_ORG: 'acme' }, isRoot: true };
+    expect(agentConfig(read(rest), around, known)).toMatchObject({ organization, notices: [] });
   });
 
   test('take several servers: each once, on any port of this device, on one port elsewhere', () => {
