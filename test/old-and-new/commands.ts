@@ -21,6 +21,13 @@ export interface Answers {
   readonly new: Answered;
 }
 
+export interface Difference {
+  /** Where in the answer. */
+  readonly path: string;
+  readonly old: unknown;
+  readonly new: unknown;
+}
+
 const labels = ['app', 'db', 'web', 'canary', 'prod', 'edge'] as const;
 const ports = [0, 22, 80, 443, 5_432, 8_080, 65_535] as const;
 const addresses = ['10.0.0.1', '10.0.0.2', '10.0.0.3', 'fd00::1', 'fd00::2', '192.0.2.9'] as const;

@@ -3,6 +3,7 @@
  * equal. An id of the one stands for exactly one id of the other, from the first answer that shows both.
  */
 import type { Json } from '../lib/http.ts';
+import type { Difference } from './commands.ts';
 import { isNewEntry, isNewField } from './justified.ts';
 
 /** Also hashes of what contains ids. */
@@ -11,13 +12,6 @@ const times = /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z/g;
 const secrets = /rf_(user|device|enroll)_[\w-]+/g;
 /** Where a resume goes on: names the era of the database. */
 const resumeTokens = /"token":"[\w-]+"/g;
-
-export interface Difference {
-  /** Where in the answer. */
-  readonly path: string;
-  readonly old: unknown;
-  readonly new: unknown;
-}
 
 export class IdPairs {
   readonly #toNew = new Map<string, string>();

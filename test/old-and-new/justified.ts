@@ -1,10 +1,10 @@
 /** Owns the differences from older programs that are meant: each with its reason, and only as wide as that reason. */
 import type { Answered, Json } from '../lib/http.ts';
-import type { Answers, Command } from './commands.ts';
+import type { Answers, Command, Difference } from './commands.ts';
 
 interface Justified {
   readonly reason: string;
-  readonly is: (command: Command, answers: Answers) => boolean;
+  readonly is: (command: Command, answers: Answers, differences: readonly Difference[]) => boolean;
 }
 
 const turned = ({ old, new: now }: Answers, from: number, to: number): boolean =>
@@ -25,6 +25,29 @@ const justified: readonly Justified[] = [
       answers.old.status === 200 &&
       codeOf(answers.new) === 'last_owner',
   },
+  {
+    reason: 'The refusal to delete a group says what helps where it applies by label.',
+    is: (_command, { old, new: now }, differences) =>
+      old.status === 409 &&
+      now.status === 409 &&
+      differences.every((each) => String(each.old).includes('Remove it from the devices and revoke the keys first')),
+  },
+  {
+    reason: 'An operation knows more fields, and says so.',
+    is: (_command, { old, new: now }, differences) =>
+      old.status === now.status &&
+      differences.every(({ old: said, new: says }) => {
+        const [fewer, more] = [String(said).split('known fields: '), String(says).split('known fields: ')];
+        return fewer[0] === more[0] && fewer[1] !== undefined && more[1]?.startsWith(fewer[1].slice(0, -1)) === true;
+      }),
+  },
+  {
+    reason: 'Of several pairs that fail a policy test, another one is named.',
+    is: (_command, { old, new: now }, differences) =>
+      old.status === now.status &&
+      differences.some((each) => /\/failure\/(from|to)\//.test(each.path)) &&
+      differences.every((each) => /\/failure\/|^\/detail$|^\/errors\/\d+\/detail$/.test(each.path)),
+  },
 ];
 
 /** Fields that the older program lacks, each with what it tells. */
@@ -42,5 +65,8 @@ export const isNewEntry = (entry: Json): boolean => newOperations.has(entry?.ope
 export const isNewField = (name: string): boolean => Object.hasOwn(newFields, name);
 
 /** Why this difference is meant; undefined where it is a defect until somebody can say why it is better. */
-export const justification = (command: Command, answers: Answers): string | undefined =>
-  justified.find(({ is }) => is(command, answers))?.reason;
+export const justification = (
+  command: Command,
+  answers: Answers,
+  differences: readonly Difference[],
+): string | undefined => justified.find(({ is }) => is(command, answers, differences))?.reason;

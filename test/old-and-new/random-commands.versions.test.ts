@@ -139,7 +139,7 @@ async function compare(seed: number, at: number | string, command: Command, comm
     commands?.learn(command, answers.old);
     count(command, answers.old.status);
     if (differences.length === 0) return false;
-    const reason = justification(command, answers);
+    const reason = justification(command, answers, differences);
     if (reason !== undefined) {
       justified.set(reason, (justified.get(reason) ?? 0) + 1);
       return !isRead && answers.old.status < 300 !== answers.new.status < 300;
