@@ -45,6 +45,8 @@ class HostileServer {
   readonly #streams = new Set<ServerResponse>();
   /** What every stream gets, until it is taken away. */
   says: () => Pieces = () => [goodAt(2)];
+  /** What every request gets in the place of an answer. */
+  refusal: string | undefined;
   /** Reports of the agent, the last one last. */
   readonly reports: { readonly state?: string; readonly code?: string }[] = [];
 
@@ -74,6 +76,10 @@ class HostileServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
+    if (this.refusal !== undefined) {
+      response.writeHead(422, { 'content-type': 'application/problem+json' }).end(this.refusal);
+      return;
+    }
     response.setHeader('content-type', 'application/json');
     if (!request.url?.endsWith('/events')) {
       if (request.url?.endsWith('/status') === true)
@@ -210,5 +216,55 @@ describe('a hostile server', () => {
     const peak = (await memory.peak()) / megabyte;
     // Some of the kernel's memory counts twice here.
     expect(peak + kernel, JSON.stringify({ peak, kernel })).toBeLessThan(400);
+  });
+
+  test('that poisons every text commands no terminal, in the log and in the status', async () => {
+    const poison = 'POISON\u001b]0;x\u0007\u001b[2J\r\u0085\u009b2J\u202e\u2066\u200b\u{e0041}\u2028<script>';
+    // oxlint-disable-next-line no-control-regex -- the line ends of a log, and nothing else
+    const invisible = /[^\P{C}\n]|[\u2028\u2029]/u;
+    const shown = async (): Promise<string> => {
+      const [text, json] = await Promise.all(
+        [[], ['--output', 'json']].map((how) => host.run(['status', '--state', state, ...how])),
+      );
+      return `${text?.stdout}${text?.stderr}${json?.stdout}${agent.output}`;
+    };
+    await start();
+    await host.untilOpen('22', agent);
+    const inbound_rules = [rule()];
+    server.turnTo(() => [
+      change('device', device(1, 3, { hostname: poison, public_key: poison })),
+      change(
+        'security-groups',
+        group(1, 4, { is_default: true, group_name: poison, group_description: poison, inbound_rules }),
+      ),
+      tails(4),
+    ]);
+    await withAgent(
+      'it shows the name',
+      async () => (await statusOf(state))?.policy.groups[0]?.name.startsWith('POISON') === true,
+    );
+    const named = await shown();
+    expect(named).toContain('POISON');
+    expect(invisible.exec(named)).toBeNull();
+    server.turnTo(() => [
+      change('security-groups', { ...group(1, 5, { is_default: true }), [poison]: poison }),
+      tails(5),
+    ]);
+    await withAgent('it names the field', async () => (await statusOf(state))?.held?.includes('POISON') === true);
+    expect(invisible.exec(await shown())).toBeNull();
+    server.refusal = JSON.stringify({
+      title: poison,
+      detail: poison,
+      code: poison,
+      errors: [{ pointer: poison, code: poison, detail: poison }],
+    });
+    server.turnTo(() => []);
+    await withAgent(
+      'it is refused',
+      async () => (await statusOf(state))?.stream.last_error?.message.includes('POISON') === true,
+    );
+    const refused = await shown();
+    expect(invisible.exec(refused)).toBeNull();
+    expect(agent.lines('POISON')).toBeGreaterThan(1);
   });
 });
