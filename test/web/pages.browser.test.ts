@@ -581,6 +581,17 @@ describe('the command palette', () => {
     release();
     await expectShown(page.getByRole('combobox', { name: /^Find/ }));
   });
+
+  test('keeps what is typed before it is there: it is loaded when it is first opened', async () => {
+    const place = await newPlace(stage.server);
+    const page = await open({ token: place.owner.token, path: `/o/${place.org}/devices` });
+    await expectShown(page.getByRole('heading', { name: 'Devices', level: 1 }));
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('web server');
+    await expect.poll(() => page.getByRole('combobox', { name: /^Find/ }).inputValue()).toBe('web server');
+    await page.keyboard.type('s');
+    await expect.poll(() => page.getByRole('combobox', { name: /^Find/ }).inputValue()).toBe('web servers');
+  });
 });
 
 describe('the frame', () => {

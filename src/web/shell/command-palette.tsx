@@ -10,6 +10,7 @@ import { deviceName } from '../state/live.ts';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { navigationLinks } from './navigation.ts';
+import { takeTyped } from './palette-key.ts';
 import { showShortcuts } from './shortcuts.tsx';
 
 const most = 12;
@@ -185,6 +186,7 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
           setText(event.currentTarget.value);
           setAt(0);
         }}
+        onFocus={() => setText((before) => before + takeTyped())}
         onKeyDown={onKeyDown}
         data-autofocus
       />

@@ -25,7 +25,7 @@ import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
 import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
-import { onPaletteKey } from './palette-key.ts';
+import { keepTyping, onPaletteKey } from './palette-key.ts';
 import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
@@ -169,10 +169,11 @@ function Palette({ org }: { readonly org: string }): ReactNode {
   const [opened, setOpened] = useState(false);
   const [wanted, setWanted] = useState(false);
   const open = (): void => {
+    if (!opened) keepTyping();
     setWanted(true);
     setOpened(true);
   };
-  useEffect(() => onPaletteKey(open), []);
+  useEffect(() => onPaletteKey(open));
   return (
     <>
       <button type="button" className="find" onClick={open}>
