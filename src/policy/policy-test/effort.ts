@@ -23,9 +23,11 @@ const mostNamed = 20;
 /** A step is a look at one device, one rule or one word of a set. */
 export class Effort {
   taken = 0;
+  /** What was paid before, for what is known from then. */
+  #charged = 0;
   readonly #most: number;
   readonly #tests: readonly PolicyTest[];
-  readonly #ofTests: number[] = [];
+  readonly #ofTests: { readonly test: PolicyTest; readonly steps: number }[] = [];
   #before = 0;
   #pausedAt = 0;
 
@@ -39,23 +41,41 @@ export class Effort {
     this.taken += steps;
   }
 
-  /** What was taken since the last test belongs to the next one. */
-  endTest(): void {
-    this.#ofTests.push(this.taken - this.#before);
-    this.#before = this.taken;
+  /** The price: what it takes to find out everything anew. */
+  get price(): number {
+    return this.taken + this.#charged;
+  }
+
+  /** What is known of a test counts as when it was found out. */
+  charge(steps: number): void {
+    this.#charged += steps;
+  }
+
+  /** What was taken since the last test belongs to the next one; without one, to none. */
+  endTest(test?: PolicyTest): void {
+    if (test !== undefined) this.#ofTests.push({ test, steps: this.sinceTest });
+    this.#before = this.price;
+  }
+
+  get sinceTest(): number {
+    return this.price - this.#before;
   }
 
   /** Whether it is time for a pause. Throws `TestsTooCostly` where the price is too high. */
   isDue(): boolean {
-    if (this.taken > this.#most) throw new TestsTooCostly(this.#mostCostly());
+    if (this.price > this.#most) throw new TestsTooCostly(this.#mostCostly());
     if (this.taken - this.#pausedAt < stepsAtOnce) return false;
     this.#pausedAt = this.taken;
     return true;
   }
 
   #mostCostly(): readonly string[] {
-    const all = [...this.#ofTests, this.taken - this.#before];
-    const ranked = all.map((steps, test) => ({ steps, test })).toSorted((a, b) => b.steps - a.steps);
-    return ranked.slice(0, mostNamed).flatMap(({ test }) => this.#tests[test]?.name ?? []);
+    // It ended at the one after those that have ended.
+    const next = this.#tests[this.#ofTests.length];
+    const all = [...this.#ofTests, ...(next === undefined ? [] : [{ test: next, steps: this.sinceTest }])];
+    return all
+      .toSorted((a, b) => b.steps - a.steps)
+      .slice(0, mostNamed)
+      .map(({ test }) => test.name);
   }
 }

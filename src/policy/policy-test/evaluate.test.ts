@@ -13,11 +13,17 @@ import { parseDeviceId, parseGroupId, type GroupId } from '../ids.ts';
 import type { PolicyGroup, Selector, StoredRule } from '../rule.ts';
 import { transportOf } from './admitted.ts';
 import { TestsTooCostly } from './effort.ts';
-import { evaluateTests, judgeTests, testStates } from './evaluate.ts';
+import { evaluateTests, judgeTests, testStates, type JudgedTests } from './evaluate.ts';
 import { failureInWords } from './words.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotDevice } from '../snapshot/snapshot.ts';
+import {
+  emptySnapshot,
+  overlay,
+  type PolicySnapshot,
+  type SnapshotChange,
+  type SnapshotDevice,
+} from '../snapshot/snapshot.ts';
 import { policyAt } from '../time/policy-at.ts';
-import type { PolicyTest, TestEnd } from './policy-test.ts';
+import { testLimits, type PolicyTest, type TestEnd } from './policy-test.ts';
 
 const policyIn = ({ identity, list }: SnapshotDevice, { devices, groups, defaultGroup, at }: PolicySnapshot) => {
   const { labels } = identity;
@@ -242,6 +248,42 @@ describe('while changes are tried', () => {
   });
 });
 
+it('after a write, what nothing has touched is known from before, and all comes out as if it were judged anew', () => {
+  const run = (steps: ReturnType<typeof judgeTests>): JudgedTests => {
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
+    }
+  };
+  let reused = 0;
+  fc.assert(
+    fc.property(some, some, fc.nat(), fc.array(aTest, { minLength: 4, maxLength: 12 }), (state, other, seed, tests) => {
+      let [present, judged] = [state, run(judgeTests(state, tests))];
+      const [devices, groups] = [[...other.devices.values()], [...other.groups.values()]];
+      // One record after the other becomes what it is elsewhere, or goes, or comes back.
+      for (let write = 0; write < 4; write += 1) {
+        const given = devices[(seed + write) % Math.max(1, devices.length)];
+        const changed = groups[(seed + write) % groups.length];
+        const isGone = (seed + write) % 3 === 0;
+        const ids = new Set(present.groups.keys());
+        if (write % 2 === 0 && given !== undefined) {
+          const list = given.list.filter((id) => ids.has(id));
+          const written = isGone ? undefined : { ...given, list };
+          present = overlay(present, [{ kind: 'device', id: given.id, device: written }]);
+        } else if (changed !== undefined)
+          present = overlay(present, [{ kind: 'group', id: changed.group.id, group: changed }]);
+        const [after, fresh] = [run(judgeTests(present, tests, { before: judged })), run(judgeTests(present, tests))];
+        const all = ({ resultOf }: JudgedTests) => tests.map((_, index) => resultOf(index).state);
+        expect(all(after)).toEqual(all(fresh));
+        if (after.done < after.steps) reused += 1;
+        judged = after;
+      }
+    }),
+    { numRuns: 100 },
+  );
+  expect(reused).toBeGreaterThan(20);
+});
+
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const tcp = (port: number, more: Partial<StoredRule> = {}): StoredRule => ({
   ip_protocol: 'tcp',
@@ -404,6 +446,86 @@ describe('the price', () => {
     expect(error).toBeInstanceOf(TestsTooCostly);
     expect((error as TestsTooCostly).tests).toHaveLength(20);
     expect((error as TestsTooCostly).tests).not.toContain('cheap');
+  });
+
+  it('of a rule change is at most 100 ms of processor time with 1,000 tests on 10,000 devices that have 100 policies', () => {
+    const role = (n: number): string => `role-${n % 100}`;
+    const groups = Array.from({ length: 100 }, (_, n) =>
+      group(
+        n,
+        Array.from({ length: 20 }, (_each, k) => tcp(1_000 + k, { peers: [{ labels: [role(n + k)] }] })),
+        { id: parseGroupId(idOf(100_000 + n)), appliesTo: [{ labels: [role(n)] }] },
+      ),
+    );
+    const devices = Array.from({ length: 10_000 }, (_, n) =>
+      deviceOf(n, [role(n)], [], [`10.0.${n >> 8}.${n & 255}`, `fd00::${n.toString(16)}`]),
+    );
+    let state = snapshotOf(devices, groups, group(99, []));
+    const tests = Array.from({ length: 1_000 }, (_, n) =>
+      test(
+        { labels: [role(n + (n % 20))] },
+        { labels: [role(n)] },
+        {
+          name: `${n}`,
+          port: n % 3 === 0 ? 5_000 + n : 1_000 + (n % 20),
+          expect: n % 3 === 0 ? 'refuse' : 'allow',
+        },
+      ),
+    );
+    let judged = testStates(state, tests);
+    expect(judged.states).toEqual(tests.map(() => 'passing'));
+    // Less than a tenth of what tests may take when they are written (reference 4.14 (10)).
+    expect(judged.steps).toBeLessThan(testLimits.writtenSteps / 10);
+    let least = Number.POSITIVE_INFINITY;
+    for (const [turn, changed] of groups.slice(0, 8).entries()) {
+      const inbound = [...changed.inbound, tcp(100 + turn)];
+      const written = { group: { ...changed, inbound }, isDefault: false };
+      state = overlay(state, [{ kind: 'group', id: changed.id, group: written }]);
+      const { user, system } = process.cpuUsage();
+      const steps = judgeTests(state, tests, { before: judged });
+      for (let step = steps.next(); ; step = steps.next())
+        if (step.done === true) {
+          judged = step.value;
+          break;
+        }
+      const after = process.cpuUsage();
+      least = Math.min(least, (after.user + after.system - user - system) / 1_000);
+    }
+    expect(judged.states).toEqual(tests.map(() => 'passing'));
+    expect(least).toBeLessThan(100);
+  });
+
+  it('of a write is that of what it changes: a rule, a label, an address, or a device that joins', () => {
+    const size = 200;
+    const state = crowd(size);
+    // Each device is in two tests of 400.
+    const pairs = Array.from({ length: 400 }, (_, n) =>
+      test({ device_id: idOf(n % size) }, { device_id: idOf((n + 1) % size) }, { name: `${n}`, port: 1_000 + n }),
+    );
+    const run = (present: PolicySnapshot, before?: JudgedTests): JudgedTests => {
+      const steps = judgeTests(present, pairs, { before });
+      for (;;) {
+        const { done, value } = steps.next();
+        if (done === true) return value;
+      }
+    };
+    const first = run(state);
+    const fifth = [...state.devices.values()][5] as SnapshotDevice;
+    const own = state.groups.get(fifth.list[0] as GroupId) as NonNullable<ReturnType<typeof state.groups.get>>;
+    const writes: readonly SnapshotChange[] = [
+      { kind: 'group', id: own.group.id, group: { ...own, group: { ...own.group, inbound: [] } } },
+      { kind: 'device', id: fifth.id, device: { ...fifth, identity: { ...fifth.identity, labels: ['new'] } } },
+      { kind: 'device', id: fifth.id, device: undefined },
+    ];
+    for (const write of writes) {
+      const present = overlay(state, [write]);
+      const [after, fresh] = [run(present, first), run(present)];
+      // What a device takes to be looked at is there for all of them.
+      const looks = 80 * size;
+      expect(after.done - looks).toBeLessThan(fresh.done / 10);
+      expect(after.states).toEqual(fresh.states);
+      expect(Math.abs(after.steps - fresh.steps)).toBeLessThan(fresh.steps / 4);
+    }
   });
 
   it('leaves a pause after every small piece of work', () => {

@@ -16,7 +16,7 @@ import type { PolicySnapshot } from '../snapshot/snapshot.ts';
 import { AddressIndex } from './address-index.ts';
 import { AdmittedAddresses } from './admitted.ts';
 import { cohortsOf, type Cohort, type Cohorts } from './cohorts.ts';
-import { Effort } from './effort.ts';
+import { Effort, TestsTooCostly } from './effort.ts';
 import { Ends, noDevice, noEnd, type End, type EndPart } from './ends.ts';
 import { failureOf, type FailedPair, type PairEnd } from './failure.ts';
 import { FleetIndex } from './fleet-index.ts';
@@ -24,6 +24,7 @@ import { findPair, type Reach } from './pairs.ts';
 import { PortClasses } from './port-classes.ts';
 import type { PolicyTest, TestEnd, TestResult, TestState } from './policy-test.ts';
 import { eachSlot, slotsBut } from './slot-set.ts';
+import { touchedEnds, type TestedFleet } from './touched-ends.ts';
 
 const bothFamilies = [4, 6] as const;
 
@@ -238,34 +239,89 @@ export interface JudgedTests {
   /** Until when they hold if nothing is written, in milliseconds since 1970. */
   readonly changesAt: number;
   readonly resultOf: (index: number) => TestResult;
-  /** What it took, as `JudgeOptions` counts it. */
+  /** The price, as `JudgeOptions` counts it. */
+  readonly steps: number;
+  /** How many of these were done, and not known from before. */
+  readonly done: number;
+  /** For the judgement after a write. */
+  readonly known: KnownTests;
+}
+
+/** What is known of an organization's tests at one moment. */
+interface KnownTests extends TestedFleet {
+  /** By `contentOf`, with the steps that each took. */
+  readonly outcomes: ReadonlyMap<string, KnownOutcome>;
+}
+
+interface KnownOutcome {
+  readonly outcome: Outcome;
   readonly steps: number;
 }
+
+/** What of a test decides its outcome. */
+const contentOf = ({ from, to, expect, protocol, port = 0 }: PolicyTest): string =>
+  [keyOf(from), keyOf(to), expect, protocol, port].join('|');
 
 export interface JudgeOptions {
   /** Steps that the tests may take; without end if absent. Beyond, `TestsTooCostly` is thrown. */
   readonly most?: number;
+  /** Of an earlier moment of the same organization: tests that nothing has touched since are not judged again. */
+  readonly before?: Pick<JudgedTests, 'known'> | undefined;
 }
 
 /** The caller can do other work at each pause. */
 export function* judgeTests(
   snapshot: PolicySnapshot,
   tests: readonly PolicyTest[],
-  { most = Number.POSITIVE_INFINITY }: JudgeOptions = {},
+  { most = Number.POSITIVE_INFINITY, before }: JudgeOptions = {},
 ): Generator<void, JudgedTests> {
-  const effort = new Effort(most, tests);
-  const fleet = yield* FleetIndex.build(snapshot.devices);
-  const cohorts = yield* cohortsOf(snapshot, fleet, new Map(), effort);
-  const evaluation = new Evaluation(fleet, cohorts, tests, effort);
+  if (before === undefined) return yield* judgeSince(undefined, snapshot, tests, new Effort(most, tests));
+  try {
+    return yield* judgeSince(before.known, snapshot, tests, new Effort(most, tests));
+  } catch (error) {
+    if (!(error instanceof TestsTooCostly)) throw error;
+    // What tests share is counted with each that was judged at another time: found out anew, the price is exact.
+    return yield* judgeSince(undefined, snapshot, tests, new Effort(most, tests));
+  }
+}
+
+function* judgeSince(
+  known: KnownTests | undefined,
+  snapshot: PolicySnapshot,
+  tests: readonly PolicyTest[],
+  effort: Effort,
+): Generator<void, JudgedTests> {
+  const fleet = known?.fleet.source === snapshot.devices ? known.fleet : yield* FleetIndex.build(snapshot.devices);
+  const knownCohorts = new Map(known?.ofKinds.map((cohort) => [cohort.key, cohort]));
+  const cohorts = yield* cohortsOf(snapshot, fleet, knownCohorts, effort);
+  const { ofKinds } = cohorts;
+  const isTouched = known && (yield* touchedEnds(known, { fleet, ofKinds }, effort));
+  let evaluation: Evaluation | undefined;
   const outcomes: Outcome[] = [];
+  const knownNext = new Map<string, KnownOutcome>();
+  effort.endTest();
   for (const test of tests) {
-    outcomes.push(yield* evaluation.run(test));
-    effort.endTest();
+    const content = contentOf(test);
+    let found = knownNext.get(content);
+    if (found === undefined) {
+      const isSame = isTouched !== undefined && !isTouched(test.from) && !isTouched(test.to);
+      const same = isSame ? known?.outcomes.get(content) : undefined;
+      effort.take(4);
+      if (same !== undefined) effort.charge(same.steps);
+      else evaluation ??= new Evaluation(fleet, cohorts, tests, effort);
+      const outcome = same?.outcome ?? (yield* (evaluation as Evaluation).run(test));
+      found = { outcome, steps: same?.steps ?? effort.sinceTest };
+      knownNext.set(content, found);
+    }
+    outcomes.push(found.outcome);
+    effort.endTest(test);
     if (effort.isDue()) yield;
   }
   const cohortOf = (place: number): Cohort => cohorts.ofKinds[fleet.kindOf[place] as number] as Cohort;
   return {
-    steps: effort.taken,
+    steps: effort.price,
+    done: effort.taken,
+    known: { fleet, ofKinds, outcomes: knownNext },
     states: outcomes.map((outcome) => (typeof outcome === 'string' ? outcome : 'failing')),
     changesAt: cohorts.ofKinds.reduce((least, { changesAt }) => Math.min(least, changesAt), Number.POSITIVE_INFINITY),
     resultOf(index) {

@@ -84,6 +84,8 @@ export async function readOrganizationState(
   const next = advance(known, head, others);
   const judged = judgements.get(known);
   if (others.length === 0 && next.tests === known.tests && judged !== undefined) judgements.set(next, judged);
+  const before = judged ?? earlier.get(known);
+  if (before !== undefined) earlier.set(next, before);
   return next;
 }
 
@@ -94,6 +96,17 @@ interface Judgement {
 }
 
 const judgements = new WeakMap<OrganizationState, Judgement>();
+/** The newest judgement before a state. */
+const earlier = new WeakMap<OrganizationState, Judgement>();
+
+/** What it came to, if it came to anything. */
+async function resultBefore(state: OrganizationState): Promise<JudgedTests | undefined> {
+  try {
+    return await earlier.get(state)?.judged;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * The states of the tests at a moment, worked out once for as long as they hold, a slice in each turn of the event loop. Refuses with `tests_too_costly`
@@ -109,11 +122,12 @@ export async function judge(
     const judged = await known.judged;
     if (judged.changesAt > now) return judged;
   }
-  const steps = judgeTests({ ...state.snapshot, at: now }, state.tests, { most });
-  const judged = slices.run(steps).catch((cause: unknown): never => {
-    if (cause instanceof TestsTooCostly) return refuse({ code: 'tests_too_costly', tests: cause.tests });
-    throw cause;
-  });
+  const judged = resultBefore(state)
+    .then((before) => slices.run(judgeTests({ ...state.snapshot, at: now }, state.tests, { most, before })))
+    .catch((cause: unknown): never => {
+      if (cause instanceof TestsTooCostly) return refuse({ code: 'tests_too_costly', tests: cause.tests });
+      throw cause;
+    });
   judgements.set(state, { from: now, most, judged });
   return judged;
 }
