@@ -30,8 +30,8 @@ export const testLimits = {
   tests: 1_000,
   nameLength: 255,
   noteLength: 1_024,
-  writtenSteps: 6_000_000,
-  steps: 12_000_000,
+  writtenSteps: 3_000_000,
+  steps: 6_000_000,
 } as const;
 
 /** One end of the pair that fails a test. */
