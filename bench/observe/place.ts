@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client as DatabaseClient } from 'pg';
+import { ruleIdOf } from '../../src/policy/rule-identity/rule-id.ts';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
 import type { FlowSum } from '../../src/server/store/contract/flows/flows.ts';
 import type { Json } from '../../test/lib/http.ts';
@@ -13,12 +14,20 @@ import { makeDevices, type BenchDevice } from '../receipts/fleet.ts';
 const adminToken = `rf_user_${'b'.repeat(43)}`;
 export const tuplesPerReport = 100;
 
+const ports = [22, 53, 80, 123, 443, 3_306, 5_432, 6_379, 8_080, 9_090];
+/** A rule for each port and protocol of the traffic. */
+export const rules = (['tcp', 'udp'] as const).flatMap((ip_protocol) =>
+  ports.map((port) => ({ ip_protocol, from_port: port, to_port: port })),
+);
+
 export interface FlowPlace {
   readonly url: string;
   readonly token: string;
   readonly org: string;
   readonly base: string;
   readonly devices: readonly BenchDevice[];
+  /** The rules of the group that all of them have, as reports name them, in the order of `rules`. */
+  readonly reportedRules: readonly { readonly group_id: string; readonly rule_id: string }[];
   readonly database: Database;
   /** Processes of the server and of PostgreSQL. */
   readonly pids: readonly number[];
@@ -58,8 +67,9 @@ export async function openFlowPlace(count: number): Promise<FlowPlace> {
     await expect(200, 'PATCH', base, { observe: 'all' });
     const group = await expect(201, 'POST', `${base}/security_groups`, {
       group_name: 'all',
-      inbound_rules: [{ ip_protocol: 'tcp', from_port: 443, to_port: 443 }],
+      inbound_rules: rules,
     });
+    const reportedRules = rules.map((rule) => ({ group_id: String(group.id), rule_id: ruleIdOf('inbound', rule) }));
     const devices = await makeDevices({ expect }, base, group.id, count);
     const query: FlowPlace['query'] = async <Row>(sql: string, values: readonly unknown[] = []) => {
       const client = new DatabaseClient({ connectionString: database.url });
@@ -71,14 +81,12 @@ export async function openFlowPlace(count: number): Promise<FlowPlace> {
       }
     };
     const pids = [server.child.pid ?? 0, database.pid ?? 0];
-    return { url, token: adminToken, org, base, devices, database, pids, expect, query, close };
+    return { url, token: adminToken, org, base, devices, reportedRules, database, pids, expect, query, close };
   } catch (error) {
     await close();
     throw error;
   }
 }
-
-const ports = [22, 53, 80, 123, 443, 3_306, 5_432, 6_379, 8_080, 9_090];
 
 /** Traffic of a device as a fleet has it: some hundred far ends of five thousand, well-known ports, a tenth refused. */
 export const sumsOf = (seed: number): readonly FlowSum[] =>

@@ -4,8 +4,6 @@
  */
 import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseOrganizationId } from '../../src/policy/ids.ts';
-import { processSlices } from '../../src/server/scheduling/time-slices.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { printAddress } from '../../src/policy/address.ts';
 import { protocolName } from '../../src/policy/flow/protocol.ts';
@@ -13,7 +11,7 @@ import { median, type Goal } from '../lib/goals.ts';
 import { ProcessorMeter, spentBy, sumOf } from '../lib/processor-time.ts';
 import { figure, table } from '../lib/table.ts';
 import type { BenchDevice } from '../receipts/fleet.ts';
-import { openFlowPlace, sumsOf, tuplesPerReport, type FlowPlace } from './place.ts';
+import { openFlowPlace, rules, sumsOf, tuplesPerReport, type FlowPlace } from './place.ts';
 
 const count = Number(process.env['RINGFENCE_BENCH_DEVICES'] ?? 1_000);
 const perMinute = 10_000;
@@ -45,8 +43,16 @@ class Reports {
         protocol: protocolName(protocol),
         port,
         packets,
+        decision:
+          direction === 'in' && verdict === 'admitted'
+            ? rules.findIndex((rule) => rule.ip_protocol === protocolName(protocol) && rule.from_port === port)
+            : rules.length,
       }));
-      this.#bodies.set(id, JSON.stringify({ observed: 'all', not_recorded: 0, tuples }).slice(1));
+      const named = {
+        rules: place.reportedRules,
+        groups: place.reportedRules.slice(0, 1).map((rule) => rule.group_id),
+      };
+      this.#bodies.set(id, JSON.stringify({ observed: 'all', not_recorded: 0, tuples, ...named }).slice(1));
     }
   }
 
@@ -120,20 +126,6 @@ async function addingUp({ query, database, org }: FlowPlace): Promise<number> {
   );
   const store = await openStore({ url: database.url, phase: 3 });
   try {
-    // Only what is counted is added up.
-    const horizon = await store.ruleUsage.horizon();
-    if (horizon === undefined) throw new Error('reports are being written');
-    const judge = {
-      revision: Number.MAX_SAFE_INTEGER,
-      policies: new Map(),
-      pairs: [],
-      *rulesOf() {
-        yield;
-        return [];
-      },
-    };
-    const span = { horizon, blocks: Infinity, workMs: Infinity };
-    await store.ruleUsage.count(parseOrganizationId(org), judge, span, processSlices());
     const spent = await spentBy(() => store.flows.forget());
     const [left] = await query<{ count: string }>(
       `SELECT count(*) FROM flows WHERE NOT is_hourly AND until < now() - interval '4 hours'`,

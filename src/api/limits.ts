@@ -16,9 +16,10 @@ export const flowLimits = {
   tuplesPerReport: 4 * 4_096,
   /** Minutes that one report may be of. */
   minutesPerReport: 60,
-  /** Rules that a report names, and groups. */
+  /** Rules that a report names, groups, and different decisions: lists of rules. */
   rulesPerReport: 1_000,
   groupsPerReport: 1_000,
+  decisionsPerReport: 4_096,
 } as const;
 
 export const limits = {

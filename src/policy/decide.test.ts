@@ -44,12 +44,6 @@ const packet = (direction: Direction, remote: string, transport: Transport, stat
   return { direction, family: address.family, remote: address.value, transport, state };
 };
 const from = (remote: string, transport: Transport): Packet => packet('inbound', remote, transport);
-const finish = <T>(steps: Generator<void, T>): T => {
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-  }
-};
 const to = (remote: string, transport: Transport): Packet => packet('outbound', remote, transport);
 const tcp = (dport: number): Transport => ({ kind: 'tcp', dport });
 const udp = (dport: number): Transport => ({ kind: 'udp', dport });
@@ -149,7 +143,7 @@ describe('decidingRules', () => {
           for (const given of packets) {
             const one = { ...given, state: 'new' as const };
             const { verdict, reason } = decide(whole, one);
-            const found = finish(decidingRules(whole, one));
+            const found = decidingRules(whole, one);
             expect(found.verdict).toBe(verdict);
             expect(found.rules.length > 0).toBe('rule' in reason);
             if (!('rule' in reason)) continue;

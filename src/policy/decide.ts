@@ -180,36 +180,15 @@ export function decide(effective: EffectivePolicy, packet: Packet, options: Deci
 /** A rule on which a decision stands. */
 export type DecidingRule = Extract<Reason, { readonly rule: StoredRule }>;
 
-/**
- * Every rule on which the verdict stands: as long as one of them is left, the verdict stays. With the verdict. A policy may have very many rules: the caller
- * can do other work between two steps, of a group each.
- */
-export function* decidingRules(
+/** Every rule on which the verdict stands: as long as one of them is left, the verdict stays. With the verdict. */
+export function decidingRules(
   effective: EffectivePolicy,
   packet: Packet,
-): Generator<void, { readonly verdict: Decision['verdict']; readonly rules: readonly DecidingRule[] }> {
+): { readonly verdict: Decision['verdict']; readonly rules: readonly DecidingRule[] } {
   const policy = withIsolation(effective);
-  const { direction } = packet;
+  const { verdict, reason } = decide(policy, packet);
+  if (!('rule' in reason)) return { verdict, rules: [] };
   const { forbid, require } = policy.guardrails ?? { forbid: [], require: [] };
-  /** The groups with only those rules that matter: what does not match decides nothing, but that a direction is closed. */
-  const narrowed: Record<'forbid' | 'require' | 'rule', PolicyGroup[]> = { forbid: [], require: [], rule: [] };
-  const found: Record<'forbid' | 'require' | 'rule', DecidingRule[]> = { forbid: [], require: [], rule: [] };
-  for (const [kind, groups] of [
-    ['forbid', forbid],
-    ['require', require],
-    ['rule', policy.groups],
-  ] as const) {
-    for (const group of groups) {
-      const matching = matchingRules(kind, [group], packet, {});
-      found[kind].push(...matching);
-      const [first = rulesOf(group, direction)[0]] = matching.map(({ rule }) => rule);
-      const rules = first === undefined ? [] : [first];
-      narrowed[kind].push(direction === 'inbound' ? { ...group, inbound: rules } : { ...group, outbound: rules });
-      yield;
-    }
-  }
-  const guardrails = { forbid: narrowed.forbid, require: narrowed.require };
-  const { verdict, reason } = decide({ ...policy, groups: narrowed.rule, guardrails }, packet);
-  if (reason.kind === 'forbid') return { verdict, rules: found.forbid };
-  return { verdict, rules: 'rule' in reason ? [...found.require, ...found.rule] : [] };
+  if (reason.kind === 'forbid') return { verdict, rules: matchingRules('forbid', forbid, packet, {}) };
+  return { verdict, rules: [...matchingRules('require', require, packet, {}), ...admittingRules(policy, packet)] };
 }

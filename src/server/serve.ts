@@ -45,7 +45,7 @@ import type { FailedElsewhere } from './limits/failed-elsewhere.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
 import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
-import { RuleCounter } from './usage/count-rules.ts';
+import { ClaimedRules } from './usage/claimed-rules.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
 import { processSlices, type TimeSlices } from './scheduling/time-slices.ts';
 import { workLimits, WorkShares } from './scheduling/work-budget.ts';
@@ -276,8 +276,13 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       clock,
       phase: config.phase,
     });
-    const ruleCounter = new RuleCounter({ store, snapshots: preview.snapshots, enter, slices, clock });
-    cleanup.push(startUpkeep({ store, ruleCounter, onWarning: (message, err) => log.warn({ err }, message) }));
+    const claimedRules = new ClaimedRules({
+      snapshots: preview.snapshots,
+      enter,
+      slices,
+      monotonic: () => performance.now(),
+    });
+    cleanup.push(startUpkeep({ store, onWarning: (message, err) => log.warn({ err }, message) }));
     // One line for each outage of the database.
     let isLiftFailing = false;
     const liftEnded = async (): Promise<void> => {
@@ -363,7 +368,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         store,
         convergence,
         preview,
-        ruleCounter,
+        claimedRules,
         streamQuota,
         sampler,
         receipts: watch.hub.receipts,

@@ -1,18 +1,16 @@
-/** Owns the upkeep of a server: every five minutes it counts what devices observed, and removes what is no longer kept. */
+/** Owns the upkeep of a server: every five minutes it adds up what devices observed, and removes what is no longer kept. */
 import type { Store } from './store/contract/store.ts';
-import type { RuleCounter } from './usage/count-rules.ts';
 import { webhookSettings } from './webhooks/service.ts';
 
 export interface UpkeepOptions {
   readonly store: Store;
-  readonly ruleCounter: Pick<RuleCounter, 'countAll'>;
   readonly onWarning: (message: string, cause: unknown) => void;
 }
 
 const everyMs = 300_000;
 
 /** Gives what ends it. */
-export function startUpkeep({ store, ruleCounter, onWarning }: UpkeepOptions): () => void {
+export function startUpkeep({ store, onWarning }: UpkeepOptions): () => void {
   const forget = (what: string, work: Promise<unknown>): void =>
     void work.catch((cause: unknown) => onWarning(`old ${what} not forgotten`, cause));
   const timer = setInterval(() => {
@@ -25,14 +23,7 @@ export function startUpkeep({ store, ruleCounter, onWarning }: UpkeepOptions): (
     forget('audit entries were', store.audit.forget());
     forget('sessions were', store.sessions.forget());
     forget('presence was', store.presence.forget());
-    // First counted: what is removed before it is counted was not observed.
-    const counted = ruleCounter
-      .countAll()
-      .catch((cause: unknown) => onWarning('observed traffic was not counted', cause));
-    forget(
-      'observed traffic was',
-      counted.then(() => store.flows.forget()),
-    );
+    forget('observed traffic was', store.flows.forget());
     forget('the usage of rules was', store.ruleUsage.forget());
   }, everyMs).unref();
   return () => clearInterval(timer);

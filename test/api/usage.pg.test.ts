@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Json } from '../lib/http.ts';
+import { withRules } from '../lib/reported-rules.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useServer } from '../lib/stage.ts';
 
@@ -44,8 +45,8 @@ async function observed(place: Place, group: object = {}) {
       since: new Date(Date.now() - 60_000).toISOString(),
       until: new Date().toISOString(),
       observed: 'all',
-      tuples,
       not_recorded: 0,
+      ...withRules(tuples, [made]),
       ...more,
     });
   const path = `${base}/security_groups/${made.id}/usage`;
@@ -53,6 +54,16 @@ async function observed(place: Place, group: object = {}) {
     (await owner.api.expect(200, 'GET', path)).rules.map(({ state }: Json) => state);
   return { made, report, path, states };
 }
+
+/** The rule at this place of a group, as a report names it. */
+const ruleAt = async ({ owner }: Place, path: string, place: number) => ({
+  rules: [
+    {
+      group_id: path.split('/').at(-2),
+      rule_id: (await owner.api.expect(200, 'GET', path)).rules[place].rule_id as string,
+    },
+  ],
+});
 
 test('a rule that decided traffic is used, one that did not is unused where all was observed, and unknown where nothing was', async () => {
   const place = await newPlace(stage.server);
@@ -186,4 +197,51 @@ test('members and devices do not read it, and a time that is no time or to come 
   expect(await Promise.all([`${path}?since=yesterday`, `${path}?since=${tomorrow}`, gone].map(statusOf))).toEqual([
     422, 422, 404,
   ]);
+});
+
+test('an agent that does not say which rules decided leaves them unknown, whatever it observed', async () => {
+  const place = await newPlace(stage.server);
+  const { report, states } = await observed(place);
+  await report([tuple(5432)]);
+  expect(await states()).toEqual(['unused', 'used', 'unused']);
+  const older = {
+    rules: undefined,
+    decisions: undefined,
+    groups: undefined,
+    tuples: [tuple(22)],
+    until: new Date(Date.now() + 1).toISOString(),
+  };
+  await report([], older);
+  expect(await states()).toEqual(['unknown', 'used', 'unknown']);
+});
+
+test('traffic of which the agent does not know the rules, because it is beyond its limits, leaves the others unknown', async () => {
+  const place = await newPlace(stage.server);
+  const { path, report, states } = await observed(place);
+  await report([], {
+    tuples: [{ ...tuple(5432), decision: 0 }, tuple(9100)],
+    decisions: [[0]],
+    ...(await ruleAt(place, path, 1)),
+  });
+  expect(await states()).toEqual(['unknown', 'used', 'unknown']);
+  expect(await place.owner.api.expect(200, 'GET', path)).toMatchObject({ not_recorded: 3 });
+});
+
+test('a device adds to the counts of rules of its own groups only, and its word on others is not kept', async () => {
+  const place = await newPlace(stage.server);
+  const { made, report, path, states } = await observed(place);
+  const other = await observed(place, { group_name: 'other' });
+  await report([tuple(5432)]);
+  await other.report([], {
+    tuples: [{ ...tuple(22), decision: 0 }],
+    decisions: [[0, 1, 2]],
+    rules: [
+      ...(await ruleAt(place, path, 0)).rules,
+      { group_id: made.id, rule_id: 'f'.repeat(32) },
+      ...(await ruleAt(place, other.path, 2)).rules,
+    ],
+    groups: [made.id, other.made.id],
+  });
+  expect(await states()).toEqual(['unused', 'used', 'unused']);
+  expect(await other.states()).toEqual(['unused', 'unused', 'used']);
 });

@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../lib/http.ts';
 import { expectShown } from '../lib/browser.ts';
+import { withRules } from '../lib/reported-rules.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useStage } from './stage.fixture.ts';
 
@@ -189,8 +190,11 @@ describe('editing a group', () => {
       since: new Date(Date.now() - 60_000).toISOString(),
       until: new Date().toISOString(),
       observed: 'all',
-      tuples: [{ direction: 'in', verdict: 'admitted', far: '100.64.0.7', protocol: 'tcp', port: 5432, packets: 2 }],
       not_recorded: 0,
+      ...withRules(
+        [{ direction: 'in', verdict: 'admitted', far: '100.64.0.7', protocol: 'tcp', port: 5432, packets: 2 }],
+        [group],
+      ),
     });
     const page = await open(owner.token, `/groups/${group.id}`);
     const usage = page.getByRole('region', { name: 'Usage' });

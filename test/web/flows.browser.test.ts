@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { expectShown } from '../lib/browser.ts';
 import type { Json } from '../lib/http.ts';
+import { withRules } from '../lib/reported-rules.ts';
 import { newPlace, type Place } from '../lib/server.ts';
 import { useStage } from './stage.fixture.ts';
 
@@ -59,8 +60,8 @@ async function report(hostname: string, minutes: readonly (readonly Json[])[], n
       since: time(ago + 1),
       until: time(ago),
       observed: 'all',
-      tuples,
       not_recorded,
+      ...withRules(tuples, hostname === 'db-1' ? [database] : []),
     });
   }
 }
@@ -252,6 +253,9 @@ test('the overview counts rules that nothing used for days, and removes them in 
   await client.connect();
   try {
     await client.query(`UPDATE history SET at = now() - interval '40 days' WHERE org_id = $1`, [place.org]);
+    await client.query(
+      `UPDATE refusal_levels SET rules_since = jsonb_build_object('${database.id}', now() - interval '40 days')`,
+    );
     await client.query('UPDATE flow_coverage SET all_seconds = 86400, not_recorded = 0 WHERE org_id = $1', [place.org]);
   } finally {
     await client.end();

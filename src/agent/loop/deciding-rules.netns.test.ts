@@ -49,7 +49,7 @@ const send = async (to: string, port: number, count: number, out = false): Promi
 async function bothWays(groups: readonly PolicyGroup[]) {
   const recorded = await world.agent.takeRecorded();
   if (recorded === undefined) throw new Error('nothing is recorded');
-  const { report, places } = await judgeTraffic(recorded.tuples, recorded.policies);
+  const { report, decisionOf } = await judgeTraffic(recorded.tuples, recorded.policies);
   const byGroup: Record<string, number> = {};
   const byRule: Record<string, number> = {};
   const ports = new Map(
@@ -59,7 +59,7 @@ async function bothWays(groups: readonly PolicyGroup[]) {
     ]),
   );
   for (const tuple of recorded.tuples) {
-    for (const place of places.get(tuple) ?? []) {
+    for (const place of report.decisions?.[decisionOf.get(tuple) ?? -1] ?? []) {
       const { group_id = '', rule_id = '' } = report.rules?.[place] ?? {};
       byGroup[group_id] = (byGroup[group_id] ?? 0) + tuple.packets;
       byRule[String(ports.get(rule_id))] = (byRule[String(ports.get(rule_id))] ?? 0) + tuple.packets;

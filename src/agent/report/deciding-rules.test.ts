@@ -37,7 +37,7 @@ function inForce(...policies: readonly (EffectivePolicy | undefined)[]): PolicyT
 
 /** Of each tuple the rules by group number and port; undefined where they are not known. */
 async function named(tuples: readonly RecordedTuple[], trail: PolicyTrail, groups: readonly PolicyGroup[]) {
-  const { report, places } = await judgeTraffic(tuples, trail);
+  const { report, decisionOf } = await judgeTraffic(tuples, trail);
   const names = new Map<string, string>();
   for (const { id, name, inbound, outbound } of groups) {
     for (const rule of inbound) names.set(`${id} ${ruleIdOf('inbound', rule)}`, `${name} in ${rule.from_port}`);
@@ -47,7 +47,7 @@ async function named(tuples: readonly RecordedTuple[], trail: PolicyTrail, group
     const { group_id = '', rule_id = '' } = report.rules?.[place] ?? {};
     return names.get(`${group_id} ${rule_id}`);
   };
-  return tuples.map((each) => places.get(each)?.map(nameAt).toSorted());
+  return tuples.map((each) => report.decisions?.[decisionOf.get(each) ?? -1]?.map(nameAt).toSorted());
 }
 
 const web = groupOf(1, [written('tcp', 80, 80), written('tcp', 443, 443, '100.64.0.0/24')]);
@@ -86,9 +86,11 @@ describe('the rules of recorded traffic', () => {
           const { verdict } = decide(policy, packetOf({ ...one, direction: way, port: transport.dport }));
           return [{ ...one, verdict: verdict === 'accept' ? 'admitted' : 'refused' }];
         });
-        const { report, places } = await judgeTraffic(tuples, inForce(policy));
+        const { report, decisionOf } = await judgeTraffic(tuples, inForce(policy));
         for (const each of tuples) {
-          const found = (places.get(each) ?? []).map((place) => report.rules?.[place]?.rule_id);
+          const found = (report.decisions?.[decisionOf.get(each) ?? -1] ?? []).map(
+            (place) => report.rules?.[place]?.rule_id,
+          );
           const way = each.direction === 'inbound' ? ('in' as const) : ('out' as const);
           const packet = packetOf({ ...each, direction: way, port: each.port ?? 0 });
           const matches = (rule: StoredRule): boolean => ruleAdmits(rule, packet);
@@ -140,13 +142,14 @@ describe('the rules of recorded traffic', () => {
     const tuples = Array.from({ length: 1_500 }, (_, n) => tuple(n + 1));
     const usual = await judgeTraffic(tuples, inForce(list(many)));
     // Each port is looked up among all rules.
-    expect(usual.places.size).toBeGreaterThan(600);
-    expect(usual.places.size).toBeLessThan(700);
-    const bounds = { looks: Number.POSITIVE_INFINITY, places: 65_536 };
+    expect(usual.decisionOf.size).toBeGreaterThan(600);
+    expect(usual.decisionOf.size).toBeLessThan(700);
+    const bounds = { looks: Number.POSITIVE_INFINITY, places: 16_384 };
     const patient = await judgeTraffic(tuples, inForce(list(many)), bounds);
-    expect([patient.places.size, patient.report.rules?.length]).toEqual([1_000, 1_000]);
+    expect([patient.decisionOf.size, patient.report.rules?.length]).toEqual([1_000, 1_000]);
+    const few = await judgeTraffic(tuples, inForce(list(many)), { ...bounds, places: 3 });
+    expect([few.decisionOf.size, few.report.decisions]).toEqual([3, [[0], [1], [2]]]);
     const same = Array.from({ length: 10 }, (_, n) => tuple(443, { far: BigInt(n) }));
-    const few = await judgeTraffic(same, inForce(list(all)), { ...bounds, places: 3 });
-    expect([few.places.size, few.report.rules?.length]).toEqual([3, 1]);
+    expect((await judgeTraffic(same, inForce(list(all)))).report.decisions).toEqual([[0]]);
   });
 });

@@ -17,20 +17,20 @@ import type { PoliciesInForce, Recorded } from '../kernel/flow-recorder.ts';
 
 type RecordedTuple = Recorded['tuples'][number];
 
-/** What is known of the rules: of each tuple the places of those that decided it; undefined where that is not known. */
+/** What is known of the rules: of each tuple the place of the decision; undefined where that is not known. */
 export interface JudgedTraffic {
-  readonly report: Pick<FlowReport, 'rules' | 'groups'>;
-  readonly places: ReadonlyMap<RecordedTuple, readonly number[]>;
+  readonly report: Pick<FlowReport, 'rules' | 'decisions' | 'groups'>;
+  readonly decisionOf: ReadonlyMap<RecordedTuple, number>;
 }
 
 export interface JudgingBounds {
   /** Rules that are looked at for one report: less than a second of the processor. */
   readonly looks: number;
-  /** Places of rules that all tuples of a report have together. */
+  /** Places of rules that all decisions of a report have together. */
   readonly places: number;
 }
 
-const usualBounds: JudgingBounds = { looks: 1_000_000, places: 65_536 };
+const usualBounds: JudgingBounds = { looks: 1_000_000, places: 16_384 };
 /** Rules that are looked at between two pauses: a few milliseconds, in which the agent does nothing else. */
 const looksAtOnce = 20_000;
 
@@ -49,14 +49,6 @@ function aboutTransport(policy: EffectivePolicy, packet: Packet): EffectivePolic
     groups: narrow(groups),
     ...(guardrails && { guardrails: { forbid: narrow(guardrails.forbid), require: narrow(guardrails.require) } }),
   };
-}
-
-/** Without its pauses. */
-function finish<T>(steps: Generator<void, T>): T {
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-  }
 }
 
 /** Judges by one policy. Packets of one protocol and port are about the same few rules. */
@@ -79,7 +71,7 @@ class PolicyJudge {
       const packet = packetOf(traffic, { isEcho });
       const policy = this.#about(`${direction} ${family} ${protocol} ${port} ${isEcho}`, packet);
       this.#lookAt(policy, packet);
-      const found = finish(decidingRules(policy, packet));
+      const found = decidingRules(policy, packet);
       if ((found.verdict === 'accept') === (verdict === 'admitted')) return found.rules;
     }
     return undefined;
@@ -99,26 +91,35 @@ class PolicyJudge {
   }
 }
 
-/** Gives each rule its place in the report. Rules with the same content in a group are one. */
+/** Gives each rule and each decision its place in the report. Rules with the same content in a group are one. */
 class NamedRules {
-  readonly named: { readonly group_id: string; readonly rule_id: string }[] = [];
+  readonly rules: { readonly group_id: string; readonly rule_id: string }[] = [];
+  readonly decisions: (readonly number[])[] = [];
   readonly #known = new Map<DecidingRule['rule'], number | undefined>();
   readonly #byContent = new Map<string, number>();
-  readonly #lists = new Map<string, readonly number[]>();
+  readonly #byRules = new Map<string, number>();
+  #room: number;
 
-  /** Undefined where there is no more room for one of them. */
-  placesOf(rules: readonly DecidingRule[]): readonly number[] | undefined {
+  constructor(places: number) {
+    this.#room = places;
+  }
+
+  /** Undefined where there is no more room for it. */
+  decisionOf(rules: readonly DecidingRule[]): number | undefined {
     const places = new Set<number>();
     for (const rule of rules) {
       const place = this.#placeOf(rule);
       if (place === undefined) return undefined;
       places.add(place);
     }
-    // Most tuples share their rules.
     const key = [...places].join(' ');
-    let list = this.#lists.get(key);
-    if (list === undefined) this.#lists.set(key, (list = [...places]));
-    return list;
+    const known = this.#byRules.get(key);
+    if (known !== undefined) return known;
+    if (places.size > this.#room || this.decisions.length === flowLimits.decisionsPerReport) return undefined;
+    this.#room -= places.size;
+    const decision = this.decisions.push([...places]) - 1;
+    this.#byRules.set(key, decision);
+    return decision;
   }
 
   #placeOf({ group, direction, rule }: DecidingRule): number | undefined {
@@ -127,9 +128,9 @@ class NamedRules {
     const named = { group_id: group.id, rule_id: ruleIdOf(direction, rule) };
     const key = `${named.group_id} ${named.rule_id}`;
     place = this.#byContent.get(key);
-    if (place === undefined && this.named.length < flowLimits.rulesPerReport) {
-      place = this.named.length;
-      this.named.push(named);
+    if (place === undefined && this.rules.length < flowLimits.rulesPerReport) {
+      place = this.rules.length;
+      this.rules.push(named);
       this.#byContent.set(key, place);
     }
     this.#known.set(rule, place);
@@ -147,26 +148,23 @@ export async function judgeTraffic(
   bounds: JudgingBounds = usualBounds,
 ): Promise<JudgedTraffic> {
   const { known, areAll, groups } = policies;
-  const places = new Map<RecordedTuple, readonly number[]>();
-  if (groups === undefined || groups.length > flowLimits.groupsPerReport) return { report: {}, places };
+  const decisionOf = new Map<RecordedTuple, number>();
+  if (groups === undefined || groups.length > flowLimits.groupsPerReport) return { report: {}, decisionOf };
   let looks = 0;
   let paused = 0;
-  let left = bounds.places;
   const judges = known.map((policy) => new PolicyJudge(policy, (rules) => (looks += rules)));
-  const rules = new NamedRules();
+  const named = new NamedRules(bounds.places);
   for (const tuple of tuples) {
     if (looks >= bounds.looks) break;
     let deciding: readonly DecidingRule[] | undefined;
     for (const judge of judges) deciding ??= judge.rulesOf(tuple);
     if (deciding === undefined && areAll) deciding = [];
-    const found = deciding && rules.placesOf(deciding);
-    if (found !== undefined && found.length <= left) {
-      places.set(tuple, found);
-      left -= found.length;
-    }
+    const decision = deciding && named.decisionOf(deciding);
+    if (decision !== undefined) decisionOf.set(tuple, decision);
     if (looks - paused < looksAtOnce) continue;
     paused = looks;
     await setImmediate();
   }
-  return { report: { rules: rules.named, groups }, places };
+  const { rules, decisions } = named;
+  return { report: { rules, decisions, groups }, decisionOf };
 }

@@ -122,7 +122,8 @@ describe('a report of observed traffic', () => {
     await world.pass(tuples);
     expect(sent).toMatchObject([
       {
-        tuples: [{ rules: [0] }, { rules: [] }],
+        tuples: [{ decision: 0 }, { decision: 1 }],
+        decisions: [[0], []],
         groups: [group.id],
         rules: [{ group_id: group.id, rule_id: ruleIdOf('inbound', written('tcp', 443, 443)) }],
       },
@@ -130,7 +131,7 @@ describe('a report of observed traffic', () => {
     isOld = true;
     expect(await world.pass(tuples)).toBe(true);
     expect(sent).toHaveLength(3);
-    expect(JSON.stringify(sent[2])).not.toMatch(/rules|groups/);
+    expect(JSON.stringify(sent[2])).not.toMatch(/rules|groups|decision/);
     expect(sent[2]?.tuples).toHaveLength(2);
   });
 

@@ -47,7 +47,7 @@ const packetsOf = (tuples: readonly { readonly packets: number }[]): number =>
 
 const reported = (
   { direction, verdict, family, far, protocol, port, packets }: RecordedTuple,
-  rules: readonly number[] | undefined,
+  decision: number | undefined,
 ): FlowTuple => ({
   direction: direction === 'inbound' ? 'in' : 'out',
   verdict,
@@ -55,13 +55,16 @@ const reported = (
   protocol: protocolNames[protocol] ?? String(protocol),
   ...(port !== undefined && { port }),
   packets: Math.min(packets, mostPackets),
-  ...(rules && { rules }),
+  ...(decision !== undefined && { decision }),
 });
 
 /** For a server of an earlier version, which refuses what it does not know. */
-const withoutRules = ({ rules: _named, groups: _groups, tuples, ...report }: FlowReport): FlowReport => ({
-  ...report,
-  tuples: tuples.map(({ rules: _rules, ...tuple }) => tuple),
+const withoutRules = ({ since, until, observed, tuples, not_recorded }: FlowReport): FlowReport => ({
+  since,
+  until,
+  observed,
+  tuples: tuples.map(({ decision: _decision, ...tuple }) => tuple),
+  not_recorded,
 });
 
 /** The tuples that a report may hold: of each direction and family so many, and half of them for either verdict where both have more. */
@@ -144,7 +147,7 @@ export class FlowReports {
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       this.#options.log('warn', `the agent cannot say which rules decided observed traffic: ${why}`);
-      return { report: {}, places: new Map() };
+      return { report: {}, decisionOf: new Map() };
     }
   }
 
@@ -220,7 +223,7 @@ export class FlowReports {
     { tuples, unrecorded, observed, recordedFor }: ObservedTraffic,
     {
       kept,
-      judged: { report, places },
+      judged: { report, decisionOf },
       now,
       elapsed,
     }: {
@@ -240,7 +243,7 @@ export class FlowReports {
       since: new Date(since).toISOString(),
       until: new Date(now).toISOString(),
       observed,
-      tuples: kept.map((tuple) => reported(tuple, places.get(tuple))),
+      tuples: kept.map((tuple) => reported(tuple, decisionOf.get(tuple))),
       not_recorded: Math.min(not_recorded, mostPackets),
       ...report,
     });

@@ -35,11 +35,12 @@ export const FlowTuple = Type.Object(
     protocol: FlowProtocol,
     port: Type.Optional(FlowPort),
     packets: FlowPackets,
-    rules: Type.Optional(
-      Type.Array(Type.Integer({ minimum: 0, maximum: flowLimits.rulesPerReport - 1 }), {
-        maxItems: flowLimits.rulesPerReport,
+    decision: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: flowLimits.decisionsPerReport - 1,
         description:
-          'Places in `rules` of the report, from 0: every rule on which the verdict stood. Empty: no rule decided it. Absent: not known, such as beyond the limits.',
+          'Place in `decisions` of the report, from 0: the rules on which the verdict stood. Absent: not known, such as beyond the limits.',
       }),
     ),
   },
@@ -82,6 +83,17 @@ export const FlowReport = Type.Object(
         description: 'The rules that decided the tuples, by the policy that was in force, each once.',
       }),
     ),
+    decisions: Type.Optional(
+      Type.Array(
+        Type.Array(Type.Integer({ minimum: 0, maximum: flowLimits.rulesPerReport - 1 }), {
+          maxItems: flowLimits.rulesPerReport,
+        }),
+        {
+          maxItems: flowLimits.decisionsPerReport,
+          description: 'Places in `rules`, from 0: every rule on which a verdict stood. Empty: no rule decided.',
+        },
+      ),
+    ),
     groups: Type.Optional(
       Type.Array(givenId('A group.'), {
         maxItems: flowLimits.groupsPerReport,
@@ -110,10 +122,11 @@ export const FlowReport = Type.Object(
             packets: 3,
             rules: [0],
           },
-          { direction: 'in', verdict: 'refused', far: 'fd00::7', protocol: 'icmpv6', packets: 1, rules: [] },
+          { direction: 'in', verdict: 'refused', far: 'fd00::7', protocol: 'icmpv6', packets: 1, decision: 1 },
         ],
         not_recorded: 0,
         rules: [{ group_id: '018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f', rule_id: '8d1c0d5c1d8f4b6e9a3b7c2e5f60718a' }],
+        decisions: [[0], []],
         groups: ['018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f'],
       },
     ],

@@ -22,7 +22,7 @@ export const flowRows = {
   },
   reportFlows: {
     effect: 'report',
-    cost: 'fixed',
+    cost: 'shared',
     subject: 'device',
     tag: 'devices',
     summary: 'Report the traffic that a device observed, as its agent',

@@ -39,7 +39,7 @@ export const GroupUsage = Type.Object(
     not_recorded: Type.Integer({
       minimum: 0,
       description:
-        'Packets that agents counted and did not record, because there were too many. With any, no rule is `unused`.',
+        'Packets that agents counted and did not record, or whose rules they did not name, because there were too many. With any, no rule is `unused`.',
     }),
     rules: Type.Array(RuleUsage, { description: 'Every rule of the group: inbound, then outbound.' }),
   },

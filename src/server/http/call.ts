@@ -18,7 +18,7 @@ import type { TextLengths } from '../../api/validate.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { Sampler } from '../convergence/sampler.ts';
 import type { Preview } from '../preview/preview.ts';
-import type { RuleCounter } from '../usage/count-rules.ts';
+import type { ClaimedRules } from '../usage/claimed-rules.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
@@ -145,13 +145,13 @@ export interface Services {
 /** For operations whose row says that they cost what is worked out once for all who ask. */
 export interface SharedServices extends Services {
   readonly convergence: Convergence;
+  /** What of an agent's report of rules counts. */
+  readonly claimedRules: Pick<ClaimedRules, 'read'>;
 }
 
 /** For operations whose row says that each request costs what the organization's size is: they have a `WorkBudget`. */
 export interface OrganizationServices extends SharedServices {
   readonly preview: Preview;
-  /** Counts observed traffic by rule. */
-  readonly ruleCounter: RuleCounter;
 }
 
 interface ServicesByCost {

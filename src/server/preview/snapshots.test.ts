@@ -40,9 +40,9 @@ class FakeLog {
   }
 }
 
-const open = () => {
+const open = (monotonic: () => number = () => 0) => {
   const log = new FakeLog();
-  const snapshots = new Snapshots({ log, slices: processSlices(), monotonic: () => 0, clock: () => 1_000 });
+  const snapshots = new Snapshots({ log, slices: processSlices(), monotonic, clock: () => 1_000 });
   const names = async (): Promise<string[]> => {
     const { devices } = await snapshots.read(org);
     return [...devices.values()].map(({ hostname }) => hostname).toSorted();
@@ -81,18 +81,19 @@ describe('snapshots of organizations', () => {
     expect(await names()).toEqual(['a', 'other']);
   });
 
-  it('are not kept for a reader that keeps nothing, who uses what others keep', async () => {
-    const { log, names, snapshots } = open();
+  it('are known for a time without a question to the log, as they were', async () => {
+    let now = 0;
+    const { log, snapshots } = open(() => now);
     log.entries.push(entry(1, 1, 'a'));
-    expect(await snapshots.read(org, { keeps: false })).toMatchObject({ revision: 1 });
-    const { state } = log.reads;
-    expect(await names()).toEqual(['a']);
-    expect(log.reads.state).toBeGreaterThan(state);
-    const later = log.reads.state;
-    log.entries.push(entry(2, 1, 'renamed'));
-    expect(await snapshots.read(org, { keeps: false })).toMatchObject({ revision: 2 });
-    expect(await names()).toEqual(['renamed']);
-    expect(log.reads.state).toBe(later);
+    expect(snapshots.recent(org, 60_000)).toBeUndefined();
+    await snapshots.read(org);
+    log.entries.push(entry(2, 2, 'b'));
+    now = 60_000;
+    expect(snapshots.recent(org, 60_000)?.revision).toBe(1);
+    now = 60_001;
+    expect(snapshots.recent(org, 60_000)).toBeUndefined();
+    await snapshots.read(org);
+    expect(snapshots.recent(org, 60_000)?.revision).toBe(2);
   });
 
   it('are known up to a revision without a question to the log', async () => {

@@ -33,6 +33,7 @@ interface Kept {
   /** The log's version when the snapshot was loaded: another one means that the history may be another. */
   version: string;
   characters: number;
+  readAt: number;
   usedAt: number;
 }
 
@@ -54,16 +55,25 @@ export class Snapshots {
     this.#o = options;
   }
 
-  /** The organization with everything that was written before this call. Who reads it rarely keeps nothing that requests have not left there. */
-  read(org: OrganizationId, { keeps = true }: { readonly keeps?: boolean } = {}): Promise<PolicySnapshot> {
+  /** The organization with everything that was written before this call. */
+  read(org: OrganizationId): Promise<PolicySnapshot> {
     const before = this.#reading.get(org) ?? Promise.resolve();
-    const reading = before.catch(() => {}).then(() => this.#read(org, keeps));
+    const reading = before.catch(() => {}).then(() => this.#read(org));
     this.#reading.set(org, reading);
     const forget = (): void => {
       if (this.#reading.get(org) === reading) this.#reading.delete(org);
     };
     reading.then(forget, forget);
     return reading;
+  }
+
+  /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
+  recent(org: OrganizationId, withinMs: number): PolicySnapshot | undefined {
+    const { monotonic, clock } = this.#o;
+    const kept = this.#kept.get(org);
+    if (kept === undefined || monotonic() - kept.readAt > withinMs) return undefined;
+    kept.usedAt = monotonic();
+    return { ...kept.snapshot, at: clock() };
   }
 
   /** The organization at this revision or a later one: without a question to the database where it is known here. */
@@ -74,8 +84,9 @@ export class Snapshots {
     return { ...kept.snapshot, at: this.#o.clock() };
   }
 
-  async #read(org: OrganizationId, keeps: boolean): Promise<PolicySnapshot> {
+  async #read(org: OrganizationId): Promise<PolicySnapshot> {
     const { log, monotonic, clock } = this.#o;
+    const readAt = monotonic();
     const { organizations } = await log.heads([org]);
     const head = organizations.get(org);
     if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
@@ -83,11 +94,9 @@ export class Snapshots {
     const isSameHistory = known?.version === head.version && known.snapshot.revision <= head.revision;
     const kept =
       (isSameHistory ? await this.#follow(org, known, head.revision) : undefined) ?? (await this.#load(org, head));
-    const usedAt = keeps ? monotonic() : known?.usedAt;
-    if (usedAt !== undefined) {
-      kept.usedAt = usedAt;
-      this.#kept.set(org, kept);
-    }
+    kept.readAt = readAt;
+    kept.usedAt = monotonic();
+    this.#kept.set(org, kept);
     this.#letGo(org);
     return { ...kept.snapshot, at: clock() };
   }
@@ -120,7 +129,7 @@ export class Snapshots {
       if (change !== undefined) changes.push(change);
       characters += entry.json.length;
     });
-    const kept = { snapshot: overlay(emptySnapshot, changes, { revision }), version, characters, usedAt: 0 };
+    const kept = { snapshot: overlay(emptySnapshot, changes, { revision }), version, characters, readAt: 0, usedAt: 0 };
     const { organizations } = await this.#o.log.heads([org]);
     const head = organizations.get(org);
     if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });

@@ -1,6 +1,5 @@
 /**
- * Owns what is known of the use of rules in a window: counts by rule, and how long each device was observed and judged with its groups. What is not counted
- * yet counts as not observed.
+ * Owns what is known of the use of rules in a window: counts by rule, and how long each device was observed and said which rules of its groups decided.
  */
 import { defaultAgentSettings, type AgentSettings } from '../../api/organization.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
@@ -25,6 +24,9 @@ export interface ObservedRulesWindow {
   readonly since: number;
 }
 
+/** A large answer would hold the event loop. */
+const devicesAtOnce = 256;
+
 const keyOf = (group: GroupId, what: string): string => `${group} ${what}`;
 
 export class ObservedRules {
@@ -32,9 +34,8 @@ export class ObservedRules {
   readonly #settings: AgentSettings;
   readonly #coverage: ReadonlyMap<DeviceId, readonly FlowCoverage[]>;
   readonly #registered: ReadonlyMap<DeviceId, ObservedDevice>;
-  readonly #judgedSince = new Map<string, number>();
+  readonly #reportedSince = new Map<string, number>();
   readonly #counts = new Map<string, RuleCount>();
-  #otherwise = 0;
 
   private constructor(
     slices: SlicedWork,
@@ -54,26 +55,18 @@ export class ObservedRules {
   ): Promise<ObservedRules> {
     const { store, slices } = o;
     const { ruleUsage } = store;
-    // In this order: what comes meanwhile is counted, or subtracted, but never taken for observed only.
+    // The counts last: what comes meanwhile is counted, but never taken for observed only.
     const coverage = await coverageByDevice(ruleUsage, slices, { org, devices, since });
-    for (const time of await ruleUsage.uncountedTime(org)) {
-      const rows = coverage.get(time.device_id) ?? [];
-      const index = rows.findIndex(({ day }) => day === time.day);
-      const row = rows[index];
-      if (row === undefined) continue;
-      rows[index] = {
-        ...row,
-        refused_seconds: Math.max(0, row.refused_seconds - time.refused_seconds),
-        all_seconds: Math.max(0, row.all_seconds - time.all_seconds),
-      };
-    }
     const settings = (await store.organizations.settings(org)) ?? defaultAgentSettings;
     const registered = new Map<DeviceId, ObservedDevice>();
     for (const one of await registeredAt(o, { org, devices })) registered.set(one.id, one);
     const found = new ObservedRules(slices, settings, coverage, registered);
-    const { pairs, otherwise } = await ruleUsage.judgedSince(org, group);
-    found.#otherwise = Date.parse(otherwise);
-    await slices.each(pairs, (pair) => found.#judgedSince.set(keyOf(pair.group, pair.device), Date.parse(pair.since)));
+    for (let first = 0; first < devices.length; first += devicesAtOnce) {
+      const pairs = await ruleUsage.reportedSince(org, devices.slice(first, first + devicesAtOnce), group);
+      await slices.each(pairs, ({ group: id, device, since: from }) =>
+        found.#reportedSince.set(keyOf(id, device), Date.parse(from)),
+      );
+    }
     const counts = await ruleUsage.counts(org, new Date(since).toISOString(), group);
     await slices.each(counts, (count) => found.#counts.set(keyOf(count.group, count.rule), count));
     return found;
@@ -93,14 +86,14 @@ export class ObservedRules {
     return sum;
   }
 
-  /** How much of the time of these devices was observed, and judged with the group. A device that is not registered any more has no time. */
+  /** How much of the time of these devices was observed, and they said what the group decided. A device that is not registered any more has no time. */
   async shareOf(group: GroupId, devices: readonly DeviceId[], span: ObservedSpan): Promise<ObservedShare> {
     const share = new ObservedShare(span, this.#settings);
     await this.#slices.each(devices, (id) => {
       const device = this.#registered.get(id);
       if (device === undefined) return;
-      const judgedSince = this.#judgedSince.get(keyOf(group, id)) ?? this.#otherwise;
-      share.add({ ...device, judgedSince }, this.#coverage.get(id) ?? []);
+      const reportedSince = this.#reportedSince.get(keyOf(group, id)) ?? Number.POSITIVE_INFINITY;
+      share.add({ ...device, reportedSince }, this.#coverage.get(id) ?? []);
     });
     return share;
   }

@@ -8,7 +8,7 @@ export interface ObservedDevice {
   readonly id: DeviceId;
   readonly createdAt: number;
   /** What was observed before this does not count; absent: all counts. */
-  readonly judgedSince?: number;
+  readonly reportedSince?: number;
 }
 
 const dayMs = 86_400_000;
@@ -60,11 +60,11 @@ export class ObservedShare {
     this.#graceMs = span.observed.settings.includes(observe) ? graceMs : 0;
   }
 
-  add({ createdAt, judgedSince = 0 }: Omit<ObservedDevice, 'id'>, rows: readonly FlowCoverage[]): void {
+  add({ createdAt, reportedSince = 0 }: Omit<ObservedDevice, 'id'>, rows: readonly FlowCoverage[]): void {
     const { from, until, observed } = this.#span;
     const begins = Math.min(Math.max(from, createdAt), until);
     const span = until - begins;
-    const counts = Math.min(Math.max(begins, judgedSince), until);
+    const counts = Math.min(Math.max(begins, reportedSince), until);
     let [ofDevice, reportedUntil] = [0, 0];
     for (const row of rows) {
       const day = Date.parse(`${row.day}T00:00:00Z`);

@@ -1,6 +1,6 @@
 /**
  * Owns the usage of rules: which rule of a group decided the traffic that agents observed. The kernel counts packets by group, because it merges the
- * rules of all groups into sets. So usage comes from recorded flows, each judged by `decide` when it is counted (`count-rules`).
+ * rules of all groups into sets. So agents ask `decide` for the traffic that they record, by the policy in force, and say it with each report.
  */
 import type { GroupUsage, RuleUsage } from '../../api/usage/rule-usage.ts';
 import { rulesOf } from '../../policy/decide.ts';

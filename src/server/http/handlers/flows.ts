@@ -12,11 +12,14 @@ import { explainFlows } from '../../explain/flows.ts';
 import { policiesWith } from '../../usage/group-policies.ts';
 import {
   readFlowCursor,
+  type DecidingRule,
   type FlowBatch,
   type FlowFilter,
   type FlowSum,
+  type ReportedRules,
   type StoredFlow,
 } from '../../store/contract/flows/flows.ts';
+import type { KnownClaims } from '../../usage/claimed-rules.ts';
 import type { WorkBudget } from '../../scheduling/work-budget.ts';
 import { record, type Call, type Handler, type OrganizationServices, type Services } from '../call.ts';
 import { invalid, refuse } from '../errors.ts';
@@ -96,13 +99,41 @@ function batchOf(
   return { reported, since: text(from - ahead), until: text(to - ahead), sums, not_recorded };
 }
 
-const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused }) => {
+/** Adds up what the device says of the rules of these sums. */
+function rulesOf(
+  sums: readonly FlowSum[],
+  decisionOf: ReadonlyMap<FlowSum, number | undefined>,
+  { decisions = [] }: Pick<FlowReport, 'decisions'>,
+  { groups, rules }: KnownClaims,
+): ReportedRules {
+  const counts = new Map<DecidingRule, number>();
+  const byDecision = new Map<number | undefined, number>();
+  for (const sum of sums) {
+    const decision = decisionOf.get(sum);
+    byDecision.set(decision, (byDecision.get(decision) ?? 0) + sum.packets);
+  }
+  for (const [decision, packets] of byDecision) {
+    if (decision === undefined) continue;
+    for (const place of new Set(decisions[decision])) {
+      const rule = rules[place];
+      if (rule !== undefined) counts.set(rule, Math.min((counts.get(rule) ?? 0) + packets, Number.MAX_SAFE_INTEGER));
+    }
+  }
+  const unknown = byDecision.get(undefined) ?? 0;
+  return { groups, rules: [...counts].map(([rule, packets]) => ({ ...rule, packets })), unknown };
+}
+
+const report: Handler<'reportFlows'> = async (call, { store, clock, claimedRules, onRefused }) => {
   const { org_id, device_id } = call.params;
   const problems = new Problems<RequestProblemCode>();
   const sums: FlowSum[] = [];
+  const decisionOf = new Map<FlowSum, number | undefined>();
   for (const [index, tuple] of call.body.tuples.entries()) {
     const sum = readTuple(tuple, `/tuples/${index}`, problems);
-    if (sum !== undefined) sums.push(sum);
+    if (sum !== undefined) {
+      sums.push(sum);
+      decisionOf.set(sum, tuple.decision);
+    }
   }
   refuse(join(problems, boundProblems(call.body, sums)));
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
@@ -111,7 +142,10 @@ const report: Handler<'reportFlows'> = async (call, { store, clock, onRefused })
   if (settings.observe === 'refused' || settings.observe === 'all') {
     const isAll = settings.observe === 'all' && call.body.observed === 'all';
     const times = { now: clock(), takenMs: store.flows.takenMs };
-    const batch: FlowBatch = { ...batchOf(call.body, observed, times), observed: isAll ? 'all' : 'refused' };
+    const known = await claimedRules.read(org_id, device_id, call.body);
+    const taken = batchOf(call.body, observed, times);
+    const rules = known && rulesOf(taken.sums, decisionOf, call.body, known);
+    const batch: FlowBatch = { ...taken, observed: isAll ? 'all' : 'refused', rules };
     const kept = await store.flows.report(org_id, device_id, batch, call.by);
     onRefused(org_id, kept.refused);
     received = kept.received;

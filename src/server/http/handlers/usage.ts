@@ -23,12 +23,11 @@ function windowStart(since: string | undefined, until: number, days: number): nu
   throw invalid([{ pointer: '/since', code: 'out_of_range', detail: 'since must be in the past.' }]);
 }
 
-const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, ruleCounter, clock }) => {
+const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, clock }) => {
   const { org_id: org, sg_id: group } = call.params;
   const until = clock();
   // What is older is no longer kept.
   const since = Math.max(windowStart(call.query.since, until, defaultDays), until - store.ruleUsage.keptMs);
-  await ruleCounter.count(org, call.work);
   const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
   const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: call.work });
@@ -36,11 +35,10 @@ const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, r
   return record(usage);
 };
 
-const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, ruleCounter, clock }) => {
+const readUnused: Handler<'readUnusedRules'> = async (call, { store, preview, clock }) => {
   const { org_id: org } = call.params;
   const until = clock();
   const since = Math.max(windowStart(call.query.since, until, unusedDays), until - store.ruleUsage.keptMs);
-  await ruleCounter.count(org, call.work);
   const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
   return record(await unusedRules({ org, snapshot, reader, since, until }, { store, slices: call.work }));

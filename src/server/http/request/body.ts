@@ -22,7 +22,7 @@ export interface BodyLimits {
 }
 
 /** Fields of a tuple of observed traffic. */
-const tupleFields = 6;
+const tupleFields = 7;
 
 /**
  * Allows twice the rules and peers that a group may have, and twice the tuples of a report, so that a body with too many gets a validation error with a

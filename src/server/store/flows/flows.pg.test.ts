@@ -3,10 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
-import { processSlices } from '../../scheduling/time-slices.ts';
 import { asServer } from '../contract/actor.ts';
 import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
-import type { UsageJudge } from '../contract/flows/rule-usage.ts';
 import type { StoreOptions } from '../contract/store.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
@@ -37,17 +35,6 @@ const batch = (at: number, sums: readonly FlowSum[], more: Partial<FlowBatch> = 
   ...more,
 });
 
-/** Only what is counted is added up. */
-const noRules: UsageJudge = {
-  revision: 1_000,
-  policies: new Map(),
-  pairs: [],
-  *rulesOf() {
-    yield;
-    return [];
-  },
-};
-
 async function setUp(options: Partial<StoreOptions> = {}) {
   const time = { now: start };
   const world = await makeWorld(postgres, { clock: () => time.now, ...options });
@@ -65,12 +52,7 @@ async function setUp(options: Partial<StoreOptions> = {}) {
     }
   };
   const report = (id: DeviceId, given: FlowBatch) => store.flows.report(org, id, given, asServer);
-  const count = async (): Promise<void> => {
-    const horizon = await store.ruleUsage.horizon();
-    const span = { blocks: Infinity, workMs: Infinity };
-    if (horizon !== undefined) await store.ruleUsage.count(org, noRules, { horizon, ...span }, processSlices());
-  };
-  return { ...world, time, one, other, all, report, count };
+  return { ...world, time, one, other, all, report };
 }
 
 test('every sum is on one page, newest first, of the devices and times that are asked for; a report that comes twice counts once', async () => {
@@ -108,13 +90,12 @@ test('every sum is on one page, newest first, of the devices and times that are 
 });
 
 test('after two hours the reports of an hour are one, with the same packets', async () => {
-  const { store, org, url, time, one, all, report, count } = await setUp();
+  const { store, org, url, time, one, all, report } = await setUp();
   for (let at = 1; at < 60; at += 1) await report(one, batch(start + at * minute, [sum(1), sum(2), sum(at + 10)]));
   time.now = start + 150 * minute;
   await report(one, batch(time.now, [sum(1)]));
   const total = (flows: readonly StoredFlow[]): number => flows.reduce((packets, flow) => packets + flow.packets, 0);
   const before = total(await all());
-  await count();
   // The first begins in the hour, and half of it is too young.
   await store.flows.forget();
   time.now += 60 * minute;
@@ -221,10 +202,9 @@ test('one device cannot push out the traffic of others, nor what is known of whe
 });
 
 test('an hour with too many sums stays as it was reported, and is not looked at again', async () => {
-  const { store, url, time, one, all, report, count } = await setUp();
+  const { store, url, time, one, all, report } = await setUp();
   for (let at = 1; at < 4; at += 1) await report(one, batch(start + at * minute, [sum(1)]));
   await query(url, 'UPDATE flows SET sums = 262145 WHERE sums > 0');
-  await count();
   time.now = start + 240 * minute;
   await store.flows.forget();
   expect(await all()).toHaveLength(3);

@@ -57,6 +57,24 @@ function blockValues(asked: readonly Report[]): Value[] {
   ];
 }
 
+/** Since when each group has been in force, as far as this report knows. */
+const rulesSinceOf = ({ since, rules }: FlowBatch): string =>
+  JSON.stringify(Object.fromEntries((rules?.groups ?? []).map((id) => [id, since])));
+
+function ruleValues(asked: readonly Report[]): Value[] {
+  const used = asked.flatMap(({ batch: { rules } }, index) =>
+    (rules?.rules ?? []).map((rule) => ({ place: index + 1, ...rule })),
+  );
+  return [
+    asked.map(({ batch }) => rulesSinceOf(batch)),
+    asked.map(({ batch: { rules } }) => String(rules?.unknown ?? 0)),
+    used.map(({ place }) => String(place)),
+    used.map(({ group }) => group),
+    used.map(({ rule }) => rule),
+    used.map(({ packets }) => String(packets)),
+  ];
+}
+
 const refusedPerMinute = ({ sums, since, until }: FlowBatch): number =>
   refusedOf(sums) / Math.max(1, (Date.parse(until) - Date.parse(since)) / 60_000);
 
@@ -90,7 +108,12 @@ export function reportWriter({ reads, writes }: Context): (report: Report) => Pr
     // In one order, as every process writes them, so that no two wait for each other.
     const ordered = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const rates = ordered.map(({ batch }) => String(refusedPerMinute(batch)));
-    const rows = await writes.run(sql.insertFlows, [...reportValues(ordered), ...blockValues(ordered), rates]);
+    const rows = await writes.run(sql.insertFlows, [
+      ...reportValues(ordered),
+      ...blockValues(ordered),
+      rates,
+      ...ruleValues(ordered),
+    ]);
     const taken = new Map(rows.map((row) => [row.id, row]));
     const missing = ordered.filter(({ id }) => !taken.has(id));
     const refusals = new Map(

@@ -1,7 +1,6 @@
 /** Owns the SQL of observed traffic: blocks of sums by time, and how long each device was observed on each day. */
 import { found, isoTime, statement } from '../postgres/sql.ts';
 import { reportRefusals } from '../write/right.ts';
-import { isUncounted } from './rule-usage-statements.ts';
 import { filterBits, sumsPerBlock } from './sum-block.ts';
 
 /** Reports with the rights that they come by, as rows `n`. Values: organizations, devices, since, until, observed all, not recorded, until by the clocks of the devices, roles, tokens, sessions, users. */
@@ -38,14 +37,20 @@ export interface WrittenRow {
   readonly beyond: number;
 }
 
+/** A group that was in the report before has the time since it was first in one, without a break. */
+const rulesSince = `(SELECT coalesce(jsonb_object_agg(g.key, coalesce(l.rules_since -> g.key, g.value)), '{}') FROM jsonb_each(excluded.rules_since) AS g)`;
+
 /**
- * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter, bytes and packets; then the refused packets a
- * minute of each report. Gives the devices whose report was taken. Of a minute a device has no more blocks than one report may hold, however many reports it sends.
+ * Values: those of `reports`, each device once; then the blocks: the place of their report from 1, their part, sums, filter, bytes and packets; then of each report the refused
+ * packets a minute, since when each of its groups is in force as far as it knows, and packets of unknown rules; then the rules that decided: the place of their report, groups, rules and packets.
+ * Gives the devices whose report was taken. Of a minute a device has no more blocks than one report may hold, however many reports it sends.
  */
 export const insertFlows = statement<WrittenRow>(
   'insert_flows',
   `WITH allowed AS (
-     SELECT n.*, ${isAgain} AS is_again, ${inMinute} AS in_minute FROM ${reports} JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE
+     SELECT n.*, m.rate, m.rules_since, m.rules_unknown, ${isAgain} AS is_again, ${inMinute} AS in_minute FROM ${reports}
+     JOIN unnest($18::double precision[], $19::text[], $20::bigint[]) WITH ORDINALITY AS m (rate, rules_since, rules_unknown, place) ON m.place = n.place
+     JOIN devices d ON d.id = n.id AND (d.org_id = n.org_id) IS TRUE
      WHERE NOT ${isRefused}),
    blocks AS (
      SELECT a.org_id, a.id, a.since, a.until, a.observed_all, b.*, a.in_minute + b.part < ${blocksPerMinute} AS has_room
@@ -57,26 +62,34 @@ export const insertFlows = statement<WrittenRow>(
      ON CONFLICT (device_id, until, part) DO NOTHING RETURNING device_id, part),
    beyond AS (SELECT id, sum(sums) AS sums, sum(packets) AS packets FROM blocks WHERE NOT has_room GROUP BY id),
    covered AS (
-     INSERT INTO flow_coverage AS c (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded)
+     INSERT INTO flow_coverage AS c (org_id, device_id, day, last_since, through, refused_seconds, all_seconds, not_recorded, rules_unknown)
      SELECT a.org_id, a.id, (a.until AT TIME ZONE 'UTC')::date, a.since, a.until,
        CASE WHEN a.observed_all THEN 0 ELSE extract(epoch FROM a.until - a.since)::integer END,
-       CASE WHEN a.observed_all THEN extract(epoch FROM a.until - a.since)::integer ELSE 0 END, least(a.not_recorded + coalesce(b.packets, 0), 1e15)::bigint
+       CASE WHEN a.observed_all THEN extract(epoch FROM a.until - a.since)::integer ELSE 0 END, least(a.not_recorded + coalesce(b.packets, 0), 1e15)::bigint,
+       least(a.rules_unknown, 1e15)::bigint
      FROM allowed a LEFT JOIN beyond b ON b.id = a.id WHERE NOT a.is_again ORDER BY a.id
      ON CONFLICT (device_id, day) DO UPDATE SET
        refused_seconds = least(86400, c.refused_seconds + CASE WHEN excluded.all_seconds > 0 THEN 0 ELSE ${newSeconds} END),
        all_seconds = least(86400, c.all_seconds + CASE WHEN excluded.all_seconds > 0 THEN ${newSeconds} ELSE 0 END),
        not_recorded = least(c.not_recorded, 1e15::bigint) + excluded.not_recorded,
+       rules_unknown = least(c.rules_unknown, 1e15::bigint) + excluded.rules_unknown,
        last_since = excluded.last_since, through = greatest(c.through, excluded.through)),
    levels AS (
-     INSERT INTO refusal_levels AS l (device_id, org_id, through, reports, usual, newest, reported)
-     SELECT a.id, a.org_id, a.until, 1, r.rate, r.rate, a.reported
-     FROM allowed a JOIN unnest($18::double precision[]) WITH ORDINALITY AS r (rate, place) ON r.place = a.place WHERE NOT a.is_again ORDER BY a.id
+     INSERT INTO refusal_levels AS l (device_id, org_id, through, reports, usual, newest, reported, rules_since)
+     SELECT a.id, a.org_id, a.until, 1, a.rate, a.rate, a.reported, a.rules_since::jsonb FROM allowed a WHERE NOT a.is_again ORDER BY a.id
      ON CONFLICT (device_id) DO UPDATE SET
-       through = excluded.through, reported = excluded.reported, newest = excluded.newest, reports = least(l.reports + 1, ${reportsOfDay}),
+       rules_since = ${rulesSince}, through = excluded.through, reported = excluded.reported, newest = excluded.newest, reports = least(l.reports + 1, ${reportsOfDay}),
        usual = l.usual + (least(excluded.newest, ${surgeAt}) - l.usual) / least(l.reports + 1, ${reportsOfDay}),
        surge_since = CASE WHEN ${isSurge} AND (l.surge_until > excluded.through) IS NOT TRUE THEN excluded.through ELSE l.surge_since END,
        surge_until = CASE WHEN ${isSurge} OR ${isHeld} THEN excluded.through + interval '10 minutes' ELSE l.surge_until END
-     WHERE excluded.through > l.through)
+     WHERE excluded.through > l.through),
+   used AS (
+     INSERT INTO rule_usage AS u (org_id, group_id, day, rule, packets, last_hit)
+     SELECT a.org_id, r.group_id, (a.until AT TIME ZONE 'UTC')::date, decode(r.rule, 'hex'), least(sum(r.packets), 1e18)::bigint, max(a.until)
+     FROM allowed a JOIN unnest($21::integer[], $22::uuid[], $23::text[], $24::bigint[]) AS r (place, group_id, rule, packets) ON r.place = a.place
+     WHERE NOT a.is_again GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+     ON CONFLICT (org_id, group_id, day, rule) DO UPDATE SET
+       packets = least(u.packets, 8e18::bigint) + excluded.packets, last_hit = greatest(u.last_hit, excluded.last_hit))
    SELECT a.id, a.is_again, coalesce(k.parts, '') AS stored, coalesce(b.sums, 0)::integer AS beyond FROM allowed a LEFT JOIN beyond b ON b.id = a.id
      LEFT JOIN (SELECT device_id, string_agg(part::text, ',') AS parts FROM kept GROUP BY device_id) AS k ON k.device_id = a.id`,
 );
@@ -156,24 +169,8 @@ export const readCoverage = statement<CoverageRow>(
 const cut = 'cut_refused_seconds = c.refused_seconds, cut_all_seconds = c.all_seconds';
 const isNotCut = '(c.cut_refused_seconds < c.refused_seconds OR c.cut_all_seconds < c.all_seconds)';
 
-const dayOf = (until: string): string => `(${until} AT TIME ZONE 'UTC')::date`;
-/** Of devices that lost sums, the last day of these, and the first and the last day of those that were not counted yet. */
-const daysOf = (org: string): string =>
-  `SELECT u.device_id, max(u.day) AS last, min(u.day) FILTER (WHERE u.is_uncounted) AS first_uncounted, max(u.day) FILTER (WHERE u.is_uncounted) AS last_uncounted
-   FROM (
-     SELECT r.device_id, ${dayOf('r.until')} AS day, p.org_id IS NULL OR ${isUncounted('r', 'p')} AS is_uncounted
-     FROM removed r LEFT JOIN usage_positions p ON p.org_id = ${org}) AS u
-   GROUP BY u.device_id`;
-const isForgotten = 'coalesce(c.day BETWEEN d.first_uncounted AND d.last_uncounted, false)';
-/** Of these days nothing can be said, not even of the usage of rules. */
-const forgetUncounted = `DELETE FROM flow_coverage c USING days d WHERE c.device_id = d.device_id AND ${isForgotten}`;
-const removed = 'RETURNING org_id, device_id, until, id, is_hourly';
-
 /** Values: the oldest time that is kept. */
-export const removeOld = statement<never>(
-  'remove_old_flows',
-  `WITH removed AS (DELETE FROM flows WHERE until < $1 ${removed}), days AS (${daysOf('r.org_id')}) ${forgetUncounted}`,
-);
+export const removeOld = statement<never>('remove_old_flows', 'DELETE FROM flows WHERE until < $1');
 /** Values: the oldest time that sums are kept. */
 export const cutOldCoverage = statement<never>(
   'cut_old_flow_coverage',
@@ -192,7 +189,7 @@ export const findFull = statement<{ org_id: string }>(
 );
 /**
  * The devices with the most sums give theirs up first, each of them its oldest, until they have equally many: none loses any while it has at most an equal share. The days of
- * which sums were removed are cut; those of which sums were not counted yet were not observed at all: nothing may be called unused for them. Values: organization, sums that it may have.
+ * which sums were removed are cut. Values: organization, sums that it may have.
  */
 export const removeMost = statement<never>(
   'remove_most_flows',
@@ -205,12 +202,10 @@ export const removeMost = statement<never>(
      SELECT f.id, sum(f.sums) OVER (PARTITION BY f.device_id ORDER BY f.until DESC, f.id DESC) AS newer
      FROM flows f JOIN totals t ON t.device_id = f.device_id WHERE f.org_id = $1 AND t.total > (SELECT level FROM level)),
    removed AS (
-     DELETE FROM flows WHERE id IN (SELECT id FROM newest WHERE newer > (SELECT level FROM level)) ${removed}),
-   days AS (${daysOf('$1')}),
-   marked AS (
-     UPDATE flow_coverage c SET ${cut} FROM days d
-     WHERE c.device_id = d.device_id AND c.day <= d.last AND NOT ${isForgotten} AND ${isNotCut})
-   ${forgetUncounted}`,
+     DELETE FROM flows WHERE id IN (SELECT id FROM newest WHERE newer > (SELECT level FROM level)) RETURNING device_id, until)
+   UPDATE flow_coverage c SET ${cut}
+   FROM (SELECT device_id, max((until AT TIME ZONE 'UTC')::date) AS last FROM removed GROUP BY device_id) AS d
+   WHERE c.device_id = d.device_id AND c.day <= d.last AND ${isNotCut}`,
 );
 
 export interface HourRow {
@@ -221,17 +216,16 @@ export interface HourRow {
   /** The last of its reports. */
   readonly last: string;
 }
-/** Hours that are counted as a whole. Values: the hour before which sums are added up, limit. */
+/** Values: the hour before which sums are added up, limit. */
 export const findHours = statement<HourRow>(
   'find_flow_hours',
   `SELECT f.org_id, f.device_id, date_trunc('hour', f.until, 'UTC') AS hour, sum(f.sums)::integer AS sums, max(f.id)::text AS last
-   FROM flows f JOIN usage_positions p ON p.org_id = f.org_id WHERE NOT f.is_hourly AND f.until < $1
-   GROUP BY 1, 2, 3 HAVING max(f.id) <= max(p.counted) ORDER BY 3 LIMIT $2`,
+   FROM flows f WHERE NOT f.is_hourly AND f.until < $1 GROUP BY 1, 2, 3 ORDER BY 3 LIMIT $2`,
 );
 /** `IS NOT TRUE` keeps PostgreSQL from the index of all reports that are to be added up: the hour of one device is a small part of it. */
 const ofHour =
   "device_id = $1 AND until >= $2 AND until < $2::timestamptz + interval '1 hour' AND is_hourly IS NOT TRUE AND id <= $3::text::bigint";
-/** In a transaction. Values: device, hour, the last report of it that is counted. */
+/** In a transaction. Values: device, hour, its last report. */
 export const takeHour = statement<{ since: string; until: string; observed_all: boolean; block: Buffer }>(
   'take_flow_hour',
   `DELETE FROM flows WHERE ${ofHour}

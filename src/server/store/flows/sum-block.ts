@@ -168,7 +168,7 @@ export function wantedBits({ direction, verdict, protocol, port, far }: FlowFilt
 }
 
 /** Gives the name of each sum, the bytes of its traffic, and its packets: to read each sum would cost twenty times as much. */
-export function eachSum(block: Buffer, take: (name: string, packets: number) => void): void {
+function eachSum(block: Buffer, take: (name: string, packets: number) => void): void {
   for (let at = 0; at < block.length;) {
     const packetsAt = at + headBytes + farBytes(block[at] ?? 0);
     take(block.toString('latin1', at, packetsAt), block.readUIntBE(packetsAt, packetBytes));
@@ -177,7 +177,7 @@ export function eachSum(block: Buffer, take: (name: string, packets: number) => 
 }
 
 /** The traffic of this name. */
-export const sumNamed = (name: string, packets = 0): FlowSum => sumAt(Buffer.from(name, 'latin1'), 0, packets);
+const sumNamed = (name: string, packets: number): FlowSum => sumAt(Buffer.from(name, 'latin1'), 0, packets);
 
 /** The sums of all blocks, the same traffic as one sum, in the order in which it first comes. Small steps: a busy device has thousands of blocks in an hour. */
 export function* addUp(blocks: readonly Buffer[]): Generator<void, readonly FlowSum[]> {

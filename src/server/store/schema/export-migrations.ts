@@ -302,4 +302,16 @@ export const exportMigrations: readonly Migration[] = [
         AND NOT EXISTS (SELECT FROM members m WHERE m.org_id = w.org_id AND m.user_id = w.set_by AND m.role = 'owner');
     `,
   },
+  {
+    version: 54,
+    title: 'agents say which rules decided: nothing is judged again',
+    sql: `
+      -- The groups that the last report of a device was about, each with the time since when without a break.
+      ALTER TABLE refusal_levels ADD COLUMN rules_since jsonb NOT NULL DEFAULT '{}';
+      -- Packets that were recorded and whose rules the device did not know.
+      ALTER TABLE flow_coverage ADD COLUMN rules_unknown bigint NOT NULL DEFAULT 0;
+      DROP TABLE usage_positions, usage_pairs, usage_claims;
+      DROP INDEX flows_written;
+    `,
+  },
 ];

@@ -1,6 +1,6 @@
 /** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (decision 0086). */
 import type { FamilyRange } from '../../../../policy/address.ts';
-import type { DeviceId, OrganizationId } from '../../../../policy/ids.ts';
+import type { DeviceId, GroupId, OrganizationId } from '../../../../policy/ids.ts';
 import type { Family } from '../../../../policy/rule.ts';
 import type { Authority } from '../actor.ts';
 import type { Timestamp } from '../records.ts';
@@ -17,6 +17,23 @@ export interface FlowSum {
   readonly packets: number;
 }
 
+/** A rule in its group, by the hash of its content. */
+export interface DecidingRule {
+  readonly group: GroupId;
+  /** 32 hexadecimal digits. */
+  readonly rule: string;
+}
+
+/** What a report says of rules. */
+export interface ReportedRules {
+  /** The groups that were in force on the device for all of its time. */
+  readonly groups: readonly GroupId[];
+  /** The packets that each rule decided, each rule once. */
+  readonly rules: readonly (DecidingRule & { readonly packets: number })[];
+  /** Packets that were recorded and of which the device does not know the rules. */
+  readonly unknown: number;
+}
+
 export interface FlowBatch {
   readonly since: Timestamp;
   readonly until: Timestamp;
@@ -25,6 +42,8 @@ export interface FlowBatch {
   readonly not_recorded: number;
   /** `until` by the device's own clock, which names the report; absent: the same. */
   readonly reported?: Timestamp;
+  /** Absent: the device does not say which rules decided. */
+  readonly rules?: ReportedRules | undefined;
 }
 
 /** What became of a report. */
