@@ -268,6 +268,13 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     });
     const room = new MemoryRoom(roomForOrganizations);
     const enter = async (org: OrganizationId): Promise<() => void> => room.enter(org, await store.groups.bytesOf(org));
+    const evidenceRoom = new MemoryRoom(roomForOrganizations);
+    let evidences = 0;
+    const enterEvidence = async (org: OrganizationId): Promise<() => void> => {
+      // A document holds the rules of a device several times: as they were, as they are told, and as they are written.
+      const size = Math.min(roomForOrganizations.most, 4 * (await store.groups.bytesOf(org)));
+      return evidenceRoom.enter(String((evidences += 1)), size);
+    };
     const preview = new Preview({
       enter,
       log: store.log,
@@ -369,6 +376,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         convergence,
         preview,
         claimedRules,
+        enterEvidence,
         streamQuota,
         sampler,
         receipts: watch.hub.receipts,

@@ -362,7 +362,7 @@ async function endHolding(ending: Ending, { id, role, stage, credential, target 
   else if (role === 'stranger') await database.query('UPDATE users SET removed_at = now() WHERE id = $1', [actor.id]);
   else if (role === 'owner' && !isAllowed(id, 'member'))
     await database.query(
-      `UPDATE members SET role = 'member', owner_since = NULL WHERE org_id = $1 AND user_id = $2`,
+      `UPDATE members SET role = 'member', owner_since = NULL, is_pending = false WHERE org_id = $1 AND user_id = $2`,
       member,
     );
   else if ((role === 'owning_user' || role === 'device_user') && owned.length > 0)

@@ -172,6 +172,7 @@ test.concurrent('a connection that comes in by the driver interface and is answe
     await ip(world, `route add ${peer4}/32 via ${far4} dev eth1 src ${device4}`);
     for (const talker of ended) expect(await talker.isHeard()).toBe(true);
     await put(world, []);
+    await world.eventually('connections are kept ended', async () => (await counted(world)).code === 0);
     // The device may go on sending by the other interface; but it hears nothing any more.
     const { stdout: before } = await counted(world);
     await new Promise((resolve) => setTimeout(resolve, aWhile));
@@ -179,7 +180,8 @@ test.concurrent('a connection that comes in by the driver interface and is answe
     expect(await ended[0]?.isSilenced(aWhile)).toBe(true);
   }));
 
-const counted = (world: RealWorld) => world.device.run(['nft', 'list', 'counter', 'inet', 'service-ended', 'ended']);
+const counted = (world: RealWorld) =>
+  world.device.attempt(['nft', 'list', 'counter', 'inet', 'service-ended', 'ended']);
 
 describe('a connection of another interface goes on when rules are withdrawn, at repairs and at the first start', () => {
   test.concurrent.each([

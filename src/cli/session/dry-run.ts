@@ -26,11 +26,16 @@ export function refuseWrite(url: string, { method, body }: { readonly method: st
   if (method !== 'GET' && !isPreview(new URL(url))) throw new DryRunEnd(method, url, body);
 }
 
-const operations = Object.entries(paths).map(([id, [method, path]]) => ({
-  id,
-  method,
-  path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
-}));
+const operations = Object.entries(paths).map(([id, [method, path]]) => ({ id, method, path: path.split('/') }));
+
+function operationAt(method: string, path: string): (typeof operations)[number] | undefined {
+  const parts = path.split('/');
+  const isOf = (one: (typeof operations)[number]): boolean =>
+    one.method === method &&
+    one.path.length === parts.length &&
+    one.path.every((part, index) => part.startsWith('{') || part === parts[index]);
+  return operations.find(isOf);
+}
 
 const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
@@ -46,7 +51,7 @@ export function dryRunLines(error: unknown): readonly string[] | undefined {
   const end = error instanceof RingfenceError ? error.cause : error;
   if (!(end instanceof DryRunEnd)) return undefined;
   const { method, path, body } = end;
-  const known = operations.find((one) => one.method === method && one.path.test(path));
+  const known = operationAt(method, path);
   const what =
     known === undefined ? 'written' : actionText({ operation: known.id, credential: { kind: 'user_token' } });
   return [`This would have ${what}${bodyWords(body)}.`, 'Nothing was written.'];

@@ -48,10 +48,11 @@ async function* withFile(fields: object, file: string): AsyncGenerator<string> {
 const create: Handler<'createEvidence'> = async (call, services) => {
   const { org_id: org, device_id: device } = call.params;
   const { principal } = call;
-  const { store, convergence, preview, clock } = services;
+  const { store, convergence, preview, enterEvidence, clock } = services;
   const span = readSpan(call.body, clock());
   // Before its past is read: the organization waits for room in memory, or is too large.
   await preview.read(org, call.work);
+  call.work.onEnd(await enterEvidence(org));
   const username = principal.kind === 'user' ? principal.username : '';
   const document = await collectEvidence(
     { org, device, ...span, by: { user_id: principal.user_id, username } },

@@ -209,7 +209,8 @@ test("a key's preset groups apply to devices that name none, and the key holds t
   for (const { record } of await store.devices.list(org))
     if (record.id !== kept.id) await store.devices.delete(org, owner, record.id);
   const remove = (detach: boolean) => store.groups.delete(org, owner, 'organization', first, { detach });
-  const refusal = { code: 'group_in_use', devices: [], enrollment_keys: [{ id, name: 'fleet' }] };
+  const by = { label: false, list: false };
+  const refusal = { code: 'group_in_use', by, devices: [], enrollment_keys: [{ id, name: 'fleet' }] };
   expect(await problemOf(remove(false))).toEqual(refusal);
   await remove(true);
   expect(await problemOf(enroll([]))).toEqual({ code: 'enrollment_key_spent' });

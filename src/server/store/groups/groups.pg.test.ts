@@ -173,6 +173,7 @@ test('a group in use is not deleted; the refusal names its devices', async () =>
   const problem = await problemOf(store.groups.delete(org, owner, 'organization', id));
   expect(problem).toEqual({
     code: 'group_in_use',
+    by: { label: false, list: true },
     devices: made
       .map(({ record }) => ({ id: record.id, hostname: record.hostname }))
       .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
