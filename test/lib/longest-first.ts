@@ -4,10 +4,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** About how many seconds the longest files take on two quiet cores; of the others, larger ones go first. */
 const seconds: Readonly<Record<string, number>> = {
+  'revoke-flows.netns.test.ts': 180,
+  'budget.pg.test.ts': 150,
+  'tabs.browser.test.ts': 120,
   'pages.browser.test.ts': 90,
+  'moved.netns.test.ts': 80,
+  'test-costs.pg.test.ts': 50,
   'looks.browser.test.ts': 60,
   'live.browser.test.ts': 60,
-  'tabs.browser.test.ts': 60,
   'watch.faults.test.ts': 60,
   'policy.netns.test.ts': 60,
   'rights.pg.test.ts': 60,
@@ -29,7 +33,6 @@ const seconds: Readonly<Record<string, number>> = {
   'start.netns.test.ts': 36,
   'nodes.pg.test.ts': 35,
   'server-access.netns.test.ts': 35,
-  'budget.pg.test.ts': 35,
   'placeholders.browser.test.ts': 35,
   'credentials.browser.test.ts': 32,
   'sign-in.pg.test.ts': 32,
@@ -39,7 +42,6 @@ const seconds: Readonly<Record<string, number>> = {
   'policy.pg.test.ts': 29,
   'pooler.pg.test.ts': 29,
   'agent.netns.test.ts': 28,
-  'revoke-flows.netns.test.ts': 28,
   'containers.netns.test.ts': 28,
   'crash.netns.test.ts': 28,
   'recording.netns.test.ts': 28,
