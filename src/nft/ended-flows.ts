@@ -111,6 +111,10 @@ function rulesOf({ name: chain, way, refusal }: Chain, { interface: name }: Ende
     });
 }
 
+/** A reset says nothing but that the connection is over: also to a far end whose packets are answered here. */
+const letResets = (chain: string, name: InterfaceName): string =>
+  `${where(chain, 'leaving', name)} tcp flags & rst == rst accept`;
+
 /** Whoever sends by TCP learns that the connection is over: no socket is ended whose packets do not pass the interface. */
 const reset = 'reject with tcp reset';
 const answering = 'service-ended-answering';
@@ -135,6 +139,7 @@ function resetRules({ interface: name, silence, size }: EndedPlace): readonly st
     `add rule ${own} ${answering} drop`,
     `add chain ${own} ${noting}`,
     `add chain ${own} ${resetting} { type filter hook output priority filter; policy accept; }`,
+    letResets(resetting, name),
     ...sendingSets.flatMap(([set, stream]) => {
       const looked = lookUpOf(stream, 'leaving');
       const tcp = `meta l4proto tcp ${looked}`;
@@ -189,10 +194,7 @@ const makeTable = (place: EndedPlace): readonly string[] => [
   ...resetRules(place),
   ...[...chains, ...(place.containers === 'guard' ? [forwarding] : [])].flatMap((chain) => [
     `add chain ${own} ${chain.name} { type filter hook ${chain.hook} priority ${chain.priority}; policy accept; }`,
-    // A reset says nothing but that the connection is over.
-    ...(chain.way === 'leaving'
-      ? [`${where(chain.name, chain.way, place.interface)} tcp flags & rst == rst accept`]
-      : []),
+    ...(chain.way === 'leaving' ? [letResets(chain.name, place.interface)] : []),
     ...rulesOf(chain, place),
   ]),
 ];

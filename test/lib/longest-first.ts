@@ -4,7 +4,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** About how many seconds the longest files take on two quiet cores; of the others, larger ones go first. */
 const seconds: Readonly<Record<string, number>> = {
-  'revoke-flows.netns.test.ts': 180,
   'budget.pg.test.ts': 150,
   'tabs.browser.test.ts': 120,
   'pages.browser.test.ts': 90,
@@ -42,6 +41,7 @@ const seconds: Readonly<Record<string, number>> = {
   'policy.pg.test.ts': 29,
   'pooler.pg.test.ts': 29,
   'agent.netns.test.ts': 28,
+  'revoke-flows.netns.test.ts': 28,
   'containers.netns.test.ts': 28,
   'crash.netns.test.ts': 28,
   'recording.netns.test.ts': 28,

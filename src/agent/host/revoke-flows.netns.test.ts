@@ -119,9 +119,13 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     await put(webOutToo);
     expect(await revoke(both, webOutToo)).toEqual({ count: 2 });
     // Each side has learnt of it by its own next packet.
-    await Promise.all(revoked.map((talker) => talker.next((line) => line.startsWith('closed'), 0)));
-    await server.next((line) => line.startsWith('closed 2200 fd7f::1'), 0);
-    await server.next((line) => line.startsWith('closed 2200 ::ffff:100.64.0.1'), 0);
+    const learns = async (talker: Talker, of: string): Promise<void> =>
+      expect(await talker.next((line) => line.startsWith(of), 0), of).toBeDefined();
+    await Promise.all([
+      ...revoked.map((talker) => learns(talker, 'closed')),
+      learns(server, 'closed 2200 fd7f::1'),
+      learns(server, 'closed 2200 ::ffff:100.64.0.1'),
+    ]);
     expect(await Promise.all(revoked.map((talker) => talker.isHeard(aWhile)))).toEqual([false, false]);
     for (const talker of [admitted, elsewhere]) expect(await talker.isHeard()).toBe(true);
   });
