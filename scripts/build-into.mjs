@@ -1,4 +1,5 @@
 /** Builds everything into the folder of its first argument; with the word `server` behind it, without the client library. Run by `build.mjs`. */
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { buildClient } from './build-client.mjs';
 import { buildProgram } from './build-program.mjs';
@@ -14,3 +15,4 @@ const [program, client, web] = await Promise.all([
 const components = componentsOf({ program, client, web });
 writeFileSync(`${outdir}/NOTICES.txt`, licenceNotices(components));
 writeFileSync(`${outdir}/components.json`, `${JSON.stringify(components, undefined, 2)}\n`);
+writeFileSync(`${outdir}/cli.md`, execFileSync(process.execPath, [`${outdir}/ringfence.mjs`, 'reference']));

@@ -256,7 +256,7 @@ const rooms: Rooms = {
   'cli/evidence': noun(['cli/lookup', 'node'], 'signed files about a device, and the check of them'),
   'cli/watch': noun(['cli/group', 'node'], 'changes, told with the rules as people write them'),
   'cli/completion': noun(['node', 'cli/lookup'], 'what may follow a half-typed command line'),
-  'cli/reference': noun([], 'docs/cli.md'),
+  'cli/reference': noun([], 'the reference of all commands'),
   'cli/doctor': noun(['agent', 'agent/report', 'node'], 'what is wrong between this machine and its server'),
   'cli/agent': {
     may: ['cli/command-line', 'cli/session', 'cli/terminal', 'agent', 'agent/report', 'node', 'api'],

@@ -5,8 +5,10 @@ import { Command, CommanderError } from 'commander';
 import { expect, it } from 'vitest';
 import { addAgentCommands } from '../../src/cli/agent/command.ts';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
+import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { readCommandWords } from '../../src/cli/command-line/unknown-command.ts';
 import { addLabCommands } from '../../src/cli/lab/command.ts';
+import { writeReference } from '../../src/cli/reference/markdown.ts';
 import { addBackupCommands, addServerCommand } from '../../src/cli/server/command.ts';
 
 const top = fileURLToPath(new URL('../..', import.meta.url));
@@ -62,6 +64,7 @@ const program = new Command('ringfence')
 for (const add of [addServerCommand, addBackupCommands, addAgentCommands, addClientCommands, addLabCommands])
   add(program);
 program.command('version');
+const reference = writeReference(readTree(program));
 relax(program);
 
 /** No faults: help, the version, and an option whose value the page leaves out. */
@@ -92,10 +95,10 @@ const faultsIn = (markdown: string): readonly string[] =>
   );
 
 it('every command in the docs has a command and options that exist', () => {
-  const pages = [...pagesIn(''), ...pagesIn('docs/')].map((name) => ({
-    name,
-    text: readFileSync(`${top}${name}`, 'utf8'),
-  }));
+  const pages = [
+    ...[...pagesIn(''), ...pagesIn('docs/')].map((name) => ({ name, text: readFileSync(`${top}${name}`, 'utf8') })),
+    { name: 'ringfence reference', text: reference },
+  ];
   expect(pages.flatMap(({ text }) => commandLinesIn(text)).length).toBeGreaterThan(400);
   expect(pages.flatMap(({ name, text }) => faultsIn(text).map((fault) => `${name}: ${fault}`))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Owns the reference of the commands (docs/cli.md), generated from the commands themselves. */
+/** Owns the reference of the commands, generated from the commands themselves. */
 import { exitCodes } from '../terminal/exit.ts';
 import { flatten, type CommandNode, type OptionNode } from '../command-line/tree.ts';
 
@@ -60,7 +60,7 @@ export function writeReference(root: CommandNode): string {
   );
   return `${[
     '# The command line',
-    'Every command of `ringfence`, its options and examples. The program generates this page, and a test\nchecks that it is current.',
+    'Every command of `ringfence`, its options and examples. `ringfence reference` prints this page.',
     index.join('\n'),
     '## Options of every client command',
     optionTable(once),
