@@ -1,8 +1,13 @@
 /** Measures the simulation of a group change: how long it takes until the whole answer is written, and how long it holds the event loop. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { limits } from '../src/api/limits.ts';
-import { deviceChange, groupChange } from '../src/policy/snapshot/read-records.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../src/policy/snapshot/snapshot.ts';
+import { deviceChange, groupChange } from '../src/organization/read-records.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../src/organization/organization.ts';
 import { affectedDevices, writeSimulation } from '../src/server/preview/simulation.ts';
 import { processSlices } from '../src/server/scheduling/time-slices.ts';
 import { showGoals, type Goal } from './lib/goals.ts';
@@ -10,7 +15,7 @@ import { showGoals, type Goal } from './lib/goals.ts';
 const idOf = (kind: number, n: number): string => `00000000-0000-4000-8${kind}00-${n.toString(16).padStart(12, '0')}`;
 
 /** A group that half of the fleet has by label, and that admits a tenth of it. */
-const shared = (port: number): SnapshotChange =>
+const shared = (port: number): OrganizationChange =>
   groupChange({
     id: idOf(1, 0),
     group_name: 'shared',
@@ -19,8 +24,8 @@ const shared = (port: number): SnapshotChange =>
   });
 
 /** Fifty groups by label besides; each device has labels of its own, as machines of a real fleet do. */
-function fleet(devices: number): PolicySnapshot {
-  return overlay(emptySnapshot, [
+function fleet(devices: number): Organization {
+  return overlay(emptyOrganization, [
     groupChange({ id: idOf(1, 1), group_name: 'default', is_default: true }),
     shared(5432),
     ...Array.from({ length: 50 }, (_, n) =>

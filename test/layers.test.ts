@@ -35,6 +35,12 @@ const rooms: Rooms = {
     node: false,
     why: 'what a rule means; the same in server, agent, command line and browser',
   },
+  organization: {
+    may: ['policy'],
+    npm: [],
+    node: false,
+    why: 'what an organization is, and what follows: which groups a device has, what opens, what a change means; the same in server, command line and browser',
+  },
   nft: { may: ['policy'], npm: [], node: false, why: 'the ruleset as data, and its one printer; no kernel needed' },
   'nft/compile': {
     may: ['nft', 'policy'],
@@ -245,7 +251,7 @@ const rooms: Rooms = {
   'cli/trial': noun(['cli/lookup', 'node'], 'changes that are being tried: their devices, and how they end'),
   'cli/webhook': noun([], 'where alerts go'),
   'cli/policy-test': noun(
-    ['cli/group', 'cli/lookup', 'cli/policy', 'node'],
+    ['cli/group', 'cli/lookup', 'cli/policy', 'node', 'organization'],
     'what must be allowed or refused, and whether it is',
   ),
   'cli/status': noun(['cli/lookup'], 'the fleet at a glance, and which devices are isolated'),

@@ -2,10 +2,10 @@
 import type { Device } from '../../api/device.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { printable } from '../../node/printable.ts';
-import { evaluateTests } from '../../policy/policy-test/evaluate.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
-import { emptySnapshot, overlay, type PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import { evaluateTests } from '../../organization/policy-test/evaluate.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { deviceChange, groupChange } from '../../organization/read-records.ts';
+import { emptyOrganization, overlay, type Organization } from '../../organization/organization.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { peerNames } from '../group/peer-text.ts';
 import { planPolicy, type CurrentPolicy } from '../policy/plan.ts';
@@ -44,9 +44,9 @@ function recordsAfter(
   };
 }
 
-function snapshotOf({ groups, devices }: ReturnType<typeof recordsAfter>, at: number): PolicySnapshot {
+function snapshotOf({ groups, devices }: ReturnType<typeof recordsAfter>, at: number): Organization {
   try {
-    return overlay(emptySnapshot, [...groups.map(groupChange), ...devices.map(deviceChange)], { at });
+    return overlay(emptyOrganization, [...groups.map(groupChange), ...devices.map(deviceChange)], { at });
   } catch (error) {
     if (!(error instanceof NotUnderstood)) throw error;
     throw usageError(`this version of ringfence does not understand the snapshot: ${error.message}`);
@@ -54,7 +54,7 @@ function snapshotOf({ groups, devices }: ReturnType<typeof recordsAfter>, at: nu
 }
 
 /** Devices whose policy is not known: they list a group that the person who made the snapshot cannot see. */
-function sayUnknown(session: Session, snapshot: PolicySnapshot): void {
+function sayUnknown(session: Session, snapshot: Organization): void {
   const policies = policiesOf(snapshot);
   const unknown = [...snapshot.devices.values()].filter((device) => 'missing' in policies.ofDevice(device));
   if (unknown.length === 0) return;

@@ -3,18 +3,18 @@
  * that record concerns.
  */
 import type { DeviceId } from '../../policy/ids.ts';
-import { DeviceReach, policyIn, type PairReach } from '../../policy/reach/device-reach.ts';
+import { DeviceReach, policyIn, type PairReach } from '../../organization/reach/device-reach.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { loggedChange } from '../../policy/snapshot/read-records.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
+import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { loggedChange } from '../../organization/read-records.ts';
+import { indexDevices } from '../../organization/fleet.ts';
 import {
   overlay,
-  type PolicySnapshot,
-  type SnapshotDevice,
-  type SnapshotGroup,
-} from '../../policy/snapshot/snapshot.ts';
+  type Organization,
+  type OrganizationDevice,
+  type OrganizationGroup,
+} from '../../organization/organization.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WrittenState } from '../store/contract/history.ts';
@@ -28,7 +28,7 @@ export interface Pair {
 export interface DeviceState {
   /** Milliseconds since 1970. */
   readonly from: number;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   /** The writes that made it; empty where only time passed, and of the first. */
   readonly writes: readonly WrittenState[];
   readonly pairs: ReadonlyMap<DeviceId, Pair>;
@@ -44,12 +44,12 @@ export interface Step {
   readonly writes: readonly WrittenState[];
 }
 
-const endOf = (device: SnapshotDevice | undefined): readonly number[] => {
+const endOf = (device: OrganizationDevice | undefined): readonly number[] => {
   const until = device?.identity.isolated?.until;
   return until === undefined ? [] : [until];
 };
 
-const endsOf = (group: SnapshotGroup | undefined): readonly number[] =>
+const endsOf = (group: OrganizationGroup | undefined): readonly number[] =>
   group === undefined ? [] : expiryMoments([...group.group.inbound, ...group.group.outbound]);
 
 export class DeviceStates {
@@ -60,10 +60,10 @@ export class DeviceStates {
   /** Moments at which something ends by itself. */
   readonly #moments = new Set<number>();
   #size = 0;
-  #snapshot: PolicySnapshot;
-  #own: { readonly device?: SnapshotDevice | undefined; readonly policy?: EffectivePolicy | undefined } = {};
+  #snapshot: Organization;
+  #own: { readonly device?: OrganizationDevice | undefined; readonly policy?: EffectivePolicy | undefined } = {};
 
-  constructor(id: DeviceId, first: PolicySnapshot, slices: SlicedWork) {
+  constructor(id: DeviceId, first: Organization, slices: SlicedWork) {
     this.#id = id;
     this.#slices = slices;
     this.#snapshot = first;
@@ -123,7 +123,7 @@ export class DeviceStates {
   }
 
   /** The device, and those that have one of its addresses too. */
-  #sharing(snapshot: PolicySnapshot, id: DeviceId): readonly DeviceId[] {
+  #sharing(snapshot: Organization, id: DeviceId): readonly DeviceId[] {
     const device = snapshot.devices.get(id);
     if (device === undefined) return [id];
     const of = (family: 4 | 6) =>

@@ -13,9 +13,14 @@ import { evidenceFormat } from '../../api/evidence/document.ts';
 import { limits } from '../../api/limits.ts';
 import { mostTold } from '../../policy/difference/policy-difference.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
-import { LayeredMap } from '../../policy/snapshot/layered-map.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+import { deviceChange, groupChange } from '../../organization/read-records.ts';
+import { LayeredMap } from '../../organization/layered-map.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../../organization/organization.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { State, WrittenState } from '../store/contract/history.ts';
@@ -38,7 +43,7 @@ export interface EvidenceQuestion extends ObservedSpan {
 export interface EvidenceServices {
   readonly store: Store;
   readonly convergence: Convergence;
-  readonly present: (org: OrganizationId) => Promise<PolicySnapshot>;
+  readonly present: (org: OrganizationId) => Promise<Organization>;
   readonly slices: SlicedWork;
   readonly clock: () => number;
   readonly version: string;
@@ -159,8 +164,8 @@ async function readSnapshot(
   { org, by }: EvidenceQuestion,
   revision: number,
   { store: { history }, slices }: EvidenceServices,
-): Promise<PolicySnapshot> {
-  const changes: SnapshotChange[] = [];
+): Promise<Organization> {
+  const changes: OrganizationChange[] = [];
   let after: string | undefined;
   do {
     const page = await history.devicesAt(org, revision, { limit: devicesAtOnce, after });
@@ -173,7 +178,7 @@ async function readSnapshot(
     await slices.each(page, ({ record }) => changes.push(groupChange(record)));
     after = page.length < groupsAtOnce ? undefined : page.at(-1)?.id;
   } while (after !== undefined);
-  const read = overlay(emptySnapshot, changes, { revision });
+  const read = overlay(emptyOrganization, changes, { revision });
   // What is written later lies over it, and costs as much as it is.
   return {
     ...read,
@@ -288,7 +293,7 @@ async function deviceOf(
 
 async function causeOf(
   write: WrittenState,
-  snapshot: PolicySnapshot,
+  snapshot: Organization,
   { audit, records }: Tellers,
 ): Promise<EvidenceCause> {
   const { kind, id, revision } = write;

@@ -5,11 +5,11 @@ import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import { parseAddress } from '../../policy/address.ts';
 import { isOtherPolicy } from '../../policy/difference/admitted.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
-import { testResults } from '../../policy/policy-test/evaluate.ts';
+import { testResults } from '../../organization/policy-test/evaluate.ts';
 import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
-import { policyIn } from '../../policy/reach/device-reach.ts';
-import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import { policyIn } from '../../organization/reach/device-reach.ts';
+import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
@@ -26,11 +26,11 @@ export interface ObservedSpan {
 }
 
 /** Snapshots with the moments from which on they hold, in the order of time. */
-export type PastSnapshots = readonly { readonly from: number; readonly snapshot: PolicySnapshot }[];
+export type PastSnapshots = readonly { readonly from: number; readonly snapshot: Organization }[];
 
 const text = (ms: number): string => new Date(ms).toISOString();
 
-function* isSamePolicy(id: DeviceId, a: PolicySnapshot, b: PolicySnapshot): Generator<void, boolean> {
+function* isSamePolicy(id: DeviceId, a: Organization, b: Organization): Generator<void, boolean> {
   const [one, other] = [policyIn(a, id), policyIn(b, id)];
   if (one === undefined || other === undefined) return false;
   // The same rules, most of the time: then nothing is worked out.
@@ -52,7 +52,7 @@ export async function inForceOf(
     last,
     store: { samples },
     slices,
-  }: { readonly last: PolicySnapshot; readonly store: Pick<Store, 'samples'>; readonly slices: SlicedWork },
+  }: { readonly last: Organization; readonly store: Pick<Store, 'samples'>; readonly slices: SlicedWork },
 ): Promise<EvidenceInForce> {
   const seconds = samplesOf(span);
   const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
@@ -109,7 +109,7 @@ export async function trafficOf(
   };
 }
 
-function names(end: TestEnd, { id, identity }: SnapshotDevice): boolean {
+function names(end: TestEnd, { id, identity }: OrganizationDevice): boolean {
   if ('all_devices' in end) return true;
   if ('device_id' in end) return end.device_id === id;
   if ('labels' in end) return end.labels.every((label) => identity.labels.includes(label));
@@ -122,7 +122,7 @@ function names(end: TestEnd, { id, identity }: SnapshotDevice): boolean {
 
 export async function testsOf(
   { org, device, to }: ObservedSpan,
-  snapshot: PolicySnapshot,
+  snapshot: Organization,
   { store: { evidence }, slices }: { readonly store: Pick<Store, 'evidence'>; readonly slices: SlicedWork },
 ): Promise<EvidenceTests> {
   const all = await evidence.testsAt(org, text(to));

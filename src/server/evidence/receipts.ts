@@ -2,9 +2,9 @@
 import type { EvidenceInForce, EvidenceOthers, EvidenceReceipt, EvidenceState } from '../../api/evidence/document.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
-import { isSameInEffect } from '../../policy/reach/same-in-effect.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
@@ -13,7 +13,7 @@ import type { SlicedWork } from '../scheduling/time-slices.ts';
 const mostReceipts = 10_000;
 
 export interface LastState {
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   /** Devices that it and the device may exchange traffic with. */
   readonly reach: Iterable<DeviceId>;
 }
@@ -27,7 +27,7 @@ const digestIn = (status: unknown): string | undefined => {
 export interface Reports {
   readonly statuses: ReadonlyMap<DeviceId, EnforcementStatus>;
   /** Policy can change while devices are asked. A report is about the last state only if the device has that policy in both. */
-  readonly snapshots: readonly [before: PolicySnapshot, after: PolicySnapshot];
+  readonly snapshots: readonly [before: Organization, after: Organization];
 }
 
 export async function readReports(
@@ -38,7 +38,7 @@ export async function readReports(
     present,
   }: {
     readonly convergence: Convergence;
-    readonly present: (org: OrganizationId) => Promise<PolicySnapshot>;
+    readonly present: (org: OrganizationId) => Promise<Organization>;
   },
 ): Promise<Reports> {
   const before = await present(org);
@@ -61,11 +61,11 @@ export function receiptOf(status: EnforcementStatus, same_policy: boolean): Evid
 
 /** Whether a device has the same policy in both snapshots: only then a report of now says something of then. Devices that share their policies cost as much as one. */
 class SamePolicies {
-  readonly #last: PolicySnapshot;
-  readonly #present: PolicySnapshot;
+  readonly #last: Organization;
+  readonly #present: Organization;
   readonly #known = new Map<EffectivePolicy, Map<EffectivePolicy | undefined, boolean>>();
 
-  constructor(last: PolicySnapshot, present: PolicySnapshot) {
+  constructor(last: Organization, present: Organization) {
     this.#last = last;
     this.#present = present;
   }
@@ -82,12 +82,12 @@ class SamePolicies {
   }
 }
 
-function policyIn(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
+function policyIn(snapshot: Organization, id: DeviceId): EffectivePolicy | undefined {
   const found = policiesOf(snapshot).of(id);
   return found === undefined || 'missing' in found ? undefined : found;
 }
 
-const momentOf = (policy: EffectivePolicy, { at }: PolicySnapshot): EffectivePolicy => policyAt(policy, at).policy;
+const momentOf = (policy: EffectivePolicy, { at }: Organization): EffectivePolicy => policyAt(policy, at).policy;
 
 const isProof = ({ in_force, same_policy }: EvidenceReceipt): boolean => in_force === 'yes' && same_policy;
 
@@ -112,12 +112,12 @@ export function farEndsOf(device: DeviceId, { snapshot, reach }: LastState): Far
 export async function othersOf(
   { whose, ids }: FarEnds,
   { statuses, snapshots }: Reports,
-  { last, slices }: { readonly last: PolicySnapshot; readonly slices: SlicedWork },
+  { last, slices }: { readonly last: Organization; readonly slices: SlicedWork },
 ): Promise<EvidenceOthers> {
   const same = snapshots.map((present) => new SamePolicies(last, present));
   const receipts: EvidenceOthers['receipts'][number][] = [];
   await slices.each(ids, (id) => {
-    const named = ({ hostname }: SnapshotDevice): EvidenceOthers['receipts'][number] => {
+    const named = ({ hostname }: OrganizationDevice): EvidenceOthers['receipts'][number] => {
       const status = statuses.get(id);
       const isSame = same.every((policies) => policies.has(id));
       const receipt = status && receiptOf(status, isSame);

@@ -12,18 +12,22 @@ import { policyDifference } from '../../policy/difference/policy-difference.ts';
 import type { TrafficSet } from '../../policy/difference/traffic.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
-import { policyIn, type Admission, type PairReach } from '../../policy/reach/device-reach.ts';
+import { policyIn, type Admission, type PairReach } from '../../organization/reach/device-reach.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import type { DeviceState, Pair } from './device-states.ts';
 import type { NamedRules } from './rule-writers.ts';
 
-const named = ({ id, hostname }: SnapshotDevice): NamedDevice => ({ id, hostname });
+const named = ({ id, hostname }: OrganizationDevice): NamedDevice => ({ id, hostname });
 
 const byName = (a: NamedDevice, b: NamedDevice): number =>
   a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1;
 
-function groupsOf(policy: EffectivePolicy, device: SnapshotDevice, snapshot: PolicySnapshot): readonly EvidenceGroup[] {
+function groupsOf(
+  policy: EffectivePolicy,
+  device: OrganizationDevice,
+  snapshot: Organization,
+): readonly EvidenceGroup[] {
   const listed = new Set<GroupId>([...device.list, ...(device.trial?.before?.security_groups ?? [])]);
   const { forbid = [], require = [] } = policy.guardrails ?? {};
   const of = ({ id, name, guardrail }: PolicyGroup): EvidenceGroup => ({
@@ -56,7 +60,7 @@ function* setsOf(direction: Direction, set: TrafficSet): Generator<void, readonl
 function* reachOf(
   pairs: ReadonlyMap<DeviceId, Pair>,
   direction: Direction,
-  { snapshot, keysOf }: { readonly snapshot: PolicySnapshot; readonly keysOf: KeysOf },
+  { snapshot, keysOf }: { readonly snapshot: Organization; readonly keysOf: KeysOf },
   own: DeviceId,
 ): Generator<void, readonly EvidenceReach[], undefined> {
   const entries = new Map<
@@ -84,7 +88,7 @@ type KeysOf = (device: DeviceId, direction: Direction, admissions: readonly Admi
 
 /** Names the rules of each admission; those that are not rules by a word. */
 const keysIn =
-  (snapshot: PolicySnapshot, rules: NamedRules): KeysOf =>
+  (snapshot: Organization, rules: NamedRules): KeysOf =>
   (device, direction, admissions) =>
     admissions.flatMap((admission) => {
       if (admission.by !== 'rule') return [admission.by];
@@ -101,7 +105,7 @@ const keysIn =
 
 export type StateParts = Omit<EvidenceState, 'causes' | 'device' | 'until'> & {
   /** Of the device, as the snapshot has it; who wrote it is looked up later. */
-  readonly own: SnapshotDevice | undefined;
+  readonly own: OrganizationDevice | undefined;
 };
 
 /**

@@ -10,9 +10,9 @@ import { hasPort, packetOf, protocolName } from '../../policy/flow/protocol.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Packet } from '../../policy/packet.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { indexDevices } from '../../organization/fleet.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 
@@ -61,7 +61,7 @@ function flowDecision(policy: EffectivePolicy, flow: StoredFlow, options: Decide
 }
 
 interface FlowSurroundings {
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   /** Of the devices that observed the traffic. */
   readonly statuses: readonly EnforcementStatus[];
 }

@@ -3,7 +3,7 @@ import { errors, problemType, type ErrorCode, type RequestProblem } from '../../
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../../api/problem.ts';
 import type { DeviceId, EnrollmentKeyId, OrganizationId } from '../../policy/ids.ts';
-import { TestsTooCostly } from '../../policy/policy-test/effort.ts';
+import { TestsTooCostly } from '../../organization/policy-test/effort.ts';
 import { mostProblems, type Found } from '../../policy/problem.ts';
 import type { Rejected } from '../identity/oidc.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';

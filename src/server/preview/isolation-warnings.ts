@@ -5,9 +5,9 @@ import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { refusedAddresses } from '../../policy/isolation/isolation.ts';
 import type { Family } from '../../policy/rule.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { indexDevices } from '../../organization/fleet.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { AddedAddress, History } from '../store/contract/history.ts';
 import { inWords, naming } from './warnings.ts';
@@ -15,10 +15,10 @@ import { inWords, naming } from './warnings.ts';
 export interface IsolatedNow {
   readonly org: OrganizationId;
   readonly id: DeviceId;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
 }
 
-type Owners = (address: Address) => readonly SnapshotDevice[];
+type Owners = (address: Address) => readonly OrganizationDevice[];
 
 /** An answer has no more of those about earlier addresses. */
 const mostEarlier = 100;
@@ -63,7 +63,7 @@ export async function isolationEffect(
 function refusedAddress(
   { family, value }: Address,
   added: readonly AddedAddress[],
-  others: readonly SnapshotDevice[],
+  others: readonly OrganizationDevice[],
 ): RefusedAddress {
   const address = printAddress(family, value);
   // A tunnel address is stored as it was written.
@@ -80,7 +80,7 @@ function refusedAddress(
   };
 }
 
-function sharedAddress({ family, value }: Address, others: readonly SnapshotDevice[]): readonly IsolationWarning[] {
+function sharedAddress({ family, value }: Address, others: readonly OrganizationDevice[]): readonly IsolationWarning[] {
   if (others.length === 0) return [];
   const address = printAddress(family, value);
   const detail = `The other devices now refuse ${address} also as an address of ${inWords(others)}.`;

@@ -2,8 +2,8 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../policy/ids.ts';
-import { deviceChange, groupChange } from '../../policy/snapshot/read-records.ts';
-import { overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+import { deviceChange, groupChange } from '../../organization/read-records.ts';
+import { overlay, type Organization, type OrganizationChange } from '../../organization/organization.ts';
 
 /** A change that was read and found valid. Every record is named at most once. */
 export interface PlannedChange {
@@ -46,9 +46,9 @@ function groupRecord(planned: PlannedGroup, index: number): object {
 const lookedAtOnce = 200;
 
 /** A deleted group leaves the lists of the devices that name it. */
-function* withoutGroups(before: PolicySnapshot, gone: ReadonlySet<GroupId>): Generator<void, SnapshotChange[]> {
+function* withoutGroups(before: Organization, gone: ReadonlySet<GroupId>): Generator<void, OrganizationChange[]> {
   if (gone.size === 0) return [];
-  const changes: SnapshotChange[] = [];
+  const changes: OrganizationChange[] = [];
   let looked = 0;
   for (const device of before.devices.values()) {
     looked += 1;
@@ -61,9 +61,9 @@ function* withoutGroups(before: PolicySnapshot, gone: ReadonlySet<GroupId>): Gen
 
 /** The organization as it would be. The caller can do other work at each pause. */
 export function* plannedSnapshot(
-  before: PolicySnapshot,
+  before: Organization,
   { groups, devices, deletes }: PlannedChange,
-): Generator<void, PolicySnapshot> {
+): Generator<void, Organization> {
   const written = overlay(before, [
     ...groups.map((group, index) => groupChange(groupRecord(group, index))),
     ...devices.map(({ now, patch }) => deviceChange({ ...now, ...patch })),
@@ -71,7 +71,7 @@ export function* plannedSnapshot(
   const goneGroups = new Set(deletes.flatMap(({ kind, id }) => (kind === 'security-groups' ? [id] : [])));
   return overlay(written, [
     ...(yield* withoutGroups(written, goneGroups)),
-    ...deletes.map((deleted): SnapshotChange =>
+    ...deletes.map((deleted): OrganizationChange =>
       deleted.kind === 'device'
         ? { kind: 'device', id: deleted.id, device: undefined }
         : { kind: 'group', id: deleted.id, group: undefined },

@@ -3,9 +3,9 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import { testResults } from '../../policy/policy-test/evaluate.ts';
+import { testResults } from '../../organization/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Phase } from '../store/contract/phase.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
@@ -46,7 +46,7 @@ export class Preview {
   }
 
   /** For one request: loading it, or what was written since, is shared with others who ask. */
-  async read(org: OrganizationId, work: WorkBudget): Promise<PolicySnapshot> {
+  async read(org: OrganizationId, work: WorkBudget): Promise<Organization> {
     await work.next();
     if (!this.#entered.has(work)) {
       work.onEnd(await this.#enter(org));
@@ -57,7 +57,7 @@ export class Preview {
 
   /** What the change would do to the organization in `before`, for a page of devices, and the results of these tests. */
   async simulate(
-    before: PolicySnapshot,
+    before: Organization,
     change: PlannedChange,
     { policyTests, steps, page }: SimulationWanted,
     work: WorkBudget,

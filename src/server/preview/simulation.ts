@@ -5,13 +5,9 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { limits } from '../../api/limits.ts';
 import { printRange } from '../../policy/address.ts';
-import {
-  SnapshotComparison,
-  type DeviceDifference,
-  type DeviceTraffic,
-} from '../../policy/difference/snapshot-difference.ts';
+import { Comparison, type DeviceDifference, type DeviceTraffic } from '../../organization/difference.ts';
 import type { DeviceId } from '../../policy/ids.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** A device whose policy would mean another thing, with its entries as JSON, without their first field. */
@@ -79,12 +75,12 @@ function* textOf(
 
 /** How many devices are affected, and a page of them. Devices that have the same difference share its text. */
 export async function affectedDevices(
-  before: PolicySnapshot,
-  after: PolicySnapshot,
+  before: Organization,
+  after: Organization,
   wanted: PageWanted,
   slices: SlicedWork,
 ): Promise<AffectedDevices> {
-  const comparison = await slices.run(SnapshotComparison.prepare(before, after));
+  const comparison = await slices.run(Comparison.prepare(before, after));
   const page: AffectedDevice[] = [];
   const texts = new Map<DeviceDifference, DeviceText>();
   let [affected, left, isFull, isCut] = [0, wanted.bytes, false, false];

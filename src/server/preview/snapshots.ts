@@ -5,8 +5,13 @@
  *     const before = await snapshots.atLeast(org, 41);   // for a transaction that found the head at 41
  */
 import type { OrganizationId } from '../../policy/ids.ts';
-import { loggedChange } from '../../policy/snapshot/read-records.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+import { loggedChange } from '../../organization/read-records.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../../organization/organization.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { Entry } from '../store/contract/change-log.ts';
 import { StoreError } from '../store/contract/errors.ts';
@@ -29,7 +34,7 @@ const mostCharacters = 64 * 1024 * 1024;
 const entriesAtOnce = 64;
 
 interface Kept {
-  snapshot: PolicySnapshot;
+  snapshot: Organization;
   /** The log's version when the snapshot was loaded: another one means that the history may be another. */
   version: string;
   characters: number;
@@ -38,7 +43,7 @@ interface Kept {
 }
 
 /** The change of a snapshot by a log entry; undefined when the entry does not affect policy. */
-function changeOf({ kind, type, id, json, hidden_from }: Entry): SnapshotChange | undefined {
+function changeOf({ kind, type, id, json, hidden_from }: Entry): OrganizationChange | undefined {
   // A group that left somebody's view is what it was.
   if (hidden_from !== undefined || kind === 'organization') return undefined;
   return loggedChange(kind, id, type === 'delete' ? undefined : json);
@@ -49,14 +54,14 @@ export class Snapshots {
   readonly #o: SnapshotsOptions;
   readonly #kept = new Map<OrganizationId, Kept>();
   /** By organization, the last of the readings that wait for each other. */
-  readonly #reading = new Map<OrganizationId, Promise<PolicySnapshot>>();
+  readonly #reading = new Map<OrganizationId, Promise<Organization>>();
 
   constructor(options: SnapshotsOptions) {
     this.#o = options;
   }
 
   /** The organization with everything that was written before this call. */
-  read(org: OrganizationId): Promise<PolicySnapshot> {
+  read(org: OrganizationId): Promise<Organization> {
     const before = this.#reading.get(org) ?? Promise.resolve();
     const reading = before.catch(() => {}).then(() => this.#read(org));
     this.#reading.set(org, reading);
@@ -68,7 +73,7 @@ export class Snapshots {
   }
 
   /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
-  recent(org: OrganizationId, withinMs: number): PolicySnapshot | undefined {
+  recent(org: OrganizationId, withinMs: number): Organization | undefined {
     const { monotonic, clock } = this.#o;
     const kept = this.#kept.get(org);
     if (kept === undefined || monotonic() - kept.readAt > withinMs) return undefined;
@@ -77,14 +82,14 @@ export class Snapshots {
   }
 
   /** The organization at this revision or a later one: without a question to the database where it is known here. */
-  async atLeast(org: OrganizationId, revision: number): Promise<PolicySnapshot> {
+  async atLeast(org: OrganizationId, revision: number): Promise<Organization> {
     const kept = this.#kept.get(org);
     if (kept === undefined || kept.snapshot.revision < revision) return this.read(org);
     kept.usedAt = this.#o.monotonic();
     return { ...kept.snapshot, at: this.#o.clock() };
   }
 
-  async #read(org: OrganizationId): Promise<PolicySnapshot> {
+  async #read(org: OrganizationId): Promise<Organization> {
     const { log, monotonic, clock } = this.#o;
     const readAt = monotonic();
     const { organizations } = await log.heads([org]);
@@ -108,7 +113,7 @@ export class Snapshots {
       if (entries === undefined) return undefined;
       const last = entries.at(-1);
       if (last === undefined) return kept;
-      const changes: SnapshotChange[] = [];
+      const changes: OrganizationChange[] = [];
       for (const entry of entries) {
         await this.#o.slices.next();
         const change = changeOf(entry);
@@ -121,7 +126,7 @@ export class Snapshots {
   }
 
   async #load(org: OrganizationId, { revision, version }: { revision: number; version: string }): Promise<Kept> {
-    const changes: SnapshotChange[] = [];
+    const changes: OrganizationChange[] = [];
     let characters = 0;
     // A record that changes during the read is read in its new state. The log repeats the change afterwards.
     await readState(this.#o.log, org, this.#o.slices, (entry) => {
@@ -129,7 +134,13 @@ export class Snapshots {
       if (change !== undefined) changes.push(change);
       characters += entry.json.length;
     });
-    const kept = { snapshot: overlay(emptySnapshot, changes, { revision }), version, characters, readAt: 0, usedAt: 0 };
+    const kept = {
+      snapshot: overlay(emptyOrganization, changes, { revision }),
+      version,
+      characters,
+      readAt: 0,
+      usedAt: 0,
+    };
     const { organizations } = await this.#o.log.heads([org]);
     const head = organizations.get(org);
     if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });

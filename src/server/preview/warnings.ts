@@ -3,8 +3,8 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { voidRules } from '../../policy/guardrail/void-rules.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { policiesOf, type DevicePolicies } from '../../policy/snapshot/device-policies.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf, type DevicePolicies } from '../../organization/device-policies.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import { placeholderId, type PlannedChange } from './planned-change.ts';
 
 /** A warning names at most this many devices, and says how many more there are. */
@@ -16,22 +16,24 @@ const mostSteps = 400_000;
 type Steps = Generator<void, readonly SimulationWarning[], undefined>;
 
 interface Moments {
-  readonly before: PolicySnapshot;
-  readonly after: PolicySnapshot;
+  readonly before: Organization;
+  readonly after: Organization;
 }
 
-export const inWords = (devices: readonly SnapshotDevice[]): string => {
+export const inWords = (devices: readonly OrganizationDevice[]): string => {
   const named = devices.slice(0, 5).map(({ id, hostname }) => (hostname === '' ? id : hostname));
   const more = devices.length - named.length;
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 };
 
-export const naming = (devices: readonly SnapshotDevice[]): Pick<SimulationWarning, 'devices' | 'more_devices'> => ({
+export const naming = (
+  devices: readonly OrganizationDevice[],
+): Pick<SimulationWarning, 'devices' | 'more_devices'> => ({
   devices: devices.slice(0, mostNamed).map(({ id }) => id),
   ...(devices.length > mostNamed && { more_devices: devices.length - mostNamed }),
 });
 
-const hasOwn = (policies: DevicePolicies, device: SnapshotDevice | undefined): boolean => {
+const hasOwn = (policies: DevicePolicies, device: OrganizationDevice | undefined): boolean => {
   const policy = device && policies.ofDevice(device);
   return policy !== undefined && !('missing' in policy) && policy.source === 'list';
 };
@@ -42,7 +44,7 @@ const lookedAtOnce = 50;
 /** Devices that have groups now and would have the default group. */
 function* opened({ before, after }: Moments): Steps {
   const [old, now] = [policiesOf(before), policiesOf(after)];
-  const devices: SnapshotDevice[] = [];
+  const devices: OrganizationDevice[] = [];
   let looked = 0;
   for (const device of after.devices.values()) {
     looked += 1;
@@ -56,7 +58,7 @@ function* opened({ before, after }: Moments): Steps {
 
 /** Deleted groups that devices have. */
 function* inUse({ before }: Moments, { deletes }: PlannedChange): Steps {
-  const having = new Map<GroupId, SnapshotDevice[]>();
+  const having = new Map<GroupId, OrganizationDevice[]>();
   for (const { kind, id } of deletes) {
     const group = kind === 'security-groups' && before.defaultGroup !== id ? before.groups.get(id)?.group : undefined;
     if (group !== undefined && group.guardrail === undefined) having.set(group.id, []);

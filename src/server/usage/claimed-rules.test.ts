@@ -3,7 +3,12 @@ import { expect, test } from 'vitest';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../policy/snapshot/snapshot.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../../organization/organization.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
 import { ClaimedRules } from './claimed-rules.ts';
@@ -19,12 +24,12 @@ const group = (n: number, ports: readonly number[], more: Partial<PolicyGroup> =
   outbound: [],
   ...more,
 });
-const stored = (record: PolicyGroup): SnapshotChange => ({
+const stored = (record: PolicyGroup): OrganizationChange => ({
   kind: 'group',
   id: record.id,
   group: { group: record, isDefault: false },
 });
-const having = (id: typeof device, ...groups: readonly PolicyGroup[]): SnapshotChange => ({
+const having = (id: typeof device, ...groups: readonly PolicyGroup[]): OrganizationChange => ({
   kind: 'device',
   id,
   device: { id, hostname: 'web', list: groups.map((one) => one.id), identity: { id, labels: ['db'], addresses: [] } },
@@ -32,9 +37,9 @@ const having = (id: typeof device, ...groups: readonly PolicyGroup[]): SnapshotC
 const claim = (of: PolicyGroup, port: number) => ({ group_id: of.id, rule_id: ruleIdOf('inbound', tcp(port)) });
 
 /** An organization in memory that counts how often it is read. */
-function open(changes: readonly SnapshotChange[], { isKept = true, isRefused = false } = {}) {
-  const world = { now: 0, reads: 0, entered: 0, snapshot: overlay(emptySnapshot, changes, { revision: 1 }) };
-  let kept: { readonly snapshot: PolicySnapshot; readonly at: number } | undefined;
+function open(changes: readonly OrganizationChange[], { isKept = true, isRefused = false } = {}) {
+  const world = { now: 0, reads: 0, entered: 0, snapshot: overlay(emptyOrganization, changes, { revision: 1 }) };
+  let kept: { readonly snapshot: Organization; readonly at: number } | undefined;
   const claims = new ClaimedRules({
     slices: processSlices(),
     monotonic: () => world.now,

@@ -8,8 +8,8 @@ import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { GroupsInEffect } from '../../policy/snapshot/groups-in-effect.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import { GroupsInEffect } from '../../organization/groups-in-effect.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
 import type { DecidingRule } from '../store/contract/flows/flows.ts';
@@ -25,9 +25,9 @@ export interface KnownClaims {
 export interface ClaimedRulesOptions {
   readonly snapshots: {
     /** The organization with everything that was written before this call. */
-    read(org: OrganizationId): Promise<PolicySnapshot>;
+    read(org: OrganizationId): Promise<Organization>;
     /** As it was at most so many milliseconds ago; undefined where it is not known here. */
-    recent(org: OrganizationId, withinMs: number): PolicySnapshot | undefined;
+    recent(org: OrganizationId, withinMs: number): Organization | undefined;
   };
   /** Lets an organization into memory. Gives what takes it out again. */
   readonly enter: (org: OrganizationId) => Promise<() => void>;
@@ -45,7 +45,7 @@ const directions = ['inbound', 'outbound'] as const;
 export class ClaimedRules {
   readonly #o: ClaimedRulesOptions;
   readonly #tooLarge = new Map<OrganizationId, number>();
-  readonly #inEffect = new WeakMap<PolicySnapshot['groups'], GroupsInEffect>();
+  readonly #inEffect = new WeakMap<Organization['groups'], GroupsInEffect>();
   readonly #ids = new WeakMap<PolicyGroup, Promise<ReadonlySet<string>>>();
 
   constructor(options: ClaimedRulesOptions) {
@@ -63,7 +63,7 @@ export class ClaimedRules {
     return snapshot && (await this.#knownIn(snapshot, device, { groups, rules }));
   }
 
-  async #load(org: OrganizationId): Promise<PolicySnapshot | undefined> {
+  async #load(org: OrganizationId): Promise<Organization | undefined> {
     const { snapshots, enter, monotonic } = this.#o;
     if ((this.#tooLarge.get(org) ?? 0) > monotonic()) return undefined;
     this.#tooLarge.delete(org);
@@ -83,11 +83,7 @@ export class ClaimedRules {
     }
   }
 
-  async #knownIn(
-    snapshot: PolicySnapshot,
-    device: DeviceId,
-    { groups, rules }: Required<Claims>,
-  ): Promise<KnownClaims> {
+  async #knownIn(snapshot: Organization, device: DeviceId, { groups, rules }: Required<Claims>): Promise<KnownClaims> {
     const own = this.#groupsOf(snapshot, device);
     const known: (DecidingRule | undefined)[] = [];
     for (const { group_id, rule_id } of rules) {
@@ -100,7 +96,7 @@ export class ClaimedRules {
   }
 
   /** The groups of the device now and after each trial that ends, in each of their states. */
-  #groupsOf(snapshot: PolicySnapshot, id: DeviceId): ReadonlyMap<string, readonly PolicyGroup[]> {
+  #groupsOf(snapshot: Organization, id: DeviceId): ReadonlyMap<string, readonly PolicyGroup[]> {
     const device = snapshot.devices.get(id);
     const found = new Map<string, PolicyGroup[]>();
     if (device === undefined) return found;

@@ -2,8 +2,8 @@
 import { printAddress } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId } from '../../policy/ids.ts';
-import type { SnapshotFleet } from '../../policy/snapshot/snapshot-fleet.ts';
-import type { SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import type { OrganizationFleet } from '../../organization/fleet.ts';
+import type { OrganizationDevice } from '../../organization/organization.ts';
 import type { IdentityState } from '../store/contract/history.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 
@@ -25,7 +25,7 @@ export interface SeenTimes {
 export interface FarEnd {
   readonly address: string;
   /** The devices that list the address now, by name. */
-  readonly devices: readonly SnapshotDevice[];
+  readonly devices: readonly OrganizationDevice[];
   /** The labels by which a rule may name them. */
   readonly labels: readonly string[];
   /** Whether a rule may name the one device by its id. */
@@ -51,18 +51,18 @@ const identityOf = ({ at, labels, by_owner, is_first, tunnel_ip, addresses }: Id
 
 /** The devices of a fleet by address and by label. Each question is answered once. */
 export class FarEnds {
-  readonly #fleet: SnapshotFleet;
-  readonly #holders = new Map<string, readonly SnapshotDevice[]>();
-  readonly #carriers = new Map<string, readonly SnapshotDevice[]>();
+  readonly #fleet: OrganizationFleet;
+  readonly #holders = new Map<string, readonly OrganizationDevice[]>();
+  readonly #carriers = new Map<string, readonly OrganizationDevice[]>();
   /** Newest first. */
   readonly #states = new Map<DeviceId, Identity[]>();
 
-  constructor(fleet: SnapshotFleet) {
+  constructor(fleet: OrganizationFleet) {
     this.#fleet = fleet;
   }
 
   /** The devices that list the address now, by name. */
-  holders(address: FarAddress): readonly SnapshotDevice[] {
+  holders(address: FarAddress): readonly OrganizationDevice[] {
     const key = farKey(address);
     let known = this.#holders.get(key);
     if (known === undefined) {
@@ -74,7 +74,7 @@ export class FarEnds {
     return known;
   }
 
-  carriers(label: string): readonly SnapshotDevice[] {
+  carriers(label: string): readonly OrganizationDevice[] {
     let known = this.#carriers.get(label);
     if (known === undefined) this.#carriers.set(label, (known = [...this.#fleet.devicesOf({ labels: [label] })]));
     return known;
@@ -104,7 +104,7 @@ export class FarEnds {
   }
 
   /** Whether the device carries the label now, and carried it with this address at that time. */
-  #carried({ id, identity }: SnapshotDevice, label: string, key: string, at: string): boolean {
+  #carried({ id, identity }: OrganizationDevice, label: string, key: string, at: string): boolean {
     const then = this.#states.get(id)?.find((state) => state.at <= at);
     return identity.labels.includes(label) && then?.addresses.has(key) === true && then.labels.includes(label);
   }

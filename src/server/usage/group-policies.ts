@@ -1,14 +1,14 @@
 /** Owns which devices have a group, each with its policy. */
 import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { indexDevices } from '../../organization/fleet.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** The devices that have the group, or all devices, each with its policy. */
 export async function policiesWith(
-  snapshot: PolicySnapshot,
+  snapshot: Organization,
   group: GroupId | undefined,
   slices: SlicedWork,
 ): Promise<ReadonlyMap<DeviceId, EffectivePolicy>> {

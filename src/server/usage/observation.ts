@@ -11,9 +11,9 @@ import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import { packetOf } from '../../policy/flow/protocol.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
-import { overlay, type PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { indexDevices } from '../../organization/fleet.ts';
+import { overlay, type Organization } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import { explainFlows } from '../explain/flows.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
@@ -36,7 +36,7 @@ export interface ObservationOptions extends ObservedFlowsOptions {
 export interface ObservationRequest {
   readonly org: OrganizationId;
   readonly group: GroupId;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   readonly since: number;
   readonly until: number;
   /** Sums that each list names. */
@@ -50,7 +50,7 @@ interface PolicyPair {
 }
 
 /** The organization as it would be if the group enforced. */
-function enforcedSnapshot(snapshot: PolicySnapshot, id: GroupId): PolicySnapshot {
+function enforcedSnapshot(snapshot: Organization, id: GroupId): Organization {
   const stored = snapshot.groups.get(id);
   if (stored === undefined) return snapshot;
   const { trial: _trial, ...group } = stored.group;
@@ -60,8 +60,8 @@ function enforcedSnapshot(snapshot: PolicySnapshot, id: GroupId): PolicySnapshot
 
 /** The devices that would have the group. */
 async function pairsOf(
-  snapshot: PolicySnapshot,
-  enforced: PolicySnapshot,
+  snapshot: Organization,
+  enforced: Organization,
   group: GroupId,
   { slices }: ObservationOptions,
 ): Promise<ReadonlyMap<DeviceId, PolicyPair>> {

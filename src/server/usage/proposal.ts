@@ -14,9 +14,9 @@ import { resolveGroup } from '../../policy/fleet/resolve.ts';
 import { hasPort, packetOf, protocolName } from '../../policy/flow/protocol.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { policiesOf } from '../../policy/snapshot/device-policies.ts';
-import { indexDevices } from '../../policy/snapshot/snapshot-fleet.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { indexDevices } from '../../organization/fleet.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { History } from '../store/contract/history.ts';
@@ -42,9 +42,9 @@ export interface ProposalOptions extends ObservedFlowsOptions {
 /** Times are in milliseconds since the epoch. */
 export interface ProposalQuestion {
   readonly org: OrganizationId;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   /** The devices that the proposal is for. */
-  readonly devices: readonly SnapshotDevice[];
+  readonly devices: readonly OrganizationDevice[];
   /** The labels that name them, where they were asked for by label. */
   readonly labels?: readonly string[] | undefined;
   /** Also for traffic that the far end refused. */
@@ -59,15 +59,15 @@ const mostNotCovered = 100;
 /** Devices whose states are read at a time. */
 const identitiesAtOnce = 32;
 
-const nameOf = ({ hostname, id }: SnapshotDevice): string => (hostname === '' ? id : hostname);
-const named = ({ id, hostname }: SnapshotDevice) => ({ device_id: id, hostname });
+const nameOf = ({ hostname, id }: OrganizationDevice): string => (hostname === '' ? id : hostname);
+const named = ({ id, hostname }: OrganizationDevice) => ({ device_id: id, hostname });
 const packetsOf = (flows: readonly StoredFlow[]): number => flows.reduce((sum, { packets }) => sum + packets, 0);
 const lastOf = (flows: readonly StoredFlow[]): string =>
   flows.reduce((last, { until }) => (until > last ? until : last), '');
 
 interface Evidence {
   readonly farEnds: FarEnds;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   /** What the far end refused. */
   readonly refused: ReadonlySet<StoredFlow>;
 }
@@ -82,7 +82,7 @@ function whoIs(
 }
 
 /** Observed traffic that is in no rule. */
-const left = (flow: StoredFlow, snapshot: PolicySnapshot): LeftOut => ({
+const left = (flow: StoredFlow, snapshot: Organization): LeftOut => ({
   device_id: flow.device_id,
   hostname: snapshot.devices.get(flow.device_id)?.hostname ?? '',
   direction: flow.direction,
@@ -94,7 +94,7 @@ const left = (flow: StoredFlow, snapshot: PolicySnapshot): LeftOut => ({
 });
 
 /** Only what guardrails forbid on the device. */
-function forbidsOf(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
+function forbidsOf(snapshot: Organization, id: DeviceId): EffectivePolicy | undefined {
   const policy = policiesOf(snapshot).of(id);
   if (policy === undefined || 'missing' in policy) return undefined;
   const { forbid = [] } = policy.guardrails ?? {};
@@ -110,7 +110,7 @@ function* evidenceOf(
   const byFar = new Map<string, StoredFlow>();
   const observing = new Set<DeviceId>();
   const seen = new Set<DeviceId>();
-  const unproven = new Set<SnapshotDevice>();
+  const unproven = new Set<OrganizationDevice>();
   for (const flow of flows) {
     const key = farKey(flow);
     const known = byFar.get(key);

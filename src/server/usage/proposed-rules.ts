@@ -4,7 +4,7 @@
 import { hasPort } from '../../policy/flow/protocol.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Direction, Peer, StoredProtocol, StoredRule } from '../../policy/rule.ts';
-import type { SnapshotDevice } from '../../policy/snapshot/snapshot.ts';
+import type { OrganizationDevice } from '../../organization/organization.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import { farKey, isProven, type FarAddress, type FarEnd, type FarEnds } from './far-ends.ts';
 
@@ -23,7 +23,7 @@ export interface RuleForTraffic {
   readonly ends: ReadonlyMap<string, FarEnd>;
 }
 
-export const byName = (a: SnapshotDevice, b: SnapshotDevice): number =>
+export const byName = (a: OrganizationDevice, b: OrganizationDevice): number =>
   a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1;
 
 export const directionOf = ({ direction }: StoredFlow): Direction => (direction === 'in' ? 'inbound' : 'outbound');
@@ -89,7 +89,7 @@ export function alsoNamed(
   { peers = [] }: StoredRule,
   seen: ReadonlySet<DeviceId>,
   farEnds: FarEnds,
-): readonly SnapshotDevice[] {
+): readonly OrganizationDevice[] {
   const labels = peers.flatMap((peer) => ('labels' in peer ? peer.labels : []));
   return [...new Set(labels.flatMap((label) => farEnds.carriers(label)))].filter(({ id }) => !seen.has(id));
 }

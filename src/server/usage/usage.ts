@@ -8,7 +8,7 @@ import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
-import type { PolicySnapshot } from '../../policy/snapshot/snapshot.ts';
+import type { Organization } from '../../organization/organization.ts';
 import type { GroupReader } from '../store/contract/groups.ts';
 import type { Store } from '../store/contract/store.ts';
 import { policiesWith } from './group-policies.ts';
@@ -22,7 +22,7 @@ export interface UsageOptions extends ObservedRulesOptions {
 export interface UsageRequest {
   readonly org: OrganizationId;
   readonly group: GroupId;
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   readonly reader: GroupReader;
   /** Milliseconds since the epoch. */
   readonly since: number;

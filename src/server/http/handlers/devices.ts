@@ -16,7 +16,7 @@ import { refusedAddresses } from '../../../policy/isolation/isolation.ts';
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import { isObject } from '../../../policy/json.ts';
 import { at } from '../../../policy/problem.ts';
-import { policiesOf } from '../../../policy/snapshot/device-policies.ts';
+import { policiesOf } from '../../../organization/device-policies.ts';
 import { mint } from '../../identity/secret.ts';
 import { isolationEffect, type IsolationEffect } from '../../preview/isolation-warnings.ts';
 import { WorkRefused } from '../../scheduling/work-budget.ts';

@@ -5,7 +5,7 @@ import type { SecurityGroup } from '../../../api/group.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { testLimits } from '../../../policy/policy-test/policy-test.ts';
 import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.ts';
-import type { PolicySnapshot } from '../../../policy/snapshot/snapshot.ts';
+import type { Organization } from '../../../organization/organization.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
 import { listProblems } from '../../store/contract/change/list-problems.ts';
@@ -74,7 +74,7 @@ const within = (here: string, problems: readonly RequestProblem[]): RequestProbl
 /** Problems that only show beside the other records: lists that name groups, and groups that may not apply by label. */
 function recordProblems(
   { groups, devices, deletes }: ChangeBody,
-  before: PolicySnapshot,
+  before: Organization,
   { preview }: OrganizationServices,
 ): RequestProblem[] {
   const { phase } = preview;
@@ -140,7 +140,7 @@ function readPlan(
   call: Simulate,
   services: OrganizationServices,
   known: KnownRecords,
-  before: PolicySnapshot,
+  before: Organization,
 ): ChangeBody {
   const { deletes } = namedIn(call.body);
   const gone = new Set(deletes);

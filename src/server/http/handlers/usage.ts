@@ -2,7 +2,7 @@
 import type { ProposalRequest } from '../../../api/usage/proposal.ts';
 import { matches } from '../../../policy/fleet/selector.ts';
 import { parseDeviceId, type OrganizationId } from '../../../policy/ids.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../../../policy/snapshot/snapshot.ts';
+import type { Organization, OrganizationDevice } from '../../../organization/organization.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import { groupObservation, type ObservationOptions } from '../../usage/observation.ts';
 import { propose } from '../../usage/proposal.ts';
@@ -66,7 +66,10 @@ const observe: Handler<'readSecurityGroupObservation'> = async (call, { store, p
 };
 
 /** The devices that a proposal is asked for. */
-function* devicesFor({ device_ids, labels }: ProposalRequest, { devices }: PolicySnapshot): Generator<SnapshotDevice> {
+function* devicesFor(
+  { device_ids, labels }: ProposalRequest,
+  { devices }: Organization,
+): Generator<OrganizationDevice> {
   if (labels !== undefined) {
     for (const device of devices.values()) if (matches({ labels }, device.identity.labels)) yield device;
   }

@@ -1,10 +1,15 @@
 /** Owns the input of policy tests: devices, groups and tests of an organization, cached in memory and updated by what changed since. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import { TestsTooCostly } from '../../../policy/policy-test/effort.ts';
-import { judgeTests, type JudgedTests } from '../../../policy/policy-test/evaluate.ts';
+import { TestsTooCostly } from '../../../organization/policy-test/effort.ts';
+import { judgeTests, type JudgedTests } from '../../../organization/policy-test/evaluate.ts';
 import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import { loggedChange } from '../../../policy/snapshot/read-records.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from '../../../policy/snapshot/snapshot.ts';
+import { loggedChange } from '../../../organization/read-records.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../../../organization/organization.ts';
 import { refuse } from '../contract/errors.ts';
 import type { ShortSteps } from '../contract/store.ts';
 import type { Runner } from '../postgres/connection.ts';
@@ -44,15 +49,15 @@ const readSince = statement<StateRow>(
 
 /** An organization at one moment. It never changes: a later one is another. */
 export interface OrganizationState {
-  readonly snapshot: PolicySnapshot;
+  readonly snapshot: Organization;
   readonly era: string;
   readonly tests: readonly PolicyTest[];
   readonly testsRevision: number;
 }
 
-const nothing: OrganizationState = { snapshot: emptySnapshot, era: '', tests: [], testsRevision: 0 };
+const nothing: OrganizationState = { snapshot: emptyOrganization, era: '', tests: [], testsRevision: 0 };
 
-const changeOf = ({ kind, type, id, body, revision }: RecordRow): SnapshotChange =>
+const changeOf = ({ kind, type, id, body, revision }: RecordRow): OrganizationChange =>
   loggedChange(kind, id, type === 'delete' || body === null ? undefined : withRevision(body, revision));
 
 const byRevision = (a: RecordRow, b: RecordRow): number => a.revision - b.revision;

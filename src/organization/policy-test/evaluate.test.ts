@@ -1,31 +1,31 @@
 /** Proves that tests are judged pair by pair as `decide` judges packets, and what a failure names. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseAddress, printAddress } from '../address.ts';
-import { decide } from '../decide.ts';
-import { effectivePolicy, type EffectivePolicy } from '../effective.ts';
-import { device, deviceIds, guardedPolicy, peer } from '../fleet/fleet.fixture.ts';
-import { Fleet } from '../fleet/fleet.ts';
-import { isNamed } from '../fleet/selector.ts';
-import { deviceIdentity } from '../fleet/identity.ts';
-import { policyIsolation } from '../isolation/isolation.ts';
-import { parseDeviceId, parseGroupId, type GroupId } from '../ids.ts';
-import type { PolicyGroup, Selector, StoredRule } from '../rule.ts';
+import { parseAddress, printAddress } from '../../policy/address.ts';
+import { decide } from '../../policy/decide.ts';
+import { effectivePolicy, type EffectivePolicy } from '../../policy/effective.ts';
+import { device, deviceIds, guardedPolicy, peer } from '../../policy/fleet/fleet.fixture.ts';
+import { Fleet } from '../../policy/fleet/fleet.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
+import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import { policyIsolation } from '../../policy/isolation/isolation.ts';
+import { parseDeviceId, parseGroupId, type GroupId } from '../../policy/ids.ts';
+import type { PolicyGroup, Selector, StoredRule } from '../../policy/rule.ts';
 import { transportOf } from './admitted.ts';
 import { TestsTooCostly } from './effort.ts';
 import { evaluateTests, judgeTests, testStates, type JudgedTests } from './evaluate.ts';
-import { failureInWords } from './words.ts';
+import { failureInWords } from '../../policy/policy-test/words.ts';
 import {
-  emptySnapshot,
+  emptyOrganization,
   overlay,
-  type PolicySnapshot,
-  type SnapshotChange,
-  type SnapshotDevice,
-} from '../snapshot/snapshot.ts';
-import { policyAt } from '../time/policy-at.ts';
-import { testLimits, type PolicyTest, type TestEnd } from './policy-test.ts';
+  type Organization,
+  type OrganizationChange,
+  type OrganizationDevice,
+} from '../organization.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
+import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
 
-const policyIn = ({ identity, list }: SnapshotDevice, { devices, groups, defaultGroup, at }: PolicySnapshot) => {
+const policyIn = ({ identity, list }: OrganizationDevice, { devices, groups, defaultGroup, at }: Organization) => {
   const { labels } = identity;
   const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
   const isolated = [...devices.values()].map((each) => each.identity);
@@ -44,10 +44,10 @@ const policyIn = ({ identity, list }: SnapshotDevice, { devices, groups, default
 const now = Date.parse('2030-01-01T00:00:00Z');
 
 function snapshotOf(
-  devices: readonly Omit<SnapshotDevice, 'id'>[],
+  devices: readonly Omit<OrganizationDevice, 'id'>[],
   groups: readonly PolicyGroup[],
   defaultGroup: PolicyGroup,
-): PolicySnapshot {
+): Organization {
   const changes = [
     ...devices.map((each) => ({
       kind: 'device' as const,
@@ -60,11 +60,11 @@ function snapshotOf(
       group: { group: each, isDefault: each === defaultGroup },
     })),
   ];
-  return overlay(emptySnapshot, changes, { at: now });
+  return overlay(emptyOrganization, changes, { at: now });
 }
 
 /** Pair by pair and address by address. */
-function slowly(state: PolicySnapshot, test: PolicyTest): 'passing' | 'failing' | 'vacuous' {
+function slowly(state: Organization, test: PolicyTest): 'passing' | 'failing' | 'vacuous' {
   const fleet = new Fleet([...state.devices.values()].map(({ identity }) => identity));
   const endOf = (end: TestEnd) => {
     if (!('address' in end)) {
@@ -77,7 +77,7 @@ function slowly(state: PolicySnapshot, test: PolicyTest): 'passing' | 'failing' 
   };
   const verdicts: boolean[] = [];
   const admits = (
-    own: SnapshotDevice | undefined,
+    own: OrganizationDevice | undefined,
     direction: 'inbound' | 'outbound',
     far: { family: 4 | 6; value: bigint },
   ) => {
@@ -99,7 +99,7 @@ function slowly(state: PolicySnapshot, test: PolicyTest): 'passing' | 'failing' 
   return verdicts.every((verdict) => verdict === (test.expect === 'allow')) ? 'passing' : 'failing';
 }
 
-const some: fc.Arbitrary<PolicySnapshot> = fc
+const some: fc.Arbitrary<Organization> = fc
   .tuple(guardedPolicy, fc.array(fc.tuple(device, fc.nat(7)), { maxLength: 12 }), fc.array(peer, { maxLength: 2 }))
   .map(([{ groups, guardrails }, devices, selectors]) => {
     const appliesTo = selectors.flatMap((each): Selector[] => ('device_id' in each ? [] : [each]));
@@ -162,7 +162,7 @@ it('a test has the state that its pairs have one by one, and a failing one names
         seen.add(`${test.expect} ${result.state}`);
         if (result.state !== 'failing') continue;
         const { failure } = result;
-        const own = state.devices.get(failure.device_id) as SnapshotDevice;
+        const own = state.devices.get(failure.device_id) as OrganizationDevice;
         const far = parseAddress(failure.direction === 'outbound' ? failure.to.address : failure.from.address);
         if ('fault' in far) throw new Error('that is an address');
         const { family, value } = far;
@@ -183,14 +183,14 @@ it('a test has the state that its pairs have one by one, and a failing one names
 
 describe('while changes are tried', () => {
   /** Every second group is on trial: before, it had the rules of the next one. Trials end one after the other. */
-  function tried(state: PolicySnapshot): { readonly now: PolicySnapshot; readonly ended: PolicySnapshot } {
+  function tried(state: Organization): { readonly now: Organization; readonly ended: Organization } {
     const groups = [...state.groups.values()];
     const changed = groups.flatMap((each, index) => {
       const { name, appliesTo = [], mode = 'enforce' } = each.group;
       const { inbound, outbound } = groups[(index + 1) % groups.length]?.group ?? each.group;
       return index % 2 === 0 ? [{ each, before: { name, inbound, outbound, appliesTo, mode } }] : [];
     });
-    const write = (groupOf: (index: number) => PolicyGroup): PolicySnapshot =>
+    const write = (groupOf: (index: number) => PolicyGroup): Organization =>
       overlay(
         state,
         changed.map(({ each }, index) => ({
@@ -303,12 +303,12 @@ const deviceOf = (
   labels: readonly string[],
   groups: readonly PolicyGroup[],
   addresses = [`100.64.0.${n}`],
-): Omit<SnapshotDevice, 'id'> => ({
+): Omit<OrganizationDevice, 'id'> => ({
   identity: deviceIdentity({ id: idOf(n), labels, addresses }),
   hostname: `host-${n}`,
   list: groups.map(({ id }) => id),
 });
-const stateOf = (devices: readonly Omit<SnapshotDevice, 'id'>[], groups: readonly PolicyGroup[]): PolicySnapshot =>
+const stateOf = (devices: readonly Omit<OrganizationDevice, 'id'>[], groups: readonly PolicyGroup[]): Organization =>
   snapshotOf(devices, groups, group(99, []));
 const test = (from: TestEnd, to: TestEnd, more: Partial<PolicyTest> = {}): PolicyTest => ({
   name: 't',
@@ -407,7 +407,7 @@ it('a device that is gone makes its test vacuous', () => {
 
 describe('the price', () => {
   /** Devices with a group each that admits one other device, at ports that no two groups share. */
-  function crowd(size: number): PolicySnapshot {
+  function crowd(size: number): Organization {
     const rules = (n: number): readonly StoredRule[] => [
       tcp(1_000 + (n % 700), { to_port: 2_000, peers: [{ device_id: idOf((n + 1) % size) }] }),
     ];
@@ -502,7 +502,7 @@ describe('the price', () => {
     const pairs = Array.from({ length: 400 }, (_, n) =>
       test({ device_id: idOf(n % size) }, { device_id: idOf((n + 1) % size) }, { name: `${n}`, port: 1_000 + n }),
     );
-    const run = (present: PolicySnapshot, before?: JudgedTests): JudgedTests => {
+    const run = (present: Organization, before?: JudgedTests): JudgedTests => {
       const steps = judgeTests(present, pairs, { before });
       for (;;) {
         const { done, value } = steps.next();
@@ -510,9 +510,9 @@ describe('the price', () => {
       }
     };
     const first = run(state);
-    const fifth = [...state.devices.values()][5] as SnapshotDevice;
+    const fifth = [...state.devices.values()][5] as OrganizationDevice;
     const own = state.groups.get(fifth.list[0] as GroupId) as NonNullable<ReturnType<typeof state.groups.get>>;
-    const writes: readonly SnapshotChange[] = [
+    const writes: readonly OrganizationChange[] = [
       { kind: 'group', id: own.group.id, group: { ...own, group: { ...own.group, inbound: [] } } },
       { kind: 'device', id: fifth.id, device: { ...fifth, identity: { ...fifth.identity, labels: ['new'] } } },
       { kind: 'device', id: fifth.id, device: undefined },

@@ -1,13 +1,13 @@
-/** Owns the difference of two snapshots of an organization, device by device. */
-import type { EffectivePolicy } from '../effective.ts';
-import type { DeviceId } from '../ids.ts';
-import { isSameObjects, policiesOf, type DevicePolicies, type DevicePolicy } from '../snapshot/device-policies.ts';
-import { indexDevices, type NamedSet } from '../snapshot/snapshot-fleet.ts';
-import type { PolicySnapshot } from '../snapshot/snapshot.ts';
-import type { Direction } from '../rule.ts';
-import { isOtherPolicy } from './admitted.ts';
-import { policyDifference } from './policy-difference.ts';
-import type { Traffic } from './traffic.ts';
+/** Owns the difference of two states of an organization, device by device. */
+import type { EffectivePolicy } from '../policy/effective.ts';
+import type { DeviceId } from '../policy/ids.ts';
+import { isSameObjects, policiesOf, type DevicePolicies, type DevicePolicy } from './device-policies.ts';
+import { indexDevices, type NamedSet } from './fleet.ts';
+import type { Organization } from './organization.ts';
+import type { Direction } from '../policy/rule.ts';
+import { isOtherPolicy } from '../policy/difference/admitted.ts';
+import { policyDifference } from '../policy/difference/policy-difference.ts';
+import type { Traffic } from '../policy/difference/traffic.ts';
 
 /** Packets that the device gains or loses, and whose their far ends are. */
 export interface DeviceTraffic extends Traffic {
@@ -46,30 +46,30 @@ const known = (policy: DevicePolicy = unknown): EffectivePolicy | undefined =>
   'missing' in policy ? undefined : policy;
 
 /**
- * Compares two snapshots one device at a time and in steps, so that a server can do other work in between. Devices whose policies are the same before and
+ * Compares two organizations one device at a time and in steps, so that a server can do other work in between. Devices whose policies are the same before and
  * the same after share one difference, as the same object.
  */
-export class SnapshotComparison {
-  readonly #before: PolicySnapshot;
-  readonly #after: PolicySnapshot;
+export class Comparison {
+  readonly #before: Organization;
+  readonly #after: Organization;
   readonly #policies: { readonly before: DevicePolicies; readonly after: DevicePolicies };
   readonly #differences = new Pairs<DeviceDifference>();
   readonly #affected = new Pairs<boolean>();
 
   /** Does in steps what the constructor would otherwise do at once. */
-  static *prepare(before: PolicySnapshot, after: PolicySnapshot): Generator<void, SnapshotComparison> {
+  static *prepare(before: Organization, after: Organization): Generator<void, Comparison> {
     yield* indexDevices(before.devices.below);
     yield* indexDevices(after.devices.below);
-    return new SnapshotComparison(before, after);
+    return new Comparison(before, after);
   }
 
-  constructor(before: PolicySnapshot, after: PolicySnapshot) {
+  constructor(before: Organization, after: Organization) {
     this.#before = before;
     this.#after = after;
     this.#policies = { before: policiesOf(before), after: policiesOf(after) };
   }
 
-  /** Every device of either snapshot, in the order of the ids. */
+  /** Every device of either organization, in the order of the ids. */
   get ids(): readonly DeviceId[] {
     return [...new Set([...this.#before.devices.keys(), ...this.#after.devices.keys()])].toSorted();
   }

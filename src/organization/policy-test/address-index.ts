@@ -1,7 +1,7 @@
 /** Owns the numbering of the addresses that policy tests are about: sorted, so that a range of addresses is a span of numbers. */
-import type { Address } from '../address.ts';
-import { wholeFamily, type RangeSet } from '../range.ts';
-import type { Family } from '../rule.ts';
+import type { Address } from '../../policy/address.ts';
+import { wholeFamily, type RangeSet } from '../../policy/range.ts';
+import type { Family } from '../../policy/rule.ts';
 import { slotSpans, type SlotSet } from './slot-set.ts';
 
 export const ascending = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);

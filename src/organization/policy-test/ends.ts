@@ -1,7 +1,7 @@
 /** Owns the ends of tests as devices of a fleet, in parts that have one policy each. */
-import type { Address } from '../address.ts';
-import { peerKey } from '../fleet/selector.ts';
-import type { Family, Peer } from '../rule.ts';
+import type { Address } from '../../policy/address.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import type { Family, Peer } from '../../policy/rule.ts';
 import type { AddressIndex } from './address-index.ts';
 import type { Cohort } from './cohorts.ts';
 import type { Effort } from './effort.ts';

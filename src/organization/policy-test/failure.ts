@@ -1,15 +1,15 @@
 /** Owns why a test fails: the pair, the rule that decides, and the rule that would fix it. */
-import { printAddress, type Address } from '../address.ts';
-import { decide, type Reason } from '../decide.ts';
-import type { EffectivePolicy } from '../effective.ts';
-import { isNamed } from '../fleet/selector.ts';
-import type { PeerLookup } from '../fleet/rule-peers.ts';
-import type { DeviceId } from '../ids.ts';
-import { normalizeRules } from '../normalize.ts';
-import type { Direction, Peer, StoredRule } from '../rule.ts';
+import { printAddress, type Address } from '../../policy/address.ts';
+import { decide, type Reason } from '../../policy/decide.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
+import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
+import type { DeviceId } from '../../policy/ids.ts';
+import { normalizeRules } from '../../policy/normalize.ts';
+import type { Direction, Peer, StoredRule } from '../../policy/rule.ts';
 import { transportOf } from './admitted.ts';
 import type { FleetIndex } from './fleet-index.ts';
-import type { FailedEnd, PolicyTest, TestEnd, TestFailure } from './policy-test.ts';
+import type { FailedEnd, PolicyTest, TestEnd, TestFailure } from '../../policy/policy-test/policy-test.ts';
 
 /** One end of a pair: an address, and the device that has it where the test is about devices. */
 export interface PairEnd {

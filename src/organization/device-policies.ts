@@ -1,20 +1,20 @@
 /**
- * Owns the policy of each device in a snapshot: effective, with resolved peers. Devices with the same policy share one
+ * Owns the policy of each device in an organization: effective, with resolved peers. Devices with the same policy share one
  * object.
  */
-import { listFor, type EffectivePolicy, type GroupSelection, type MissingGroups } from '../effective.ts';
-import { resolveGroup, resolveIsolation } from '../fleet/resolve.ts';
-import type { DeviceId } from '../ids.ts';
-import { isolationKey } from '../isolation/isolation.ts';
-import { Isolations } from '../isolation/isolations.ts';
-import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
-import type { Members, Peer, PolicyGroup } from '../rule.ts';
-import { policyAt } from '../time/policy-at.ts';
+import { listFor, type EffectivePolicy, type GroupSelection, type MissingGroups } from '../policy/effective.ts';
+import { resolveGroup, resolveIsolation } from '../policy/fleet/resolve.ts';
+import type { DeviceId } from '../policy/ids.ts';
+import { isolationKey } from '../policy/isolation/isolation.ts';
+import { Isolations } from '../policy/isolation/isolations.ts';
+import type { PolicyIsolation } from '../policy/isolation/policy-isolation.ts';
+import type { Members, Peer, PolicyGroup } from '../policy/rule.ts';
+import { policyAt } from '../policy/time/policy-at.ts';
 import { groupsKey, GroupsInEffect, selecting } from './groups-in-effect.ts';
-import { SnapshotFleet } from './snapshot-fleet.ts';
-import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
+import { OrganizationFleet } from './fleet.ts';
+import type { Organization, OrganizationDevice } from './organization.ts';
 
-/** What a device's policy is; `missing` where a group of its list is not in the snapshot. */
+/** What a device's policy is; `missing` where a group of its list is not in the organization. */
 export type DevicePolicy = EffectivePolicy | MissingGroups;
 
 /** A group with the members that its peers had when it was resolved. */
@@ -23,7 +23,7 @@ interface ResolvedGroup {
   readonly group: PolicyGroup;
 }
 
-/** Of each group the last resolution: it holds for every snapshot in which its peers are the same objects. */
+/** Of each group the last resolution: it holds for every organization in which its peers are the same objects. */
 const resolutions = new WeakMap<PolicyGroup, ResolvedGroup>();
 
 const peersOf = ({ inbound, outbound }: PolicyGroup): readonly Peer[] =>
@@ -31,31 +31,31 @@ const peersOf = ({ inbound, outbound }: PolicyGroup): readonly Peer[] =>
 
 /** Two of these that are one object mean the same; so do the groups in them. */
 export class DevicePolicies {
-  readonly fleet: SnapshotFleet;
-  readonly #snapshot: PolicySnapshot;
+  readonly fleet: OrganizationFleet;
+  readonly #organization: Organization;
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
-  readonly #cohorts = new WeakMap<SnapshotDevice, string>();
+  readonly #cohorts = new WeakMap<OrganizationDevice, string>();
   readonly #isolations: Isolations;
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
   readonly #groups: GroupsInEffect;
 
-  constructor(snapshot: PolicySnapshot) {
-    this.#snapshot = snapshot;
-    this.#groups = new GroupsInEffect(snapshot);
-    this.fleet = new SnapshotFleet(snapshot.devices);
+  constructor(organization: Organization) {
+    this.#organization = organization;
+    this.#groups = new GroupsInEffect(organization);
+    this.fleet = new OrganizationFleet(organization.devices);
     this.#isolations = new Isolations(this.fleet.isolated());
   }
 
   /** The device's policy with the addresses of its peers; undefined where there is no such device. */
   of(id: DeviceId): DevicePolicy | undefined {
-    const device = this.#snapshot.devices.get(id);
+    const device = this.#organization.devices.get(id);
     return device && this.ofDevice(device);
   }
 
-  ofDevice(device: SnapshotDevice): DevicePolicy {
+  ofDevice(device: OrganizationDevice): DevicePolicy {
     let cohort = this.#cohorts.get(device);
     if (cohort === undefined) {
       cohort = `${listFor(selecting(device)).join(' ')}|${device.identity.labels.join(' ')}`;
@@ -76,11 +76,11 @@ export class DevicePolicies {
   }
 
   /** Which groups the device has, and why. */
-  selectionOn(device: SnapshotDevice): GroupSelection<PolicyGroup> {
+  selectionOn(device: OrganizationDevice): GroupSelection<PolicyGroup> {
     return this.#groups.selectionOn(device);
   }
 
-  #work(device: SnapshotDevice): DevicePolicy {
+  #work(device: OrganizationDevice): DevicePolicy {
     const policy = this.#groups.of(device);
     if ('missing' in policy) return policy;
     const { forbid = [], require = [] } = policy.guardrails ?? {};
@@ -96,7 +96,7 @@ export class DevicePolicies {
         groups: resolve(policy.groups),
         ...(policy.guardrails && { guardrails: { forbid: resolve(forbid), require: resolve(require) } }),
       },
-      this.#snapshot.at,
+      this.#organization.at,
     );
     this.#byGroups.set(key, resolved);
     return resolved;
@@ -115,12 +115,12 @@ export class DevicePolicies {
   }
 }
 
-const policies = new WeakMap<PolicySnapshot, DevicePolicies>();
+const policies = new WeakMap<Organization, DevicePolicies>();
 
-/** The policies of a snapshot, each worked out once. */
-export function policiesOf(snapshot: PolicySnapshot): DevicePolicies {
-  let known = policies.get(snapshot);
-  if (known === undefined) policies.set(snapshot, (known = new DevicePolicies(snapshot)));
+/** The policies of an organization, each worked out once. */
+export function policiesOf(organization: Organization): DevicePolicies {
+  let known = policies.get(organization);
+  if (known === undefined) policies.set(organization, (known = new DevicePolicies(organization)));
   return known;
 }
 

@@ -2,27 +2,27 @@
  * Owns the devices of one moment as sets: by label, by address, and by kind. Devices of one kind have the same list, labels and isolation, so they have the
  * same policy, whatever the groups are.
  */
-import type { Address } from '../address.ts';
-import { isNamed } from '../fleet/selector.ts';
-import { isolationKey } from '../isolation/isolation.ts';
-import { Isolations } from '../isolation/isolations.ts';
-import type { PolicyIsolation } from '../isolation/policy-isolation.ts';
-import type { Family, Peer } from '../rule.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
+import type { Address } from '../../policy/address.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
+import { isolationKey } from '../../policy/isolation/isolation.ts';
+import { Isolations } from '../../policy/isolation/isolations.ts';
+import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
+import type { Family, Peer } from '../../policy/rule.ts';
+import type { Organization, OrganizationDevice } from '../organization.ts';
 import { ascending, lowerBound, type SortedAddresses } from './address-index.ts';
 import type { Effort } from './effort.ts';
 
 /** Devices that have the same policy; one of them stands for all. */
 export interface Kind {
   readonly key: string;
-  readonly device: SnapshotDevice;
+  readonly device: OrganizationDevice;
   readonly isolation: PolicyIsolation | undefined;
 }
 
 /** What a device itself says about its kind. Devices never change. */
-const ownKeys = new WeakMap<SnapshotDevice, string>();
+const ownKeys = new WeakMap<OrganizationDevice, string>();
 
-function ownKey(device: SnapshotDevice): string {
+function ownKey(device: OrganizationDevice): string {
   let key = ownKeys.get(device);
   if (key === undefined) {
     const { list, trial, identity } = device;
@@ -70,8 +70,8 @@ function* merge(a: readonly OwnedAddress[], b: readonly OwnedAddress[]): Generat
 }
 
 export class FleetIndex {
-  readonly source: PolicySnapshot['devices'];
-  readonly devices: SnapshotDevice[] = [];
+  readonly source: Organization['devices'];
+  readonly devices: OrganizationDevice[] = [];
   readonly kinds: Kind[] = [];
   /** The kind of each device. */
   readonly kindOf: number[] = [];
@@ -82,12 +82,12 @@ export class FleetIndex {
   readonly #byLabel = new Map<string, number[]>();
   #everyone: readonly number[] | undefined;
 
-  private constructor(source: PolicySnapshot['devices']) {
+  private constructor(source: Organization['devices']) {
     this.source = source;
   }
 
   /** The caller can do other work at each pause. */
-  static *build(source: PolicySnapshot['devices']): Generator<void, FleetIndex> {
+  static *build(source: Organization['devices']): Generator<void, FleetIndex> {
     const index = new FleetIndex(source);
     const owned: { readonly [F in Family]: OwnedAddress[] } = { 4: [], 6: [] };
     for (const device of source.values()) {
@@ -100,7 +100,7 @@ export class FleetIndex {
     return index;
   }
 
-  #add(device: SnapshotDevice): number {
+  #add(device: OrganizationDevice): number {
     const place = this.devices.push(device) - 1;
     this.#slotsOf.push([]);
     this.#places.set(device.id, place);
@@ -160,14 +160,14 @@ export class FleetIndex {
     const shortest = lists.reduce((least, list) => (list.length < least.length ? list : least), lists[0] ?? []);
     if (lists.length === 1) return shortest;
     effort.take(4 * shortest.length);
-    return shortest.filter((place) => isNamed(peer, (this.devices[place] as SnapshotDevice).identity));
+    return shortest.filter((place) => isNamed(peer, (this.devices[place] as OrganizationDevice).identity));
   }
 
   placeOf(id: string): number | undefined {
     return this.#places.get(id);
   }
 
-  find(id: string): SnapshotDevice | undefined {
+  find(id: string): OrganizationDevice | undefined {
     const place = this.#places.get(id);
     return place === undefined ? undefined : this.devices[place];
   }

@@ -1,18 +1,18 @@
-/** Owns the members of peers in a snapshot, and the lookup of a device by address. */
-import type { Address } from '../address.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
-import { isNamed, peerKey } from '../fleet/selector.ts';
-import type { DeviceId } from '../ids.ts';
-import { mergeRanges, type Range, type RangeSet } from '../range.ts';
-import type { Family, Members, Peer } from '../rule.ts';
-import type { SnapshotDevice } from './snapshot.ts';
+/** Owns the members of peers in an organization, and the lookup of a device by address. */
+import type { Address } from '../policy/address.ts';
+import type { DeviceIdentity } from '../policy/fleet/identity.ts';
+import { isNamed, peerKey } from '../policy/fleet/selector.ts';
+import type { DeviceId } from '../policy/ids.ts';
+import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
+import type { Family, Members, Peer } from '../policy/rule.ts';
+import type { OrganizationDevice } from './organization.ts';
 import type { LayeredMap } from './layered-map.ts';
 
-type Devices = ReadonlyMap<DeviceId, SnapshotDevice>;
+type Devices = ReadonlyMap<DeviceId, OrganizationDevice>;
 
 interface OwnedAddress {
   readonly value: bigint;
-  readonly device: SnapshotDevice;
+  readonly device: OrganizationDevice;
 }
 
 const byValue = (a: OwnedAddress, b: OwnedAddress): number => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0);
@@ -22,9 +22,9 @@ const indexedAtOnce = 500;
 
 /** What is worked out once for the devices below all layers. */
 class DeviceIndex {
-  readonly isolated: SnapshotDevice[] = [];
+  readonly isolated: OrganizationDevice[] = [];
   readonly #devices: Devices;
-  readonly #byLabel = new Map<string, SnapshotDevice[]>();
+  readonly #byLabel = new Map<string, OrganizationDevice[]>();
   readonly #members = new Map<string, Members>();
   #addresses: { readonly [F in Family]: readonly OwnedAddress[] } | undefined;
 
@@ -49,7 +49,7 @@ class DeviceIndex {
   }
 
   /** Those among which the devices that the peer names are. */
-  candidates(peer: Peer): Iterable<SnapshotDevice> {
+  candidates(peer: Peer): Iterable<OrganizationDevice> {
     if ('device_id' in peer) {
       const device = this.#devices.get(peer.device_id as DeviceId);
       return device === undefined ? [] : [device];
@@ -72,7 +72,7 @@ class DeviceIndex {
   }
 }
 
-function membersOf(peer: Peer, devices: Iterable<SnapshotDevice>): Members {
+function membersOf(peer: Peer, devices: Iterable<OrganizationDevice>): Members {
   const ranges: { readonly [F in Family]: Range[] } = { 4: [], 6: [] };
   for (const { identity } of devices) {
     if (!isNamed(peer, identity)) continue;
@@ -81,7 +81,7 @@ function membersOf(peer: Peer, devices: Iterable<SnapshotDevice>): Members {
   return { v4: mergeRanges(ranges[4]), v6: mergeRanges(ranges[6]) };
 }
 
-function ownedAddresses(devices: Iterable<SnapshotDevice>): { readonly [F in Family]: readonly OwnedAddress[] } {
+function ownedAddresses(devices: Iterable<OrganizationDevice>): { readonly [F in Family]: readonly OwnedAddress[] } {
   const all: { readonly [F in Family]: OwnedAddress[] } = { 4: [], 6: [] };
   for (const device of devices) {
     for (const { family, value } of device.identity.addresses) all[family].push({ value, device });
@@ -141,24 +141,24 @@ const addressesIf = (peer: Peer, identity: DeviceIdentity | undefined): readonly
 /** What an address set is called: its devices, and whether it holds other addresses too. */
 export interface NamedSet {
   /** By name, then by id; each once. */
-  readonly devices: readonly SnapshotDevice[];
+  readonly devices: readonly OrganizationDevice[];
   /** Whether the set holds an address that no device has. */
   readonly others: boolean;
 }
 
 const sizeOf = (set: RangeSet): bigint => set.reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
 
-const byName = (a: SnapshotDevice, b: SnapshotDevice): number =>
+const byName = (a: OrganizationDevice, b: OrganizationDevice): number =>
   a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1;
 
-/** The members of a peer are one object for as long as no layer changes them, also in other snapshots of the same devices. */
-export class SnapshotFleet {
-  readonly #devices: LayeredMap<DeviceId, SnapshotDevice>;
+/** The members of a peer are one object for as long as no layer changes them, also in other states of the same devices. */
+export class OrganizationFleet {
+  readonly #devices: LayeredMap<DeviceId, OrganizationDevice>;
   readonly #index: DeviceIndex;
   readonly #members = new Map<string, Members>();
   #changed: { readonly [F in Family]: readonly OwnedAddress[] } | undefined;
 
-  constructor(devices: LayeredMap<DeviceId, SnapshotDevice>) {
+  constructor(devices: LayeredMap<DeviceId, OrganizationDevice>) {
     this.#devices = devices;
     this.#index = indexOf(devices.below);
   }
@@ -184,14 +184,14 @@ export class SnapshotFleet {
   }
 
   /** The devices that the peer names. */
-  *devicesOf(peer: Peer): Generator<SnapshotDevice> {
+  *devicesOf(peer: Peer): Generator<OrganizationDevice> {
     for (const device of this.#candidates(peer)) if (isNamed(peer, device.identity)) yield device;
   }
 
   /** The devices whose own addresses are in the set. */
   nameSet({ v4, v6 }: Members): NamedSet {
     this.#changed ??= ownedAddresses([...this.#devices.changes.values()].flatMap((device) => device ?? []));
-    const devices = new Set<SnapshotDevice>();
+    const devices = new Set<OrganizationDevice>();
     let others = false;
     for (const [family, set] of [[4, v4] as const, [6, v6] as const]) {
       const values = new Set<bigint>();
@@ -218,7 +218,7 @@ export class SnapshotFleet {
     return false;
   }
 
-  *#candidates(peer: Peer): Generator<SnapshotDevice> {
+  *#candidates(peer: Peer): Generator<OrganizationDevice> {
     const { changes } = this.#devices;
     for (const device of this.#index.candidates(peer)) if (!changes.has(device.id)) yield device;
     for (const device of changes.values()) if (device !== undefined) yield device;

@@ -1,11 +1,11 @@
-/** Proves the difference of two snapshots: which devices are affected, what each gains and loses, and whom the far ends are. */
+/** Proves the difference of two organizations: which devices are affected, what each gains and loses, and whom the far ends are. */
 import { describe, expect, it } from 'vitest';
-import { finished } from '../../../test/lib/finished.ts';
-import { printRange } from '../address.ts';
-import { parseDeviceId, type DeviceId } from '../ids.ts';
-import { deviceChange, groupChange } from '../snapshot/read-records.ts';
-import { emptySnapshot, overlay, type PolicySnapshot } from '../snapshot/snapshot.ts';
-import { SnapshotComparison, type DeviceTraffic } from './snapshot-difference.ts';
+import { finished } from '../../test/lib/finished.ts';
+import { printRange } from '../policy/address.ts';
+import { parseDeviceId, type DeviceId } from '../policy/ids.ts';
+import { deviceChange, groupChange } from './read-records.ts';
+import { emptyOrganization, overlay, type Organization } from './organization.ts';
+import { Comparison, type DeviceTraffic } from './difference.ts';
 
 const idOf = (n: number): DeviceId =>
   parseDeviceId(`00000000-0000-4000-8000-0000000000${n.toString(16).padStart(2, '0')}`);
@@ -16,7 +16,7 @@ const group = (n: number, fields: object) => groupChange({ id: groupIdOf(n), gro
 const device = (n: number, fields: object = {}) =>
   deviceChange({ id: idOf(n), hostname: `host-${n}`, tunnel_ip: `10.0.0.${n}/24`, ...fields });
 
-const snapshot: PolicySnapshot = overlay(emptySnapshot, [
+const organization: Organization = overlay(emptyOrganization, [
   group(0, { is_default: true, inbound_rules: [{ ip_protocol: 'ipv4', from_port: 0, to_port: 0 }] }),
   group(1, { inbound_rules: [tcp(5432, { peers: [{ labels: ['app'] }] })], applies_to: [{ labels: ['db'] }] }),
   device(1, { labels: ['db'] }),
@@ -39,20 +39,20 @@ const written = (traffic: readonly DeviceTraffic[] = []): string[] =>
     ].join(' '),
   );
 
-const compare = (after: PolicySnapshot) => {
-  const comparison = new SnapshotComparison(snapshot, after);
+const compare = (after: Organization) => {
+  const comparison = new Comparison(organization, after);
   return Object.fromEntries(
     comparison.ids.flatMap((id) => {
       const difference = finished(comparison.isAffected(id)) ? finished(comparison.of(id)) : undefined;
-      const name = (after.devices.get(id) ?? snapshot.devices.get(id))?.hostname ?? '';
+      const name = (after.devices.get(id) ?? organization.devices.get(id))?.hostname ?? '';
       return difference === undefined ? [] : [[name, [written(difference.gained), written(difference.lost)]]];
     }),
   );
 };
 
-describe('the difference of two snapshots', () => {
+describe('the difference of two organizations', () => {
   it('tells of the devices that rules name when a device gets a label, and of no other device', () => {
-    const after = overlay(snapshot, [device(4, { labels: ['app'] })]);
+    const after = overlay(organization, [device(4, { labels: ['app'] })]);
     expect(compare(after)).toEqual({
       'host-1': [['inbound tcp 5432-5432 10.0.0.4 = host-4'], []],
       'host-2': [['inbound tcp 5432-5432 10.0.0.4 = host-4'], []],
@@ -60,12 +60,12 @@ describe('the difference of two snapshots', () => {
   });
 
   it('is one object for devices that have the same policy before and after', () => {
-    const comparison = new SnapshotComparison(snapshot, overlay(snapshot, [device(4, { labels: ['app'] })]));
+    const comparison = new Comparison(organization, overlay(organization, [device(4, { labels: ['app'] })]));
     expect(finished(comparison.of(idOf(1)))).toBe(finished(comparison.of(idOf(2))));
   });
 
   it('names a deleted device where it was the far end, and tells what it admitted itself', () => {
-    const after = overlay(snapshot, [{ kind: 'device', id: idOf(3), device: undefined }]);
+    const after = overlay(organization, [{ kind: 'device', id: idOf(3), device: undefined }]);
     expect(compare(after)).toEqual({
       'host-1': [[], ['inbound tcp 5432-5432 10.0.0.3 = host-3']],
       'host-2': [[], ['inbound tcp 5432-5432 10.0.0.3 = host-3']],
@@ -81,12 +81,12 @@ describe('the difference of two snapshots', () => {
 
   it('finds nothing where a group is written otherwise and means the same', () => {
     const rules = [tcp(5432, { peers: [{ labels: ['app'] }] }), tcp(5432, { ip_ranges: ['10.0.0.3'] })];
-    const after = overlay(snapshot, [group(1, { inbound_rules: rules, applies_to: [{ labels: ['db'] }] })]);
+    const after = overlay(organization, [group(1, { inbound_rules: rules, applies_to: [{ labels: ['db'] }] })]);
     expect(compare(after)).toEqual({});
   });
 
   it('counts a device as affected by a guardrail that forbids what nothing admits, and shows nothing gained or lost', () => {
     const forbid = { guardrail: 'forbid', applies_to: [{ labels: ['db'] }], inbound_rules: [tcp(23, {})] };
-    expect(compare(overlay(snapshot, [group(2, forbid)]))).toEqual({ 'host-1': [[], []], 'host-2': [[], []] });
+    expect(compare(overlay(organization, [group(2, forbid)]))).toEqual({ 'host-1': [[], []], 'host-2': [[], []] });
   });
 });

@@ -1,8 +1,8 @@
 /** Owns which ports the rules of an organization cannot tell apart: tests of such ports have the same outcome. */
-import { isAnyPort } from '../match.ts';
-import type { PolicyGroup } from '../rule.ts';
+import { isAnyPort } from '../../policy/match.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
 import type { Effort } from './effort.ts';
-import { testProtocols, type PolicyTest } from './policy-test.ts';
+import { testProtocols, type PolicyTest } from '../../policy/policy-test/policy-test.ts';
 
 export class PortClasses {
   /** Ports at which some rule begins, or that follow the last one of a rule: ascending. */

@@ -1,11 +1,11 @@
 /** Owns the policies of all kinds of devices at one moment, as things are and as they will be when every trial has ended. */
-import type { EffectivePolicy } from '../effective.ts';
-import { parseGroupId } from '../ids.ts';
-import { isolationKey, withIsolation } from '../isolation/isolation.ts';
-import type { PolicyGroup, StoredRule } from '../rule.ts';
-import { groupsKey, GroupsInEffect } from '../snapshot/groups-in-effect.ts';
-import type { PolicySnapshot } from '../snapshot/snapshot.ts';
-import { policyAt } from '../time/policy-at.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { parseGroupId } from '../../policy/ids.ts';
+import { isolationKey, withIsolation } from '../../policy/isolation/isolation.ts';
+import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { groupsKey, GroupsInEffect } from '../groups-in-effect.ts';
+import type { Organization } from '../organization.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Effort } from './effort.ts';
 import type { FleetIndex, Kind } from './fleet-index.ts';
 
@@ -68,19 +68,19 @@ const groupsIn = ({ groups, guardrails }: EffectivePolicy): readonly PolicyGroup
 
 /** The cohorts of all kinds. Those that are `known` stay the same objects. */
 export function* cohortsOf(
-  snapshot: PolicySnapshot,
+  organization: Organization,
   { kinds }: Pick<FleetIndex, 'kinds'>,
   known: ReadonlyMap<string, Cohort>,
   effort: Effort,
 ): Generator<void, Cohorts> {
-  const inEffect = new GroupsInEffect(snapshot);
+  const inEffect = new GroupsInEffect(organization);
   const groups = new Set<PolicyGroup>();
   const cohorts = new Map<string, Cohort>();
   const ofKinds: Cohort[] = [];
   for (const kind of kinds) {
     const found = inEffect.of(kind.device);
     const policy = 'missing' in found ? unknownPolicy : found;
-    const made = cohortOf(policy, kind, snapshot.at);
+    const made = cohortOf(policy, kind, organization.at);
     let cohort = cohorts.get(made.key);
     if (cohort === undefined) {
       cohorts.set(made.key, (cohort = known.get(made.key) ?? made));

@@ -8,11 +8,11 @@
  *
  * The price grows with the devices, the tests and the policies that a test is about: devices with the same policy are judged together.
  */
-import { parseAddress, type Address } from '../address.ts';
-import type { EffectivePolicy } from '../effective.ts';
-import { peerKey } from '../fleet/selector.ts';
-import type { Direction, Family } from '../rule.ts';
-import type { PolicySnapshot } from '../snapshot/snapshot.ts';
+import { parseAddress, type Address } from '../../policy/address.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import type { Direction, Family } from '../../policy/rule.ts';
+import type { Organization } from '../organization.ts';
 import { AddressIndex } from './address-index.ts';
 import { AdmittedAddresses } from './admitted.ts';
 import { cohortsOf, type Cohort, type Cohorts } from './cohorts.ts';
@@ -22,7 +22,7 @@ import { failureOf, type FailedPair, type PairEnd } from './failure.ts';
 import { FleetIndex } from './fleet-index.ts';
 import { findPair, type Reach } from './pairs.ts';
 import { PortClasses } from './port-classes.ts';
-import type { PolicyTest, TestEnd, TestResult, TestState } from './policy-test.ts';
+import type { PolicyTest, TestEnd, TestResult, TestState } from '../../policy/policy-test/policy-test.ts';
 import { eachSlot, slotsBut } from './slot-set.ts';
 import { touchedEnds, type TestedFleet } from './touched-ends.ts';
 
@@ -271,29 +271,30 @@ export interface JudgeOptions {
 
 /** The caller can do other work at each pause. */
 export function* judgeTests(
-  snapshot: PolicySnapshot,
+  organization: Organization,
   tests: readonly PolicyTest[],
   { most = Number.POSITIVE_INFINITY, before }: JudgeOptions = {},
 ): Generator<void, JudgedTests> {
-  if (before === undefined) return yield* judgeSince(undefined, snapshot, tests, new Effort(most, tests));
+  if (before === undefined) return yield* judgeSince(undefined, organization, tests, new Effort(most, tests));
   try {
-    return yield* judgeSince(before.known, snapshot, tests, new Effort(most, tests));
+    return yield* judgeSince(before.known, organization, tests, new Effort(most, tests));
   } catch (error) {
     if (!(error instanceof TestsTooCostly)) throw error;
     // What tests share is counted with each that was judged at another time: found out anew, the price is exact.
-    return yield* judgeSince(undefined, snapshot, tests, new Effort(most, tests));
+    return yield* judgeSince(undefined, organization, tests, new Effort(most, tests));
   }
 }
 
 function* judgeSince(
   known: KnownTests | undefined,
-  snapshot: PolicySnapshot,
+  organization: Organization,
   tests: readonly PolicyTest[],
   effort: Effort,
 ): Generator<void, JudgedTests> {
-  const fleet = known?.fleet.source === snapshot.devices ? known.fleet : yield* FleetIndex.build(snapshot.devices);
+  const fleet =
+    known?.fleet.source === organization.devices ? known.fleet : yield* FleetIndex.build(organization.devices);
   const knownCohorts = new Map(known?.ofKinds.map((cohort) => [cohort.key, cohort]));
-  const cohorts = yield* cohortsOf(snapshot, fleet, knownCohorts, effort);
+  const cohorts = yield* cohortsOf(organization, fleet, knownCohorts, effort);
   const { ofKinds } = cohorts;
   const isTouched = known && (yield* touchedEnds(known, { fleet, ofKinds }, effort));
   let evaluation: Evaluation | undefined;
@@ -347,8 +348,8 @@ function inOnePiece<T>(steps: Generator<void, T>): T {
   }
 }
 
-export const testStates = (snapshot: PolicySnapshot, tests: readonly PolicyTest[]): JudgedTests =>
-  inOnePiece(judgeTests(snapshot, tests));
+export const testStates = (organization: Organization, tests: readonly PolicyTest[]): JudgedTests =>
+  inOnePiece(judgeTests(organization, tests));
 
 /** The results of these tests. Why one fails takes a look at each rule of a policy. */
 export function* resultsOf(
@@ -365,13 +366,13 @@ export function* resultsOf(
 
 /** The result of each test, in their order. */
 export function* testResults(
-  snapshot: PolicySnapshot,
+  organization: Organization,
   tests: readonly PolicyTest[],
   options?: JudgeOptions,
 ): Generator<void, readonly TestResult[]> {
-  return yield* resultsOf(yield* judgeTests(snapshot, tests, options), tests.keys());
+  return yield* resultsOf(yield* judgeTests(organization, tests, options), tests.keys());
 }
 
 /** In one piece, for callers who serve nobody else. */
-export const evaluateTests = (snapshot: PolicySnapshot, tests: readonly PolicyTest[]): readonly TestResult[] =>
-  inOnePiece(testResults(snapshot, tests));
+export const evaluateTests = (organization: Organization, tests: readonly PolicyTest[]): readonly TestResult[] =>
+  inOnePiece(testResults(organization, tests));

@@ -1,15 +1,15 @@
 /** Proves that a watch-only group decides nothing: every device has exactly the policy that it would have without the group (reference 1.6). */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { canonicalize } from '../canonicalize.ts';
-import { decide } from '../decide.ts';
-import { policyDigest } from '../digest/digest.ts';
-import { device, deviceIds, guardedPolicy, packetOfFleet, peer } from '../fleet/fleet.fixture.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
-import { parseDeviceId, parseGroupId, type GroupId } from '../ids.ts';
-import type { GroupMode, PolicyGroup } from '../rule.ts';
+import { canonicalize } from '../policy/canonicalize.ts';
+import { decide } from '../policy/decide.ts';
+import { policyDigest } from '../policy/digest/digest.ts';
+import { device, deviceIds, guardedPolicy, packetOfFleet, peer } from '../policy/fleet/fleet.fixture.ts';
+import type { DeviceIdentity } from '../policy/fleet/identity.ts';
+import { parseDeviceId, parseGroupId, type GroupId } from '../policy/ids.ts';
+import type { GroupMode, PolicyGroup } from '../policy/rule.ts';
 import { policiesOf, type DevicePolicy } from './device-policies.ts';
-import { emptySnapshot, overlay, type PolicySnapshot, type SnapshotChange } from './snapshot.ts';
+import { emptyOrganization, overlay, type Organization, type OrganizationChange } from './organization.ts';
 
 const modes = fc.array(fc.constantFrom<GroupMode>('enforce', 'observe'), { minLength: 8, maxLength: 8 });
 
@@ -34,18 +34,18 @@ const defaultGroup: PolicyGroup = {
   outbound: [],
 };
 
-function snapshotOf(some: readonly PolicyGroup[], devices: readonly DeviceIdentity[]): PolicySnapshot {
+function snapshotOf(some: readonly PolicyGroup[], devices: readonly DeviceIdentity[]): Organization {
   const listed: readonly GroupId[] = some.flatMap(({ id, appliesTo }) => (appliesTo === undefined ? [id] : []));
-  const known = [defaultGroup, ...some].map((group): SnapshotChange => ({
+  const known = [defaultGroup, ...some].map((group): OrganizationChange => ({
     kind: 'group',
     id: group.id,
     group: { group, isDefault: group === defaultGroup },
   }));
-  const made = devices.map((identity): SnapshotChange => {
+  const made = devices.map((identity): OrganizationChange => {
     const id = parseDeviceId(identity.id);
     return { kind: 'device', id, device: { id, hostname: '', list: listed, identity } };
   });
-  return overlay(emptySnapshot, [...known, ...made]);
+  return overlay(emptyOrganization, [...known, ...made]);
 }
 
 const digestOf = (policy: DevicePolicy | undefined): string =>
@@ -82,8 +82,8 @@ describe('a watch-only group', () => {
 
   it('leaves a device that has no other group with the default group', () => {
     const watched: PolicyGroup = { ...defaultGroup, id: parseGroupId(deviceIds[0]), mode: 'observe', inbound: [] };
-    const snapshot = snapshotOf([watched], [{ id: deviceIds[0] ?? '', labels: [], addresses: [] }]);
-    expect(policiesOf(snapshot).of(parseDeviceId(deviceIds[0]))).toMatchObject({
+    const organization = snapshotOf([watched], [{ id: deviceIds[0] ?? '', labels: [], addresses: [] }]);
+    expect(policiesOf(organization).of(parseDeviceId(deviceIds[0]))).toMatchObject({
       source: 'default',
       groups: [{ name: 'default' }],
     });

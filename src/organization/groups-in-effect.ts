@@ -1,4 +1,4 @@
-/** Owns which groups of a snapshot are in effect on a device: its policy before the peers of rules are looked up, with what follows when trials end. */
+/** Owns which groups of an organization are in effect on a device: its policy before the peers of rules are looked up, with what follows when trials end. */
 import {
   effectivePolicy,
   selectGroups,
@@ -7,10 +7,10 @@ import {
   type GroupSource,
   type MissingGroups,
   type SelectingDevice,
-} from '../effective.ts';
-import type { GroupId } from '../ids.ts';
-import type { PolicyGroup } from '../rule.ts';
-import type { PolicySnapshot, SnapshotDevice } from './snapshot.ts';
+} from '../policy/effective.ts';
+import type { GroupId } from '../policy/ids.ts';
+import type { PolicyGroup } from '../policy/rule.ts';
+import type { Organization, OrganizationDevice } from './organization.ts';
 
 /** Numbers that distinguish groups, and the states of one group: a group never changes. */
 const serials = new WeakMap<PolicyGroup, number>();
@@ -28,34 +28,34 @@ export const groupsKey = ({ source, groups, guardrails }: EffectivePolicy): stri
     ...[groups, guardrails?.forbid ?? [], guardrails?.require ?? []].map((some) => some.map(serialOf).join(' ')),
   ].join('|');
 
-export const selecting = ({ list, trial, identity: { labels } }: SnapshotDevice): SelectingDevice => ({
+export const selecting = ({ list, trial, identity: { labels } }: OrganizationDevice): SelectingDevice => ({
   list,
   trial,
   labels,
 });
 
 export class GroupsInEffect {
-  readonly #snapshot: PolicySnapshot;
+  readonly #organization: Organization;
   /** Groups that apply by label, by the first label of their selectors, without which no device matches. */
   #byLabel:
     | { readonly everywhere: readonly PolicyGroup[]; readonly labels: ReadonlyMap<string, PolicyGroup[]> }
     | undefined;
 
-  constructor(snapshot: PolicySnapshot) {
-    this.#snapshot = snapshot;
+  constructor(organization: Organization) {
+    this.#organization = organization;
   }
 
-  of(device: SnapshotDevice): EffectivePolicy | MissingGroups {
+  of(device: OrganizationDevice): EffectivePolicy | MissingGroups {
     return effectivePolicy({ ...selecting(device), ...this.#sourceFor(device) });
   }
 
   /** Which groups the device has, and why. */
-  selectionOn(device: SnapshotDevice): GroupSelection<PolicyGroup> {
+  selectionOn(device: OrganizationDevice): GroupSelection<PolicyGroup> {
     return selectGroups(selecting(device), this.#sourceFor(device));
   }
 
-  #sourceFor({ identity: { labels } }: SnapshotDevice): GroupSource<PolicyGroup> {
-    const { groups, defaultGroup } = this.#snapshot;
+  #sourceFor({ identity: { labels } }: OrganizationDevice): GroupSource<PolicyGroup> {
+    const { groups, defaultGroup } = this.#organization;
     const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
     return {
       find,
@@ -73,7 +73,7 @@ export class GroupsInEffect {
   #indexByLabel() {
     const everywhere: PolicyGroup[] = [];
     const labels = new Map<string, PolicyGroup[]>();
-    for (const { group } of this.#snapshot.groups.values()) {
+    for (const { group } of this.#organization.groups.values()) {
       for (const selector of [...(group.appliesTo ?? []), ...(group.trial?.before?.appliesTo ?? [])]) {
         const first = 'labels' in selector ? selector.labels[0] : undefined;
         if (first === undefined) everywhere.push(group);

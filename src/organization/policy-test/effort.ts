@@ -1,6 +1,6 @@
 /** Owns the price of policy tests: the steps that judging them takes, counted as they are taken. */
 
-import type { PolicyTest } from './policy-test.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 
 /** So many steps at once hold nobody up: a fraction of a millisecond. */
 const stepsAtOnce = 20_000;

@@ -2,24 +2,24 @@
  * Owns who may connect to a device and whom it may connect to, at one moment: what both ends admit, and the rules of both ends that do so. It is worked out in
  * steps, and asks each policy only about the addresses of the two devices.
  *
- *     const reach = new DeviceReach(snapshot, id);
+ *     const reach = new DeviceReach(organization, id);
  *     yield* reach.pairOf(otherId); // { inbound: traffic from the other device, outbound: traffic to it }
  */
-import { both, either, isEvery, isNone, noPacket, packetsAt, type Packets } from '../difference/admitted.ts';
-import { PortAlgebra } from '../difference/port-algebra.ts';
-import { partsOf } from '../difference/rule-sweep.ts';
-import type { PortSpan, TrafficProtocol } from '../difference/traffic.ts';
-import { isClosed } from '../decide.ts';
-import { noPorts } from '../digest/port-sets.ts';
-import type { EffectivePolicy } from '../effective.ts';
-import type { DeviceId, GroupId } from '../ids.ts';
-import { isIsolationGroup } from '../isolation/isolation.ts';
-import { isAnyPort, ruleAddresses } from '../match.ts';
-import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../rule.ts';
-import { policiesOf } from '../snapshot/device-policies.ts';
-import type { PolicySnapshot, SnapshotDevice } from '../snapshot/snapshot.ts';
-import { policyAt } from '../time/policy-at.ts';
-import type { Address } from '../address.ts';
+import { both, either, isEvery, isNone, noPacket, packetsAt, type Packets } from '../../policy/difference/admitted.ts';
+import { PortAlgebra } from '../../policy/difference/port-algebra.ts';
+import { partsOf } from '../../policy/difference/rule-sweep.ts';
+import type { PortSpan, TrafficProtocol } from '../../policy/difference/traffic.ts';
+import { isClosed } from '../../policy/decide.ts';
+import { noPorts } from '../../policy/digest/port-sets.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import type { DeviceId, GroupId } from '../../policy/ids.ts';
+import { isIsolationGroup } from '../../policy/isolation/isolation.ts';
+import { isAnyPort, ruleAddresses } from '../../policy/match.ts';
+import type { Direction, Family, Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { policiesOf } from '../device-policies.ts';
+import type { Organization, OrganizationDevice } from '../organization.ts';
+import { policyAt } from '../../policy/time/policy-at.ts';
+import type { Address } from '../../policy/address.ts';
 
 /** What two devices may exchange: disjoint, by protocol. */
 export interface PairTraffic {
@@ -46,15 +46,15 @@ export interface PairReach {
 
 type Steps<T> = Generator<undefined, T, undefined>;
 
-/** By the policy in its snapshot, which has one moment. */
+/** By the policy in its organization, which has one moment. */
 const policies = new WeakMap<EffectivePolicy, EffectivePolicy>();
 
-/** The device's policy at the moment of the snapshot; undefined where there is no such device, or a group of its list is not known. */
-export function policyIn(snapshot: PolicySnapshot, id: DeviceId): EffectivePolicy | undefined {
-  const found = policiesOf(snapshot).of(id);
+/** The device's policy at the moment of the organization; undefined where there is no such device, or a group of its list is not known. */
+export function policyIn(organization: Organization, id: DeviceId): EffectivePolicy | undefined {
+  const found = policiesOf(organization).of(id);
   if (found === undefined || 'missing' in found) return undefined;
   let known = policies.get(found);
-  if (known === undefined) policies.set(found, (known = policyAt(found, snapshot.at).policy));
+  if (known === undefined) policies.set(found, (known = policyAt(found, organization.at).policy));
   return known;
 }
 
@@ -82,25 +82,25 @@ type KnownAt = Map<string, At>;
 const families: readonly Family[] = [4, 6];
 
 export class DeviceReach {
-  readonly #snapshot: PolicySnapshot;
-  readonly #own: SnapshotDevice | undefined;
+  readonly #organization: Organization;
+  readonly #own: OrganizationDevice | undefined;
   readonly #policy: EffectivePolicy | undefined;
   readonly #ports = new PortAlgebra();
   readonly #known = new Map<EffectivePolicy, KnownAt>();
   /** Of the device's own rules, which are asked about every other device. */
   readonly #addresses = new Map<StoredRule, Members>();
 
-  constructor(snapshot: PolicySnapshot, id: DeviceId) {
-    this.#snapshot = snapshot;
-    this.#own = snapshot.devices.get(id);
-    this.#policy = policyIn(snapshot, id);
+  constructor(organization: Organization, id: DeviceId) {
+    this.#organization = organization;
+    this.#own = organization.devices.get(id);
+    this.#policy = policyIn(organization, id);
   }
 
   /** Both directions between the device and another one; undefined where nothing is admitted or a policy is not known. */
   *pairOf(id: DeviceId): Steps<{ readonly inbound: PairReach; readonly outbound: PairReach } | undefined> {
-    const [own, other] = [this.#own, this.#snapshot.devices.get(id)];
+    const [own, other] = [this.#own, this.#organization.devices.get(id)];
     if (own === undefined || other === undefined || own.id === id || this.#policy === undefined) return undefined;
-    const policy = policyIn(this.#snapshot, id);
+    const policy = policyIn(this.#organization, id);
     if (policy === undefined) return undefined;
     const one = { addresses: own.identity.addresses, policy: this.#policy };
     const two = { addresses: other.identity.addresses, policy };

@@ -1,9 +1,9 @@
 /** Owns when two policies of a device are made of the same rules: the same groups, with the same far ends, at their moments. */
-import type { EffectivePolicy } from '../effective.ts';
-import { withIsolation } from '../isolation/isolation.ts';
-import { sameRanges } from '../range.ts';
-import type { Members, PolicyGroup, StoredRule } from '../rule.ts';
-import { ruleIdentity } from '../rule-identity/rule-identity.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { withIsolation } from '../../policy/isolation/isolation.ts';
+import { sameRanges } from '../../policy/range.ts';
+import type { Members, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 
 const sameList = <T>(a: readonly T[] = [], b: readonly T[] = [], same: (x: T, y: T) => boolean): boolean =>
   a === b || (a.length === b.length && a.every((x, i) => same(x, b[i] as T)));

@@ -1,13 +1,13 @@
 /** Proves what isolated devices mean for each device: the same as looked at one by one, at the price of their labels. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { device } from '../fleet/fleet.fixture.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
-import { parseDeviceId } from '../ids.ts';
-import { policiesOf } from '../snapshot/device-policies.ts';
-import { emptySnapshot, overlay, type SnapshotChange } from '../snapshot/snapshot.ts';
-import { policyIsolation } from './isolation.ts';
-import { Isolations } from './isolations.ts';
+import { device } from '../policy/fleet/fleet.fixture.ts';
+import type { DeviceIdentity } from '../policy/fleet/identity.ts';
+import { parseDeviceId } from '../policy/ids.ts';
+import { policiesOf } from './device-policies.ts';
+import { emptyOrganization, overlay, type OrganizationChange } from './organization.ts';
+import { policyIsolation } from '../policy/isolation/isolation.ts';
+import { Isolations } from '../policy/isolation/isolations.ts';
 
 test('each device has the isolation that it has by itself', () => {
   fc.assert(
@@ -21,7 +21,7 @@ test('each device has the isolation that it has by itself', () => {
 
 test('of 3,000 devices, 20 of them isolated, each isolated one is looked at once for each set of labels', () => {
   let looks = 0;
-  const changes = Array.from({ length: 3_000 }, (_, n): SnapshotChange => {
+  const changes = Array.from({ length: 3_000 }, (_, n): OrganizationChange => {
     const id = parseDeviceId(`00000000-0000-4000-8000-${String(n).padStart(12, '0')}`);
     const isolation = { allow: [{ labels: ['l1'] }] };
     const plain = { id, labels: [`l${n % 10}`], addresses: [] };
@@ -35,8 +35,8 @@ test('of 3,000 devices, 20 of them isolated, each isolated one is looked at once
     const identity: DeviceIdentity = n < 20 ? isolated : plain;
     return { kind: 'device', id, device: { id, hostname: '', list: [], identity } };
   });
-  const snapshot = overlay(emptySnapshot, changes, { revision: 1 });
-  const policies = policiesOf(snapshot);
-  for (const one of snapshot.devices.values()) policies.ofDevice(one);
+  const organization = overlay(emptyOrganization, changes, { revision: 1 });
+  const policies = policiesOf(organization);
+  for (const one of organization.devices.values()) policies.ofDevice(one);
   expect(looks).toBeLessThan(2_000);
 });

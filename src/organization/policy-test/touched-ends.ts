@@ -1,12 +1,12 @@
 /** Owns which ends of tests a write has touched: a test of which neither end is touched comes out as before. */
-import { parseAddress, type Address } from '../address.ts';
-import type { DeviceIdentity } from '../fleet/identity.ts';
-import { isNamed, peerKey } from '../fleet/selector.ts';
-import type { SnapshotDevice } from '../snapshot/snapshot.ts';
+import { parseAddress, type Address } from '../../policy/address.ts';
+import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import { isNamed, peerKey } from '../../policy/fleet/selector.ts';
+import type { OrganizationDevice } from '../organization.ts';
 import type { Cohort } from './cohorts.ts';
 import type { Effort } from './effort.ts';
 import type { FleetIndex } from './fleet-index.ts';
-import type { TestEnd } from './policy-test.ts';
+import type { TestEnd } from '../../policy/policy-test/policy-test.ts';
 
 /** Devices, and the policies of their kinds. */
 export interface TestedFleet {
@@ -24,8 +24,8 @@ const atOnce = 500;
 function* changedDevices(
   before: FleetIndex,
   after: FleetIndex,
-): Generator<void, readonly SnapshotDevice[] | undefined> {
-  const changed: SnapshotDevice[] = [];
+): Generator<void, readonly OrganizationDevice[] | undefined> {
+  const changed: OrganizationDevice[] = [];
   if (before === after) return changed;
   for (const [place, device] of after.devices.entries()) {
     const known = before.source.get(device.id);

@@ -4,18 +4,18 @@
  * Rules are found by their ports, and ports about which the same rules are share one `Admission`. What an admission holds of an end is worked out once.
  * So many tests of one policy cost as much as its rules, not as their product.
  */
-import { hasForbid, isClosed, rulesOf } from '../decide.ts';
-import type { EffectivePolicy } from '../effective.ts';
-import { peerKey } from '../fleet/selector.ts';
-import { isRefusal } from '../isolation/isolation.ts';
-import { isAboutTransport, isAnyPort, onlyFamily, ruleRanges } from '../match.ts';
-import type { Packet, Transport } from '../packet.ts';
-import { isWholeFamily, type RangeSet } from '../range.ts';
-import type { Direction, Family, Peer, PolicyGroup, StoredRule } from '../rule.ts';
+import { hasForbid, isClosed, rulesOf } from '../../policy/decide.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import { isRefusal } from '../../policy/isolation/isolation.ts';
+import { isAboutTransport, isAnyPort, onlyFamily, ruleRanges } from '../../policy/match.ts';
+import type { Packet, Transport } from '../../policy/packet.ts';
+import { isWholeFamily, type RangeSet } from '../../policy/range.ts';
+import type { Direction, Family, Peer, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import type { AddressIndex } from './address-index.ts';
 import type { Effort } from './effort.ts';
 import type { End, Ends } from './ends.ts';
-import type { PolicyTest } from './policy-test.ts';
+import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { PortClasses } from './port-classes.ts';
 import {
   commonSlots,
