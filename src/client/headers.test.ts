@@ -1,5 +1,6 @@
 /** Proves the reading of the link to the next page, and that a hostile server cannot make it slow. */
 import { expect, test } from 'vitest';
+import { growthOfReading, mostGrowth } from '../../test/lib/growth.ts';
 import { nextPage } from './headers.ts';
 
 test.each([
@@ -21,16 +22,5 @@ test.each([
 const pieces = ['<', '<a>;', ';', '=', ' ', '<x?after=>; rel="'];
 
 test.each(pieces)('a link of %j alone is read in proportion to its length', (piece) => {
-  const cost = (count: number): number => {
-    const text = piece.repeat(count);
-    let least = Number.POSITIVE_INFINITY;
-    for (let tries = 0; tries < 5; tries += 1) {
-      const before = process.cpuUsage().user;
-      nextPage(text);
-      least = Math.min(least, process.cpuUsage().user - before);
-    }
-    return least;
-  };
-  cost(2_000);
-  expect(cost(16_000)).toBeLessThan(30 * Math.max(cost(2_000), 500));
+  expect(growthOfReading(nextPage, piece, 1_000)).toBeLessThan(mostGrowth);
 });

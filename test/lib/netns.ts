@@ -3,10 +3,7 @@ import { bringUp, untilReady, type Namespace, type VethEnd } from '../../src/cli
 
 export { CommandFailed, Namespace, type Outcome } from '../../src/cli/lab/namespace.ts';
 
-/**
- * A cable between two namespaces, both ends up and addressed, without waiting for duplicate address detection. The
- * kernel informs IPv6 of the carrier from a work queue, so an end is ready only when its link-local route exists.
- */
+/** A cable between two namespaces, both ends up, addressed and ready, without waiting for duplicate address detection. */
 export async function connect(a: VethEnd, b: VethEnd): Promise<void> {
   await a.namespace.run([
     'ip',

@@ -43,22 +43,31 @@ function ask({ protocol, address, port, size, localPort, from, within }, say) {
     close();
     say(text);
   };
-  const timer = setTimeout(() => end('silent'), within);
+  let silence = 'silent';
+  const timer = setTimeout(() => end(silence), within);
   if (protocol === 'tcp') {
-    let heard = 0;
-    const socket = connect({ host: address, port, localAddress: from, ...(localPort > 0 ? { localPort } : {}) }, () =>
-      socket.write(message),
-    );
-    close = () =>
-      socket
-        .removeAllListeners()
-        .on('error', () => {})
-        .destroy();
-    socket.on('data', (part) => {
-      heard += part.length;
-      if (heard >= size) end('answered');
-    });
-    socket.on('error', (error) => end(error.message));
+    const dial = () => {
+      let heard = 0;
+      const socket = connect({ host: address, port, localAddress: from, ...(localPort > 0 ? { localPort } : {}) }, () =>
+        socket.write(message),
+      );
+      close = () =>
+        socket
+          .removeAllListeners()
+          .on('error', () => {})
+          .destroy();
+      socket.on('data', (part) => {
+        heard += part.length;
+        if (heard >= size) end('answered');
+      });
+      socket.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+        if (error.code !== 'EHOSTUNREACH') return end(error.message);
+        // The kernel has not found the neighbour in time. A client tries again, but this is not the silence of a filter.
+        silence = error.message;
+        dial();
+      });
+    };
+    dial();
     return;
   }
   const socket = createSocket(datagram(address));

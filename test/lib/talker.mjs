@@ -55,9 +55,28 @@ function talkByDatagrams({ do: verb, ports, address, port }, say) {
   }
 }
 
+/**
+ * Calls by TCP, as clients do: again where the kernel has not found the neighbour in time, which says nothing about a filter.
+ * @param {Order} order
+ * @param {(text: string) => void} say
+ */
+function dial(order, say) {
+  const { number, address, port, from } = order;
+  const socket = connect({ port, host: address, localAddress: from }, () => say('connected'));
+  calls.set(number, socket);
+  keepTalking(socket, `${port} ${address}`, say);
+  let isUnreachable = false;
+  socket.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+    isUnreachable = error.code === 'EHOSTUNREACH' && error.syscall === 'connect';
+  });
+  socket.on('close', () => {
+    if (isUnreachable && calls.get(number) === socket) dial(order, say);
+  });
+}
+
 createInterface({ input: process.stdin }).on('line', (line) => {
   const order = /** @type {Order} */ (JSON.parse(line));
-  const { number, do: verb, ports, address, port, from } = order;
+  const { number, do: verb, ports } = order;
   const say = (/** @type {string} */ text) => process.stdout.write(`${number} ${text}\n`);
   if (order.protocol === 'udp') talkByDatagrams(order, say);
   else if (verb === 'serve') {
@@ -67,8 +86,9 @@ createInterface({ input: process.stdin }).on('line', (line) => {
         .listen(each, '::', () => say(`listening ${each}`));
     }
   } else if (verb === 'call') {
-    const socket = connect({ port, host: address, localAddress: from }, () => say('connected'));
-    calls.set(number, socket);
-    keepTalking(socket, `${port} ${address}`, say);
-  } else calls.get(number)?.destroy();
+    dial(order, say);
+  } else {
+    calls.get(number)?.destroy();
+    calls.delete(number);
+  }
 });

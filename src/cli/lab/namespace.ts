@@ -222,8 +222,21 @@ export async function bringUp({ namespace, name, addresses }: VethEnd): Promise<
   await namespace.run(['ip', '-batch', '-'], [...lines, `link set ${name} up`, ''].join('\n'));
 }
 
+/** An end is ready when all its addresses are in use, the link-local one among them, and it listens to whoever looks for their hardware address. */
+const isReady = `
+$2 == name { joined[$3] = 1 }
+$6 == name { flags[$1] = $5; if ($4 == "20") hasLinkLocal = 1 }
+END {
+  if (!hasLinkLocal) exit 1
+  for (address in flags) {
+    isTentative = flags[address] ~ /^[4-7c-f]/
+    if (isTentative || !(("ff0200000000000000000001ff" substr(address, 27)) in joined)) exit 1
+  }
+}`;
+
+/** The kernel does some of it later, from a work queue. */
 export async function untilReady({ namespace, name }: VethEnd): Promise<void> {
-  const isReady = `ip -6 route show dev ${name} | grep -q '^fe80::/64'`;
-  const script = `for look in $(seq 3000); do ${isReady} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
-  await namespace.run(['sh', '-c', script]);
+  const look = `awk -v name="$1" "$2" /proc/net/igmp6 /proc/net/if_inet6`;
+  const script = `for look in $(seq 3000); do ${look} && exit 0; sleep 0.02; done; ip address show >&2; exit 1`;
+  await namespace.run(['sh', '-c', script, 'ready', name, isReady]);
 }
