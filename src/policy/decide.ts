@@ -4,7 +4,7 @@
 import type { EffectivePolicy } from './effective.ts';
 import { gonePeers, peerThatNames, type PeerLookup, type GonePeer } from './fleet/rule-peers.ts';
 import { isIsolated, isIsolationGroup, isRefusalGroup, withIsolation } from './isolation/isolation.ts';
-import { ruleAdmits } from './match.ts';
+import { ruleAdmits, unexpired } from './match.ts';
 import type { Packet } from './packet.ts';
 import type { Direction, Peer, PolicyGroup, StoredRule } from './rule.ts';
 import { isServerAccess, type ServerAccess } from './server-access.ts';
@@ -138,8 +138,9 @@ function expiredRules(
   return [...(guardrails?.require ?? []), ...groups].flatMap((group) =>
     rulesOf(group, direction).flatMap((rule, index): RuleReason<'expired'>[] => {
       if (rule.expired !== true) return [];
-      const { expired: _, ...before } = rule;
-      return ruleAdmits(before, packet, options.fleet) ? [{ kind: 'expired', group, direction, index, rule }] : [];
+      return ruleAdmits(unexpired(rule), packet, options.fleet)
+        ? [{ kind: 'expired', group, direction, index, rule }]
+        : [];
     }),
   );
 }

@@ -5,8 +5,20 @@ import type { Packet } from './packet.ts';
 import { hasAddress, mergeRanges, uniteRanges, wholeFamily, type Range } from './range.ts';
 import type { Family, Members, Peer, StoredRule } from './rule.ts';
 
-const known = new WeakMap<StoredRule, Addresses>();
+const knownRanges = new WeakMap<StoredRule, Addresses>();
+const knownAddresses = new WeakMap<StoredRule, Addresses>();
+const knownUnexpired = new WeakMap<StoredRule, StoredRule>();
 const fewRanges = 4;
+
+/** Works it out once for each rule object: stored rules never change. */
+function once<T extends object>(known: WeakMap<StoredRule, T>, rule: StoredRule, read: (rule: StoredRule) => T): T {
+  let value = known.get(rule);
+  if (value === undefined) {
+    value = read(rule);
+    known.set(rule, value);
+  }
+  return value;
+}
 
 /**
  * Thrown where a rule names devices that were not resolved. Its far end is then unknown, which differs from an empty
@@ -31,9 +43,7 @@ export const isAboutSome = ({ ip_ranges, peers }: StoredRule): boolean =>
 
 const nobody: Addresses = { v4: [], v6: [] };
 
-/** The addresses of the rule's ranges, without its peers. Empty once the rule has expired. */
-export function ruleRanges(rule: StoredRule): Addresses {
-  if (rule.expired === true) return nobody;
+function readRanges(rule: StoredRule): Addresses {
   const only = onlyFamily(rule);
   if (!isAboutSome(rule)) return { v4: only === 6 ? [] : wholeFamily(4), v6: only === 4 ? [] : wholeFamily(6) };
   const v4: Range[] = [];
@@ -47,11 +57,16 @@ export function ruleRanges(rule: StoredRule): Addresses {
   return { v4: mergeRanges(v4), v6: mergeRanges(v6) };
 }
 
-function readAddresses(rule: StoredRule): Addresses {
+/** The addresses of the rule's ranges, without its peers. Empty once the rule has expired. Many ranges are read only once. */
+export function ruleRanges(rule: StoredRule): Addresses {
   if (rule.expired === true) return nobody;
+  // To remember very many rules takes more time and memory than to read a few ranges again.
+  return (rule.ip_ranges?.length ?? 0) <= fewRanges ? readRanges(rule) : once(knownRanges, rule, readRanges);
+}
+
+function readAddresses(rule: StoredRule): Addresses {
   const written = ruleRanges(rule);
-  const { peers, members } = rule;
-  if (peers === undefined) return written;
+  const { members } = rule;
   if (members === undefined) throw new UnresolvedPeers();
   const only = onlyFamily(rule);
   return {
@@ -60,17 +75,20 @@ function readAddresses(rule: StoredRule): Addresses {
   };
 }
 
-/** Whom the rule admits, by family. Of many ranges, read once for each rule object: stored rules never change. */
+/** Whom the rule admits, by family. Empty once the rule has expired. */
 export function ruleAddresses(rule: StoredRule): Addresses {
-  // To remember very many rules takes more time and memory than to read a few ranges again.
-  if (rule.peers === undefined && (rule.ip_ranges?.length ?? 0) <= fewRanges) return readAddresses(rule);
-  let addresses = known.get(rule);
-  if (addresses === undefined) {
-    addresses = readAddresses(rule);
-    known.set(rule, addresses);
-  }
-  return addresses;
+  if (rule.expired === true) return nobody;
+  return rule.peers === undefined ? ruleRanges(rule) : once(knownAddresses, rule, readAddresses);
 }
+
+function readUnexpired(rule: StoredRule): StoredRule {
+  const { expired: _, ...before } = rule;
+  return before;
+}
+
+/** The rule as it was before it expired. */
+export const unexpired = (rule: StoredRule): StoredRule =>
+  rule.expired === true ? once(knownUnexpired, rule, readUnexpired) : rule;
 
 export const isAnyPort = (rule: StoredRule): boolean => rule.from_port === 0 && rule.to_port === 0;
 
@@ -109,15 +127,17 @@ interface Membership {
 }
 
 /**
- * Whether the rule, by itself, matches the packet. The family needs no look of its own: the addresses hold it. A rule
+ * Whether the rule names the packet's far end, whatever its protocol and ports. The family needs no look of its own: the addresses hold it. A rule
  * whose peers were not resolved asks the fleet.
  */
-export function ruleAdmits(rule: StoredRule, packet: Packet, fleet?: Membership): boolean {
-  if (rule.expired === true || !isAboutTransport(rule, packet)) return false;
-  const { family, remote } = packet;
+export function namesFar(rule: StoredRule, { family, remote }: Packet, fleet?: Membership): boolean {
   const holds = ({ v4, v6 }: Members): boolean => hasAddress(family === 4 ? v4 : v6, remote);
   if (rule.peers === undefined || rule.members !== undefined || fleet === undefined) return holds(ruleAddresses(rule));
   if (holds(ruleRanges(rule))) return true;
   const only = onlyFamily(rule);
   return (only === undefined || only === family) && rule.peers.some((peer) => holds(fleet.addressesOf(peer)));
 }
+
+/** Whether the rule, by itself, matches the packet. */
+export const ruleAdmits = (rule: StoredRule, packet: Packet, fleet?: Membership): boolean =>
+  rule.expired !== true && isAboutTransport(rule, packet) && namesFar(rule, packet, fleet);

@@ -47,7 +47,7 @@ import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
 import { ClaimedRules } from './usage/claimed-rules.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
-import { processSlices, type TimeSlices } from './scheduling/time-slices.ts';
+import { processorMs, processSlices, type TimeSlices } from './scheduling/time-slices.ts';
 import { workLimits, WorkShares } from './scheduling/work-budget.ts';
 import type { OrganizationId } from '../policy/ids.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
@@ -264,6 +264,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const workShares = new WorkShares({
       slices,
       monotonic: () => performance.now(),
+      processorMs,
       limits: workLimits(answerTimeoutMs),
     });
     const room = new MemoryRoom(roomForOrganizations);

@@ -86,3 +86,24 @@ test.each(rows)('%s', (_title, rules, packet, expected) => {
 test('a packet that a rule admits has no nearest rule', () => {
   expect(nearestRule(policyOf(tcp(80), tcp(443)), packetOf('10.0.0.1', at(443)))).toBeUndefined();
 });
+
+test.each([{}, { expires_at: '2020-01-01T00:00:00Z', expired: true } as const])(
+  'the ranges of a large rule are read once, however many packets are asked about: %j',
+  (expiry) => {
+    let reads = 0;
+    const ip_ranges = Array.from({ length: 1_000 }, (_, n) => `10.1.${n >> 8}.${n & 255}`);
+    const counted = new Proxy(ip_ranges, {
+      get(target, key) {
+        if (key === Symbol.iterator) reads += 1;
+        return Reflect.get(target, key) as unknown;
+      },
+    });
+    const policy = policyOf({ ...tcp(443), ip_ranges: counted, ...expiry });
+    for (let port = 1; port < 20; port += 1) {
+      const packet = packetOf('10.2.0.1', at(port));
+      expect(decide(policy, packet).verdict).toBe('drop');
+      expect(nearestRule(policy, packet)?.differs).toContain('far');
+    }
+    expect(reads).toBe(1);
+  },
+);

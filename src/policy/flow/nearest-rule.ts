@@ -5,7 +5,7 @@
  */
 import { rulesOf, type DecideOptions } from '../decide.ts';
 import type { EffectivePolicy } from '../effective.ts';
-import { isAboutTransport, ruleAdmits } from '../match.ts';
+import { isAboutTransport, namesFar, unexpired } from '../match.ts';
 import type { Packet, Transport } from '../packet.ts';
 import type { PolicyGroup, StoredRule } from '../rule.ts';
 
@@ -33,7 +33,7 @@ function transportOf({ ip_protocol, from_port }: StoredRule, { transport }: Pack
 
 /** Each field is judged with the others made to match. */
 function differences(rule: StoredRule, packet: Packet, { fleet }: DecideOptions): readonly RuleField[] {
-  const { expired, ...valid } = rule;
+  const valid = unexpired(rule);
   const isAnyPorts = isAboutTransport({ ...valid, ...anyPort }, packet);
   const about = transportOf(valid, packet);
   const isPortRight =
@@ -42,21 +42,13 @@ function differences(rule: StoredRule, packet: Packet, { fleet }: DecideOptions)
       : isAnyPorts
         ? isAboutTransport(valid, packet)
         : true;
-  const isFarRight = ruleAdmits({ ...valid, ...anyPort, ip_protocol: familyProtocol(valid, packet) }, packet, fleet);
   return [
-    ...(expired === true ? (['expires_at'] as const) : []),
+    ...(valid !== rule ? (['expires_at'] as const) : []),
     ...(isAnyPorts ? [] : (['ip_protocol'] as const)),
     ...(isPortRight ? [] : (['port'] as const)),
-    ...(isFarRight ? [] : (['far'] as const)),
+    ...(namesFar(valid, packet, fleet) ? [] : (['far'] as const)),
   ];
 }
-
-/** Of a rule that holds for both families, or for the packet's, whatever passes by that family. */
-const familyProtocol = ({ ip_protocol }: StoredRule, { family }: Packet): StoredRule['ip_protocol'] => {
-  if (ip_protocol === 'ipv4' || ip_protocol === 'icmp') return 'ipv4';
-  if (ip_protocol === 'ipv6' || ip_protocol === 'icmpv6') return 'ipv6';
-  return family === 4 ? 'ipv4' : 'ipv6';
-};
 
 /** A rule about the protocol and the port of the packet is nearer than any other; otherwise fewer differences are. */
 const distance = (differs: readonly RuleField[]): number =>

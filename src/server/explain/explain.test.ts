@@ -9,7 +9,7 @@ import type { GroupRecord } from '../store/contract/records.ts';
 import type { Survey } from '../convergence/contract.ts';
 import { explain } from './explain.ts';
 import { contentHash } from '../convergence/group-content.ts';
-import { processSlices, type SlicedWork } from '../scheduling/time-slices.ts';
+import { processorMs, processSlices, type SlicedWork } from '../scheduling/time-slices.ts';
 import { workLimits, WorkShares } from '../scheduling/work-budget.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
@@ -132,6 +132,7 @@ test('of twenty explanations that one user asks for at once, two are worked out 
   const shares = new WorkShares({
     slices: processSlices(),
     monotonic: () => performance.now(),
+    processorMs,
     limits: workLimits(30_000),
   });
   let [reading, most] = [0, 0];

@@ -33,8 +33,9 @@ export abstract class SlicedWork {
   /** Undefined while the slice lasts; otherwise to be awaited before the next piece. */
   abstract next(): Promise<void> | undefined;
 
-  /** Told how long each piece took. */
-  protected spend(_ms: number): void {}
+  /** Called before the first piece of a slice, and after its last one. */
+  protected begin(): void {}
+  protected pause(): void {}
 
   /** Does something with each, a slice in each turn. What is added or taken away meanwhile does not count. */
   async each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
@@ -51,15 +52,22 @@ export abstract class SlicedWork {
   /** Does the steps of a generator, as many in each turn as a slice holds. */
   async run<T>(steps: Generator<void, T>): Promise<T> {
     let handful = 1;
+    this.begin();
     for (;;) {
       const next = this.next();
-      if (next !== undefined) await next;
+      if (next !== undefined) {
+        this.pause();
+        await next;
+        this.begin();
+      }
       const begun = this.monotonic();
       let step = steps.next();
       for (let taken = 1; taken < handful && step.done !== true; taken += 1) step = steps.next();
       const tookMs = this.monotonic() - begun;
-      this.spend(tookMs);
-      if (step.done === true) return step.value;
+      if (step.done === true) {
+        this.pause();
+        return step.value;
+      }
       handful = tookMs > handfulMs ? Math.max(1, handful >> 1) : Math.min(mostPieces, 2 * handful);
     }
   }
@@ -116,6 +124,12 @@ export class TimeSlices extends SlicedWork {
     run?.();
     if (this.#waiting.length > 0) this.#schedule();
   }
+}
+
+/** Milliseconds of processor time of this process, all its threads together. */
+export function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 /** Those of a process. */

@@ -12,13 +12,17 @@ const limits: WorkLimits = {
   answerMs: 1_000,
 };
 
-/** Time passes only where a test says so; slices never make it wait. */
+/** Time passes only where a test says so, and the processor works meanwhile unless it is away; slices never make it wait. */
 function stage() {
-  let now = 0;
+  let [now, worked] = [0, 0];
   const monotonic = (): number => now;
   const slices = new TimeSlices({ monotonic, worked: () => 0, defer: queueMicrotask, rest: queueMicrotask });
-  const shares = new WorkShares({ slices, monotonic, limits });
-  return { pass: (ms: number): number => (now += ms), ask: shares.budgetFor.bind(shares) };
+  const shares = new WorkShares({ slices, monotonic, processorMs: () => worked, limits });
+  const pass = (ms: number, workedMs = ms): void => {
+    now += ms;
+    worked += workedMs;
+  };
+  return { pass, ask: shares.budgetFor.bind(shares) };
 }
 
 const settle = async (): Promise<void> => {
@@ -47,6 +51,16 @@ test('a question that takes more work than one may is too costly, and stops ther
   });
   expect(await walk.catch(whyOf)).toBe('too_costly');
   expect(pieces).toBe(11);
+});
+
+test('time in which the machine does something else is not work, nor is what other threads do', async () => {
+  const { ask, pass } = stage();
+  const slow = ask({ user: 'u', organization: 'o' });
+  const walk = (worked: number) =>
+    slow.each(Array.from({ length: 9 }), () => pass(10, worked)).then(() => 'done', whyOf);
+  expect(await walk(1)).toBe('done');
+  expect(await walk(1)).toBe('done');
+  expect(await walk(1_000)).toBe('too_costly');
 });
 
 test('time in which it waits for others, as for the database, is not work', async () => {

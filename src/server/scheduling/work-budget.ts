@@ -23,7 +23,7 @@ export interface WorkLimits {
   readonly perProcess: number;
   /** Questions of one user that may wait. */
   readonly waitingPerUser: number;
-  /** Milliseconds of the event loop that one question may take. */
+  /** Milliseconds of processor time that one question may take. */
   readonly workMs: number;
   /** Milliseconds after which a question gives up, waiting included. */
   readonly answerMs: number;
@@ -58,6 +58,7 @@ type State = 'new' | 'waiting' | 'running' | 'ended';
 /** The work of one request. It takes its place with its first piece of work, and gives it back with `end`. */
 export class WorkBudget extends SlicedWork {
   protected override readonly monotonic: () => number;
+  readonly #processorMs: () => number;
   readonly #shares: WorkShares;
   readonly #slices: TimeSlices;
   readonly #limits: WorkLimits;
@@ -67,15 +68,17 @@ export class WorkBudget extends SlicedWork {
   #admitted: Promise<void> | undefined;
   #settle: ((refused?: WorkRefused) => void) | undefined;
   #workedMs = 0;
+  #sliceBegan = { at: 0, processorMs: 0 };
   readonly #held: (() => void)[] = [];
 
   constructor(
     owner: WorkOwner,
-    { shares, slices, monotonic, limits }: WorkSharesOptions & { readonly shares: WorkShares },
+    { shares, slices, monotonic, processorMs, limits }: WorkSharesOptions & { readonly shares: WorkShares },
   ) {
     super();
     this.owner = owner;
     this.monotonic = monotonic;
+    this.#processorMs = processorMs;
     this.#shares = shares;
     this.#slices = slices;
     this.#limits = limits;
@@ -89,8 +92,14 @@ export class WorkBudget extends SlicedWork {
     return this.#slices.next();
   }
 
-  protected override spend(ms: number): void {
-    this.#workedMs += ms;
+  protected override begin(): void {
+    this.#sliceBegan = { at: this.monotonic(), processorMs: this.#processorMs() };
+  }
+
+  /** Counts neither the time in which the machine did something else, nor what other threads of this process did meanwhile. */
+  protected override pause(): void {
+    const { at, processorMs } = this.#sliceBegan;
+    this.#workedMs += Math.min(this.monotonic() - at, this.#processorMs() - processorMs);
     if (this.#workedMs > this.#limits.workMs) throw new WorkRefused('too_costly');
   }
 
@@ -148,6 +157,8 @@ export interface WorkSharesOptions {
   readonly slices: TimeSlices;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
+  /** Milliseconds of processor time that this process has taken. */
+  readonly processorMs: () => number;
   readonly limits: WorkLimits;
 }
 

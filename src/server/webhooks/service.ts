@@ -9,7 +9,7 @@ import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
+import { processorMs, type TimeSlices } from '../scheduling/time-slices.ts';
 import { WorkShares, type WorkBudget } from '../scheduling/work-budget.ts';
 import { failingIn } from '../store/contract/change/failing-tests.ts';
 import type { ClaimedDelivery, ClaimedLook, Condition } from '../store/contract/webhooks.ts';
@@ -144,7 +144,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
   }
 
   const lookPool = new FairPools(lookPools);
-  const lookShares = new WorkShares({ slices, monotonic: () => performance.now(), limits: lookLimits });
+  const lookShares = new WorkShares({ slices, monotonic: () => performance.now(), processorMs, limits: lookLimits });
   /** By organization, the looks under way. */
   const looking = new Map<OrganizationId, Promise<void>>();
 
