@@ -84,7 +84,7 @@ const rooms: Rooms = {
   },
   ...storeRooms,
   'server/identity': {
-    may: ['server/options', 'node', 'server/store/contract', 'api', 'policy'],
+    may: ['server/options', 'node', 'server/problems.ts', 'server/store/contract', 'api', 'policy'],
     npm: [...service, 'jose', 'oauth4webapi'],
     node: true,
     why: 'who is asking; knows nothing of routes',
@@ -95,6 +95,7 @@ const rooms: Rooms = {
       'server/limits',
       'server/options',
       'server/scheduling',
+      'server/problems.ts',
       'server/store/contract',
       'server/identity',
       'api',
@@ -139,7 +140,7 @@ const rooms: Rooms = {
     why: 'how a process takes connections, and ends them',
   },
   'server/upkeep.ts': {
-    may: ['server/store/contract', 'server/usage', 'server/webhooks'],
+    may: ['server/problems.ts', 'server/store/contract', 'server/usage', 'server/webhooks'],
     npm: [],
     node: true,
     why: 'what a server does again and again, so that what it keeps stays bounded',
@@ -160,6 +161,7 @@ const rooms: Rooms = {
       'server/http/observe',
       'server/http/pages',
       'server/store',
+      'server/problems.ts',
       'server/store/contract',
       'server/database',
       'server/identity',
@@ -179,7 +181,7 @@ const rooms: Rooms = {
     why: 'puts the parts of the server together',
   },
   'server/backup.ts': {
-    may: ['server/options', 'server/store/schema', 'server/store/contract', 'server/database'],
+    may: ['server/options', 'server/store/schema', 'server/problems.ts', 'server/store/contract', 'server/database'],
     npm: [],
     node: true,
     why: 'takes a database out and puts it back, beside a server or without one',

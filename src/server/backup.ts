@@ -11,7 +11,7 @@ import { checkSeal, keyFile, seal } from './database/seal.ts';
 import { openDatabase } from './database/supervise.ts';
 import { serverConfig } from './options/config.ts';
 import type { ServerValues } from './options/server-options.ts';
-import { StoreError } from './store/contract/errors.ts';
+import { StoreError } from './problems.ts';
 import { inspect, leapAfterRestore } from './store/schema/after-restore.ts';
 import { putBack, UnfitBackup } from './store/schema/put-back.ts';
 

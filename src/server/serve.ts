@@ -37,7 +37,7 @@ import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
 import type { SharedTimeline, WorkerPeers } from './store/contract/broadcast.ts';
 import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
-import { StoreError } from './store/contract/errors.ts';
+import { StoreError } from './problems.ts';
 import { openStore } from './store/open.ts';
 import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';

@@ -1,7 +1,7 @@
 /** Owns what goes wrong in a fault run: one named fault at a time, drawn by chance, each counted. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { StoreError } from '../../src/server/store/contract/errors.ts';
+import { StoreError } from '../../src/server/problems.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import type { Store } from '../../src/server/store/contract/store.ts';
 import type { Random } from '../lib/random.ts';

@@ -3,25 +3,41 @@ import type { Rooms } from './layers.ts';
 
 export const enforcementRooms: Rooms = {
   'server/presence': {
-    may: ['server/store/contract', 'server/watch', 'policy'],
+    may: ['server/problems.ts', 'server/store/contract', 'server/watch', 'policy'],
     npm: [],
     node: true,
     why: 'which devices hold a stream of this process; the streams report to it',
   },
   'server/convergence': {
-    may: ['server/scheduling', 'server/store/contract', 'api', 'policy'],
+    may: ['server/scheduling', 'server/problems.ts', 'server/store/contract', 'api', 'policy'],
     npm: [],
     node: true,
     why: 'whether the policy is in force: receipts held against the log; it knows no route and no stream',
   },
   'server/explain': {
-    may: ['server/scheduling', 'server/store/contract', 'server/convergence', 'api', 'organization', 'policy'],
+    may: [
+      'server/scheduling',
+      'server/problems.ts',
+      'server/store/contract',
+      'server/convergence',
+      'api',
+      'organization',
+      'policy',
+    ],
     npm: [],
     node: true,
     why: 'whether a connection is allowed, and why; it reads the policy and the receipts, and knows no route',
   },
   'server/preview': {
-    may: ['server/scheduling', 'server/store/contract', 'server/convergence', 'api', 'organization', 'policy'],
+    may: [
+      'server/scheduling',
+      'server/problems.ts',
+      'server/store/contract',
+      'server/convergence',
+      'api',
+      'organization',
+      'policy',
+    ],
     npm: [],
     node: true,
     why: 'what a change would mean before it is written; it knows no route',
@@ -29,6 +45,7 @@ export const enforcementRooms: Rooms = {
   'server/usage': {
     may: [
       'server/scheduling',
+      'server/problems.ts',
       'server/store/contract',
       'server/convergence',
       'server/explain',
@@ -43,6 +60,7 @@ export const enforcementRooms: Rooms = {
   'server/evidence': {
     may: [
       'server/scheduling',
+      'server/problems.ts',
       'server/store/contract',
       'server/convergence',
       'server/explain',
@@ -57,20 +75,29 @@ export const enforcementRooms: Rooms = {
     why: 'what is known of a device at a past time; its page has the words of the command line; it knows no route',
   },
   'server/trials': {
-    may: ['server/store/contract'],
+    may: ['server/problems.ts', 'server/store/contract'],
     npm: [],
     node: true,
     why: 'ends in time what nobody has confirmed; it knows no route',
   },
   'server/audit-log': {
-    may: ['server/lifecycle', 'server/options', 'server/store/contract', 'node', 'policy'],
+    may: ['server/lifecycle', 'server/options', 'server/problems.ts', 'server/store/contract', 'node', 'policy'],
     npm: [],
     node: true,
     processes: true,
     why: 'writes what was committed for other programs to read; it starts the program that hands lines to journald or syslog',
   },
   'server/webhooks': {
-    may: ['server/limits', 'server/scheduling', 'node', 'server/store/contract', 'server/convergence', 'api', 'policy'],
+    may: [
+      'server/limits',
+      'server/scheduling',
+      'node',
+      'server/problems.ts',
+      'server/store/contract',
+      'server/convergence',
+      'api',
+      'policy',
+    ],
     npm: ['prom-client'],
     node: true,
     why: 'looks for what is to be told and sends it; knows nothing of routes',

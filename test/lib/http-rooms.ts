@@ -5,7 +5,7 @@ import type { Rooms } from './layers.ts';
 export const service = ['fastify', 'fastify-plugin', '@fastify/', 'typebox', 'pino', 'prom-client'];
 
 /** What all rooms of HTTP may know of each other. */
-const httpBasics = ['server/http/observe', 'server/http/request', 'server/http'];
+const httpBasics = ['server/problems.ts', 'server/http/observe', 'server/http/request', 'server/http'];
 
 export const httpRooms: Rooms = {
   'server/http/listener': {
@@ -19,6 +19,7 @@ export const httpRooms: Rooms = {
       'server/limits',
       'server/scheduling',
       'node',
+      'server/problems.ts',
       'server/store/contract',
       'server/convergence',
       'server/preview',
@@ -30,10 +31,10 @@ export const httpRooms: Rooms = {
     ],
     npm: service,
     node: true,
-    why: 'what a request is to a handler, and how failures are answered: all rooms of HTTP share it',
+    why: 'what a request is to a handler: all rooms of HTTP share it',
   },
   'server/http/request': {
-    may: ['server/limits', 'server/options', 'server/http', 'api', 'policy'],
+    may: ['server/problems.ts', 'server/limits', 'server/options', 'server/http', 'api', 'policy'],
     npm: service,
     node: true,
     why: 'reads one part of a request each, and decides nothing',
@@ -44,6 +45,7 @@ export const httpRooms: Rooms = {
       'server/http/request',
       'server/http',
       'server/identity',
+      'server/problems.ts',
       'server/store/contract',
       'node',
       'policy',
@@ -89,6 +91,7 @@ export const httpRooms: Rooms = {
       'server/http/request',
       'server/http',
       'server/identity',
+      'server/problems.ts',
       'server/store/contract',
       'server/convergence',
       'server/watch',
@@ -108,6 +111,7 @@ export const httpRooms: Rooms = {
   },
   'server/http/app.ts': {
     may: [
+      'server/problems.ts',
       'server/limits',
       'server/scheduling',
       'server/http/routes.ts',

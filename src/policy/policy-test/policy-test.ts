@@ -65,4 +65,12 @@ export type TestResult =
   /** `until`, an RFC 3339 time: it passes until then, only by a change that is being tried. */
   | { readonly state: 'failing'; readonly failure: TestFailure; readonly until?: string };
 
+/** A test that fails, and why. */
+export interface FailingTest {
+  readonly test: PolicyTest;
+  readonly failure: TestFailure;
+  /** It passes until then, only by a change that is being tried. */
+  readonly until?: string | undefined;
+}
+
 export type TestState = TestResult['state'];

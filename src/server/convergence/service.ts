@@ -2,7 +2,7 @@
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';

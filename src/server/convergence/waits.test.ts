@@ -4,7 +4,7 @@
  */
 import { expect, test, vi } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import { OrganizationWaits } from './waits.ts';
 
 const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);

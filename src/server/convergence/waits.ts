@@ -2,7 +2,7 @@
  * Owns the requests that wait until a revision is in force on every device. All of an organization's waits share one
  * look at its devices.
  */
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { EnforcedRevisions } from './enforced-revisions.ts';
 

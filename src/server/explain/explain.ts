@@ -12,7 +12,7 @@ import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, Peer, PolicyGroup } from '../../policy/rule.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import type { Groups } from '../store/contract/groups.ts';
 import type { Convergence, EnforcementStatus, GroupInEffect, Survey, SurveyedDevice } from '../convergence/contract.ts';
 import { stateWithHash } from '../convergence/group-content.ts';

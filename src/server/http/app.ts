@@ -7,7 +7,7 @@ import { BodyMemory, type BodyMemoryLimits } from './request/body-memory.ts';
 import type { WorkShares } from '../scheduling/work-budget.ts';
 import type { OrganizationServices } from './call.ts';
 import { registerDocs } from './pages/docs.ts';
-import { HttpError, toHttpError } from './errors.ts';
+import { HttpError, toHttpError } from '../problems.ts';
 import { headersAt, type Headers } from './headers.ts';
 import { registerHealth, type Health } from './pages/health.ts';
 import type { Log } from './observe/log.ts';

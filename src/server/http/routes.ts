@@ -13,7 +13,7 @@ import {
   type PathVariables,
   type OrganizationServices,
 } from './call.ts';
-import { HttpError, outcomeUnknown, refuse, toHttpError } from './errors.ts';
+import { HttpError, refuseInvalid, StoreError, toHttpError } from '../problems.ts';
 import type { WorkBudget, WorkShares } from '../scheduling/work-budget.ts';
 import { areParamsOf } from './guard/admit.ts';
 import type { RequestGuard } from './guard/request-guard.ts';
@@ -111,7 +111,7 @@ function readBody<Id extends OperationId>(id: Id, given: unknown, lengths: TextL
   const { body: schema, bodyOptional, bodyReader } = operations[id];
   if (schema === undefined) return undefined as BodyOf<Id>;
   const body = given === undefined && bodyOptional === true ? {} : given;
-  if (bodyReader === undefined) refuse(check(schema, body, lengths));
+  if (bodyReader === undefined) refuseInvalid(check(schema, body, lengths));
   return body as BodyOf<Id>;
 }
 
@@ -178,7 +178,9 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, 
     try {
       const answering = (once === undefined ? call() : once.answer(call)).catch((failure: unknown) => {
         // What was read for the answer failed, and the change was made: reference 7 (5).
-        throw hasCommitted && saysNotMade(failure) ? outcomeUnknown(failure) : failure;
+        throw hasCommitted && saysNotMade(failure)
+          ? new StoreError({ code: 'outcome_unknown' }, { cause: failure })
+          : failure;
       });
       // Where an answer is worked out, it is hardly the database that is slow.
       const why = (): Error => (work?.isUnderWay ? work.late() : tooSlow());

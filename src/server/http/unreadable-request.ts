@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { errors, problemContentType, type ErrorCode } from '../../api/codes.ts';
 import { maxHeaderSize } from '../../node/http.ts';
-import { HttpError, problemBody } from './errors.ts';
+import { HttpError, problemBody } from '../problems.ts';
 
 /** How long a request may take to arrive; the answer may take longer. */
 export const arrivalMs = 60_000;
@@ -35,7 +35,7 @@ export function answerUnreadable(error: Error & { readonly code?: string }, sock
   }
   const { code, detail } = reasons[error.code ?? ''] ?? malformed;
   const [status, title] = errors[code];
-  const body = JSON.stringify(problemBody(new HttpError(code, detail), { path: '/', id: randomUUID() }));
+  const body = problemBody(new HttpError(code, detail), { path: '/', id: randomUUID() });
   const head = `HTTP/1.1 ${status} ${title}\r\nContent-Type: ${problemContentType}\r\nConnection: close\r\n`;
   socket.end(`${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }

@@ -14,7 +14,7 @@ import {
 } from '../../organization/organization.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { Entry } from '../store/contract/change-log.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import type { Store } from '../store/contract/store.ts';
 import { readState } from '../convergence/read-state.ts';
 

@@ -32,7 +32,7 @@ import { ticketSecretIn } from './accounts/ticket-secret.ts';
 import { statement } from './postgres/sql.ts';
 import { WarningReads } from './postgres/warning-reads.ts';
 import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
-import { refuse } from './contract/errors.ts';
+import { refuse } from '../problems.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { trialsIn } from './trials/trials.ts';

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { TestPostgres } from '../../../test/lib/postgres.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
-import { StoreError, type StoreProblem } from './contract/errors.ts';
+import { StoreError, type StoreProblem } from '../problems.ts';
 import { openStore } from './open.ts';
 import type { DeviceFields } from './contract/records.ts';
 import type { Entry } from './contract/change-log.ts';

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { parseOrganizationId, parseTrialId } from '../../policy/ids.ts';
 import type { DueTrial } from '../store/contract/change/trials.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 import { TrialService } from './service.ts';
 
 const due = (n: number): DueTrial => ({

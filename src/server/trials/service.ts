@@ -1,6 +1,6 @@
 /** Owns the timely end of trials: every server checks which trials end next, and the first server to act reverts each of them. */
 import type { DueTrial, Trials } from '../store/contract/change/trials.ts';
-import { StoreError } from '../store/contract/errors.ts';
+import { StoreError } from '../problems.ts';
 
 export interface TrialServiceOptions {
   readonly trials: Pick<Trials, 'next' | 'expire'>;

@@ -5,7 +5,7 @@ import type { Condition } from '../store/contract/webhooks.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import type { ExpiringRules } from '../store/contract/groups.ts';
 import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
-import type { FailingTest } from '../store/contract/change/policy-tests.ts';
+import type { FailingTest } from '../../policy/policy-test/policy-test.ts';
 import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
 import type { RefusalSurge } from '../store/contract/flows/flows.ts';
 import { isObject } from '../../policy/json.ts';

@@ -15,12 +15,11 @@ import {
   parseWebhookId,
 } from '../../../policy/ids.ts';
 import { groupReader, type Principal } from '../../identity/authenticate.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, problemTable, StoreError } from '../../problems.ts';
 import type { Subject, Visible, VisibleSubject } from '../../store/contract/access.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import type { Membership } from '../../store/contract/members.ts';
 import type { Params, PathVariables, Subjects } from '../call.ts';
-import { HttpError, notFound } from '../errors.ts';
 import type { Lookups } from './lookups.ts';
 import { decideRights, type Role } from './rights.ts';
 
@@ -96,12 +95,14 @@ interface AuthenticatedCaller {
   readonly visible: VisibleSubject | undefined;
 }
 
+type Missing = Parameters<typeof problemTable.not_found>[0]['what'];
+
 /** What the database says about the path: the caller's membership, and the record that it names. */
 interface Found {
   readonly membership?: Membership | undefined;
   readonly subjects: Subjects;
   /** The record that the path names and the caller cannot see. */
-  readonly missing?: Parameters<typeof notFound>[0] | undefined;
+  readonly missing?: Missing | undefined;
 }
 
 /** Reads what the path names, in as few questions as there can be. */
@@ -215,10 +216,10 @@ export async function admit(
   }
   const found = await look(operation, caller, variables, lookups);
   const roles = placeOf(principal, variables, found);
-  if (variables.org_id !== undefined && roles.has('stranger')) throw notFound('organization');
+  if (variables.org_id !== undefined && roles.has('stranger')) throw problemTable.not_found({ what: 'organization' });
   const best = decideRights(id, roles, { organizationOwned: true, ownDevice: true });
   if (principal.kind !== 'user' && best === 'no') throw new HttpError('forbidden', refusal(principal));
-  if (found.missing !== undefined) throw notFound(found.missing);
+  if (found.missing !== undefined) throw problemTable.not_found({ what: found.missing });
   const { subjects } = found;
   for (const role of rolesTowards(found, principal)) roles.add(role);
   const verdict = decideRights(id, roles, {
@@ -226,7 +227,7 @@ export async function admit(
     ownDevice: principal.kind === 'device' && principal.device_id === variables.device_id,
   });
   if (verdict === 'no') throw new HttpError('forbidden', refusal(principal));
-  if (verdict === 'hidden') throw notFound(hiddenThing(subjects));
+  if (verdict === 'hidden') throw problemTable.not_found({ what: hiddenThing(subjects) });
   return roles.has('owner') ? { ...subjects, byOwner: true } : subjects;
 }
 
@@ -239,7 +240,7 @@ function refusal(principal: Principal): string {
   return 'You do not have permission to do this.';
 }
 
-function hiddenThing(subjects: Subjects): Parameters<typeof notFound>[0] {
+function hiddenThing(subjects: Subjects): Missing {
   if (subjects.token !== undefined) return 'token';
   if (subjects.key !== undefined) return 'enrollment_key';
   return groupIn(subjects) ? 'group' : 'organization';

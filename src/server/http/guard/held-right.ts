@@ -4,7 +4,7 @@ import type { Principal } from '../../identity/authenticate.ts';
 import type { Hint } from '../../store/contract/change-log.ts';
 import type { Store } from '../../store/contract/store.ts';
 import type { AdmittedRequest } from '../call.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 
 /** So often the right is looked at without a hint: one may be lost, and a credential may expire. */
 const lookMs = 10_000;

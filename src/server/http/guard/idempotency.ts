@@ -12,9 +12,8 @@ import type { Principal } from '../../identity/authenticate.ts';
 import { seal, unseal } from '../../identity/seal.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import type { IdempotencyKey } from '../../store/contract/change/idempotency.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, StoreError } from '../../problems.ts';
 import type { HandlerResult, PathVariables, RecordResult, Services } from '../call.ts';
-import { HttpError } from '../errors.ts';
 import { cookieName, readCookie } from '../request/cookies.ts';
 
 const header = 'idempotency-key';

@@ -3,11 +3,11 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
-import type { Presented } from '../../identity/authenticate.ts';
+import type { Presented, Principal } from '../../identity/authenticate.ts';
+import type { Rejected } from '../../identity/oidc.ts';
 import type { Store } from '../../store/contract/store.ts';
 import type { AdmittedRequest } from '../call.ts';
-import { HttpError, rejectedCredential, unauthenticated } from '../errors.ts';
-import type { Principal } from '../../identity/authenticate.ts';
+import { HttpError, problemTable } from '../../problems.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
 import { FirstUses, signInEntryOf } from '../observe/audit-entry.ts';
 import { acceptsJson } from '../request/accept.ts';
@@ -40,6 +40,14 @@ export interface RequestGuardOptions {
   readonly publicUrl?: (() => string) | undefined;
 }
 
+/** For a rejected credential with a known reason; 503 when it may be valid but cannot be checked right now. */
+const rejectedCredential = ({ why, retryAfterSeconds }: Rejected): HttpError =>
+  retryAfterSeconds === undefined
+    ? new HttpError('unauthenticated', why, {
+        headers: { 'WWW-Authenticate': 'Bearer realm="ringfence", error="invalid_token"' },
+      })
+    : new HttpError('unavailable', why, { headers: { 'Retry-After': String(retryAfterSeconds) } });
+
 /** Who asks (401), not too often (429), for a path that is one (400), with the right to it (403, 404). Without limits it counts for nothing. */
 async function admitRequest(
   id: OperationId,
@@ -54,7 +62,7 @@ async function admitRequest(
   const { presented, address } = request;
   if ((presented.authorization ?? presented.session) === undefined) {
     limits?.stranger(address);
-    throw unauthenticated(false);
+    throw problemTable.credential_missing();
   }
   limits?.presented(presented, address);
   const variables = parseVariables(request.params);
@@ -63,7 +71,7 @@ async function admitRequest(
     // A credential that cannot be checked right now does not count as a failed attempt.
     if (principal?.retryAfterSeconds === undefined) limits?.failed(address);
     else limits?.stranger(address);
-    throw principal === undefined ? unauthenticated(true) : rejectedCredential(principal);
+    throw principal === undefined ? problemTable.credential_ended() : rejectedCredential(principal);
   }
   limits?.admitted(principal, presented);
   if (variables instanceof HttpError) throw variables;

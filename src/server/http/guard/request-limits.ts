@@ -6,7 +6,7 @@ import { credentialId, type Presented, type Principal } from '../../identity/aut
 import { digestOf } from '../../identity/secret.ts';
 import type { FailedElsewhere } from '../../limits/failed-elsewhere.ts';
 import type { ServerConfig } from '../../options/config.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 import { RateLimiter, type RateLimit } from './rate-limit.ts';
 
 export interface RequestLimitOptions {

@@ -12,9 +12,8 @@ import type {
 } from '../../store/contract/change/change-sets.ts';
 import type { Actor } from '../../store/contract/actor.ts';
 import { refuseEverythingIn } from '../../store/contract/change/forbids-everything.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { problemTable, refuseInvalid, StoreError } from '../../problems.ts';
 import { lengthsOf, record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
-import { notFound, refuse } from '../errors.ts';
 import { rolesOf } from '../guard/write-right.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
 import { trialOf } from '../request/trial.ts';
@@ -66,7 +65,7 @@ function readBody(
     now: services.clock(),
     ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });
-  refuse(found);
+  refuseInvalid(found);
   return changes;
 }
 
@@ -126,12 +125,12 @@ function refuseUntriable({ devices, deletes, policyTests }: NewChangeSet): void 
   const detail = 'With confirm_within, a change set can change groups and the lists of devices, and delete nothing.';
   const tests = policyTests === undefined ? [] : ['/policy_tests'];
   const pointers = [...others, ...deletes.map((_, index) => `/delete/${index}`), ...tests];
-  refuse({ problems: pointers.map((pointer) => ({ pointer, code: 'list_only' as const, detail })), more: 0 });
+  refuseInvalid({ problems: pointers.map((pointer) => ({ pointer, code: 'list_only' as const, detail })), more: 0 });
 }
 
 const apply: Handler<'applyChanges'> = async (call, services) => {
   const { org_id } = call.params;
-  refuse(shapeProblems(call.body));
+  refuseInvalid(shapeProblems(call.body));
   const known = await knownRecords(call, services);
   const body = readBody(call, services, known);
   const { detach, force } = call.query;
@@ -209,7 +208,8 @@ async function presentNames(
 const read: Handler<'readChangeSet'> = async (call, { store }) => {
   const found = await store.changeSets.get(call.params.org_id, call.params.change_id);
   const { changes, ...set } = found;
-  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
+  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id)
+    throw problemTable.not_found({ what: 'change_set' });
   const unseen = await unseenIn(call, found, { store });
   const names = await presentNames(call, found, { store });
   const records = changes.map((change) => ({
@@ -226,7 +226,8 @@ const revert: Handler<'revertChangeSet'> = async (call, services) => {
   const { org_id, change_id } = call.params;
   const { detach, force, dry_run: isDryRun } = call.query;
   const set = await services.store.changeSets.get(org_id, change_id);
-  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id) throw notFound('change_set');
+  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id)
+    throw problemTable.not_found({ what: 'change_set' });
   const unseen = await unseenIn(call, set, services);
   const written = await services.store.changeSets
     .revert(org_id, { ...actorOf(call.by, call), isDryRun }, change_id, { detach, force })

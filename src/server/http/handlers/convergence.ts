@@ -10,7 +10,7 @@ import type { Converged, EnforcementStatus } from '../../convergence/contract.ts
 import { credentialId, type Principal } from '../../identity/authenticate.ts';
 import type { StreamReservation, StreamQuota } from '../../limits/stream-quota.ts';
 import { record, type Call, type Handler, type Services } from '../call.ts';
-import { HttpError, invalid } from '../errors.ts';
+import { HttpError, invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
 
 /** Without packet counts where the organization records nothing, whatever an agent sends (reference 4.17). */

@@ -21,12 +21,11 @@ import { mint } from '../../identity/secret.ts';
 import { isolationEffect, type IsolationEffect } from '../../preview/isolation-warnings.ts';
 import { WorkRefused } from '../../scheduling/work-budget.ts';
 import type { Actor } from '../../store/contract/actor.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, invalid, refuseInvalid, StoreError } from '../../problems.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
 import type { DevicePatch } from '../../store/contract/devices.ts';
 import { lengthsOf, stored, type Call, type Handler, type OrganizationServices, type RecordResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { HttpError, invalid, refuse } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 import { aboutRevision, pastRevision } from './past.ts';
 import type { RevisionPage } from '../../store/contract/page.ts';
@@ -51,7 +50,7 @@ const fieldsOf = (body: AddDevice): DeviceFields => ({
 const create: Handler<'createDevice'> = async (call, { store, random, limits }) => {
   const { org_id } = call.params;
   const { principal, body: given } = call;
-  refuse(
+  refuseInvalid(
     deviceProblems(given, {
       mode: 'create',
       organization_id: org_id,
@@ -158,7 +157,7 @@ const update: Handler<'updateDevice'> = async (call, { store, limits }) => {
   const now = deviceOf(call);
   const { org_id, device_id } = call.params;
   if (call.principal.kind === 'device') refuseBeyondEndpoint(call.body, now.record);
-  refuse(
+  refuseInvalid(
     deviceProblems(call.body, {
       mode: 'update',
       organization_id: org_id,
@@ -221,7 +220,7 @@ const isolate: Handler<'isolateDevice'> = async (call, services) => {
   // Without the isolation that it may have: a later version may have written it.
   const { isolated: _isolated, ...record } = device.record;
   const { addresses: own } = deviceIdentity(record);
-  refuse(isolateProblems(call.body, { now, knowsDevice: (id) => known.has(id), own }));
+  refuseInvalid(isolateProblems(call.body, { now, knowsDevice: (id) => known.has(id), own }));
   const { reason, until, allow, addresses } = call.body as IsolateDevice;
   const leftOut = addresses === undefined ? [] : leftOutAddresses(own, addresses);
   const isolated: IsolationRecord = {

@@ -8,7 +8,7 @@ import {
   tokensPreference,
 } from '../../../api/kinds.ts';
 import type { WatchRequest } from '../../../api/watch.ts';
-import { HttpError, notFound, refuse, revisionGone } from '../errors.ts';
+import { HttpError, problemTable, refuseInvalid } from '../../problems.ts';
 import { headersAt } from '../headers.ts';
 import { credentialId, groupReader } from '../../identity/authenticate.ts';
 import type { AdmittedRequest, Params } from '../call.ts';
@@ -49,9 +49,9 @@ const tooMany = (who: string): HttpError =>
 function refusal(why: Refusal): HttpError {
   switch (why) {
     case 'not_found':
-      return notFound('organization');
+      return problemTable.not_found({ what: 'organization' });
     case 'revision_gone':
-      return new HttpError('revision_gone', revisionGone);
+      return problemTable.revision_gone({});
     case 'draining':
       return new HttpError('unavailable', 'The server is shutting down. Try again.', {
         headers: { 'Retry-After': '1' },
@@ -111,7 +111,7 @@ export function streamHandler({ hub, clock, publicUrl }: StreamHandlerOptions): 
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('');
   return async ({ admitted, params, id, body, elapsedMs, prefer, chunked, twoWay, accept }) => {
-    refuse(watchProblems(body));
+    refuseInvalid(watchProblems(body));
     const now = clock();
     const promises = prefers(prefer, signsPreference);
     const signs: SignSource = twoWay ? 'stream' : promises ? 'requests' : 'unpromised';

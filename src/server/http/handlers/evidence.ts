@@ -9,7 +9,7 @@ import { collectEvidence } from '../../evidence/evidence.ts';
 import { evidencePage } from '../../evidence/page.ts';
 import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
-import { HttpError, invalid, notFound } from '../errors.ts';
+import { HttpError, invalid, problemTable } from '../../problems.ts';
 
 const problem = (pointer: string, code: RequestProblem['code'], detail: string) => invalid([{ pointer, code, detail }]);
 
@@ -65,7 +65,7 @@ const create: Handler<'createEvidence'> = async (call, services) => {
       version: programVersion,
     },
   );
-  if (document === 'device_unknown') throw notFound('device');
+  if (document === 'device_unknown') throw problemTable.not_found({ what: 'device' });
   if (document === 'too_much') throw tooMuch(span);
   const body = await call.work.run(evidencePage(document));
   if (Buffer.byteLength(body) > limits.answer) throw tooMuch(span);

@@ -8,7 +8,7 @@ import type { Transport } from '../../../policy/packet.ts';
 import { explain, type ExplainedEndpoint, type Unexplained } from '../../explain/explain.ts';
 import { newestFlows } from '../../explain/newest-flows.ts';
 import { record, type Call, type Handler, type OrganizationServices } from '../call.ts';
-import { invalid } from '../errors.ts';
+import { invalid } from '../../problems.ts';
 import { readableTraffic } from './convergence.ts';
 import { shownFlows } from './flows.ts';
 

@@ -22,7 +22,7 @@ import {
 import type { KnownClaims } from '../../usage/claimed-rules.ts';
 import type { WorkBudget } from '../../scheduling/work-budget.ts';
 import { record, type Call, type Handler, type OrganizationServices, type Services } from '../call.ts';
-import { invalid, refuse } from '../errors.ts';
+import { invalid, refuseInvalid } from '../../problems.ts';
 
 const minute = 60_000;
 const protocolsInWords = 'A protocol is tcp, udp, icmp, icmpv6 or a number up to 255.';
@@ -135,7 +135,7 @@ const report: Handler<'reportFlows'> = async (call, { store, clock, claimedRules
       decisionOf.set(sum, tuple.decision);
     }
   }
-  refuse(join(problems, boundProblems(call.body, sums)));
+  refuseInvalid(join(problems, boundProblems(call.body, sums)));
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   const observed = observedOf(sums, settings);
   let received = 0;

@@ -5,12 +5,11 @@ import { parseGroupId } from '../../../policy/ids.ts';
 import { jsonWithoutDescriptions } from '../../../policy/rule-identity/descriptions.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import { refuseEverything } from '../../store/contract/change/forbids-everything.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { refuseInvalid, StoreError } from '../../problems.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
 import { stored, type HandlerResult, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { refuse } from '../errors.ts';
 import { aboutRevision, pastRevision } from './past.ts';
 import { withWarnings } from './guardrails.ts';
 import { answerList } from '../request/paging.ts';
@@ -62,7 +61,7 @@ export function readGroupBody(
     ...(now === undefined ? {} : { stored: standing(now) }),
     ...(unknown === undefined ? {} : { knowsDevice: (id) => !unknown.has(id) }),
   });
-  refuse(found);
+  refuseInvalid(found);
   return group;
 }
 

@@ -1,12 +1,11 @@
 /** Owns the history operations (reference 4.8): they list the states of groups and devices, and restore one. */
 import { isKnownGroup } from '../../../api/known-fields.ts';
 import { refuseEverything } from '../../store/contract/change/forbids-everything.ts';
-import { refuse } from '../../store/contract/errors.ts';
+import { HttpError, invalid, problemTable, refuse } from '../../problems.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler, ListResult } from '../call.ts';
-import { HttpError, invalid, notFound } from '../errors.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
 import { trialOf } from '../request/trial.ts';
@@ -33,7 +32,7 @@ function answerStates(
         limit: part.limit,
         below: part.after === undefined ? undefined : Number(part.after),
       });
-      if (what !== undefined && part.after === undefined && states.length === 0) throw notFound(what);
+      if (what !== undefined && part.after === undefined && states.length === 0) throw problemTable.not_found({ what });
       return states;
     },
     show,

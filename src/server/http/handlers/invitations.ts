@@ -5,7 +5,7 @@ import { readUsername } from '../../../policy/names/username.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { InvitationRecord } from '../../store/contract/change/invitations.ts';
 import { record, type Handler } from '../call.ts';
-import { invalid } from '../errors.ts';
+import { invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
 
 const day = 86_400_000;

@@ -2,11 +2,10 @@
 import type { Member, RemovedMember } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { parseUserId } from '../../../policy/ids.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, invalid, StoreError } from '../../problems.ts';
 import type { MemberRecord, OrganizationRecord } from '../../store/contract/records.ts';
 import { record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
-import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
 const answer = (organization: OrganizationRecord, location?: string) =>

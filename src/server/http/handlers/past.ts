@@ -1,9 +1,8 @@
 /** Owns the moment of the past that a list is asked for: by a revision or by a time (reference 4.8 (4)). */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, invalid, problemTable, StoreError } from '../../problems.ts';
 import type { Store } from '../../store/contract/store.ts';
-import { HttpError, invalid, revisionAhead } from '../errors.ts';
 
 interface PastCall {
   readonly params: { readonly org_id: OrganizationId };
@@ -27,5 +26,5 @@ export async function pastRevision(
 /** A revision that is yet to come is a problem of the query. */
 export function aboutRevision(error: unknown): never {
   if (!(error instanceof StoreError) || error.problem.code !== 'revision_ahead') throw error;
-  throw revisionAhead('/at_revision', error.problem.head);
+  throw problemTable.revision_ahead({ head: error.problem.head, pointer: '/at_revision' });
 }

@@ -3,7 +3,7 @@ import type { PolicyTestResult } from '../../../api/policy-tests/policy-test.ts'
 import { readPolicyTests } from '../../../policy/policy-test/read-tests.ts';
 import type { PolicyTestResults } from '../../store/contract/change/policy-tests.ts';
 import type { Handler, ListResult } from '../call.ts';
-import { refuse } from '../errors.ts';
+import { refuseInvalid } from '../../problems.ts';
 import { expectedRevision } from '../request/conditions.ts';
 
 const shown = ({ tests, results }: PolicyTestResults): readonly PolicyTestResult[] =>
@@ -21,7 +21,7 @@ const read: Handler<'listPolicyTests'> = async (call, { store }) =>
 const replace: Handler<'replacePolicyTests'> = async (call, { store }) => {
   const { org_id } = call.params;
   const { tests, ...found } = readPolicyTests(call.body);
-  refuse(found);
+  refuseInvalid(found);
   await call.work.next();
   const now = call.ifMatch === undefined ? undefined : await store.policyTests.list(org_id);
   const expected = now === undefined ? {} : expectedRevision(call.ifMatch, now.revision);

@@ -5,14 +5,13 @@ import { SignInError } from '../../identity/relying-party.ts';
 import type { BrowserSignIn } from '../../identity/setup.ts';
 import { ticketSeconds } from '../../identity/ticket.ts';
 import type { AuditNote } from '../../store/contract/audit.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, StoreError, problemTable } from '../../problems.ts';
 import type { Store } from '../../store/contract/store.ts';
 import { subscriberOf } from '../../limits/subscriber.ts';
 import type { RequestLimits } from '../guard/request-limits.ts';
 import { addressOf } from '../request/address.ts';
 import { cookieName, readCookie, writeCookie, type CookieName } from '../request/cookies.ts';
 import { refuseForgery } from '../request/csrf.ts';
-import { HttpError, unauthenticated } from '../errors.ts';
 import { escape, page, pageHeaders } from '../pages/html.ts';
 import type { Log } from '../observe/log.ts';
 
@@ -145,7 +144,8 @@ class BrowserSignInRoutes {
     const session =
       secret === undefined ? undefined : await sessions.authenticate(secret, this.#options.store.sessions);
     const cookie = writeCookie(cookieName('session', this.#secure), '', this.#secure, 0);
-    if (secret === undefined || session === undefined) throw unauthenticated(secret !== undefined);
+    if (secret === undefined) throw problemTable.credential_missing();
+    if (session === undefined) throw problemTable.credential_ended();
     const { everywhere } = request.query as { readonly everywhere?: unknown };
     const place = await sessions.end(secret, session, everywhere === 'true');
     await this.#options.store.audit.record({
@@ -172,7 +172,7 @@ export function registerSignIn(app: FastifyInstance, options: SignInRouteOptions
     app.get(signIn.path, absent);
     app.get(finishSignIn.path, absent);
     app.post(signOut.path, () => {
-      throw unauthenticated(false);
+      throw problemTable.credential_missing();
     });
     return;
   }

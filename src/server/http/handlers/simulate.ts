@@ -9,14 +9,12 @@ import type { Organization } from '../../../organization/organization.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
 import { listProblems } from '../../store/contract/change/list-problems.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, invalid, problemTable, refuseInvalid, StoreError } from '../../problems.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
 import { lengthsOf, type Call, type Handler, type OrganizationServices } from '../call.ts';
-import { HttpError, invalid, refuse } from '../errors.ts';
 import { decideRights, type Role } from '../guard/rights.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { namedIn, readChanges, shapeProblems, type ChangeBody, type KnownRecords } from '../request/change-body.ts';
-import { applicationProblem, groupProblem } from '../store-problems.ts';
 import { knownRecords, refuseVoid } from './changes.ts';
 
 type Simulate = Call<'simulateChanges'>;
@@ -68,8 +66,9 @@ function checkOwners(now: DeviceRecord, patch: Readonly<Partial<DeviceRecord>>):
     throw new StoreError({ code: 'address_by_owner' });
 }
 
-const within = (here: string, problems: readonly RequestProblem[]): RequestProblem[] =>
-  problems.map((problem) => ({ ...problem, pointer: `${here}${problem.pointer}` }));
+/** The problems that an answer lists, with pointers from here. */
+const within = (here: string, { members }: HttpError): RequestProblem[] =>
+  (members.errors ?? []).map((problem) => ({ ...problem, pointer: `${here}${problem.pointer}` }));
 
 /** Problems that only show beside the other records: lists that name groups, and groups that may not apply by label. */
 function recordProblems(
@@ -98,22 +97,23 @@ function recordProblems(
       patch.security_groups === undefined
         ? []
         : listProblems(patch.security_groups, { user: now.user_id, phase, find });
-    return within(`/devices/${index}`, problems.map(groupProblem));
+    return within(`/devices/${index}`, problemTable.group_list_invalid({ problems }));
   });
   const ofGroups = groups.flatMap((one, index) => {
     const { applies_to = [], guardrail } = one.group;
     const fields = [
-      ...(applies_to.length > 0 ? ['applies_to'] : []),
-      ...(one.type === 'create' && guardrail !== undefined ? ['guardrail'] : []),
+      ...(applies_to.length > 0 ? (['applies_to'] as const) : []),
+      ...(one.type === 'create' && guardrail !== undefined ? (['guardrail'] as const) : []),
     ];
+    const refused = (why: 'user_group' | 'phase' | 'default_group' | 'default_mode', asked: typeof fields | ['mode']) =>
+      within(`/security_groups/${index}`, problemTable.application_refused({ why, fields: asked }));
     const owner = one.type === 'create' ? one.user_id : one.now.user_id;
     const isDefault = one.type === 'update' && one.now.is_default === true;
-    const ofMode =
-      isDefault && one.group.mode === 'observe' ? [{ pointer: '/mode', ...applicationProblem.default_mode }] : [];
     const why = owner !== undefined ? 'user_group' : phase !== 3 ? 'phase' : isDefault ? 'default_group' : undefined;
-    const ofFields =
-      why === undefined ? [] : fields.map((name) => ({ pointer: `/${name}`, ...applicationProblem[why] }));
-    return within(`/security_groups/${index}`, [...ofFields, ...ofMode]);
+    return [
+      ...(why === undefined ? [] : refused(why, fields)),
+      ...(isDefault && one.group.mode === 'observe' ? refused('default_mode', ['mode']) : []),
+    ];
   });
   return [...ofLists, ...ofGroups];
 }
@@ -155,7 +155,7 @@ function readPlan(
     knowsDevice: (id) => (before.devices.has(parseDeviceId(id)) && !gone.has(id)) || named.has(id),
   });
   checkRights(call, changes, known);
-  refuse(found);
+  refuseInvalid(found);
   checkStanding(changes, known);
   if (services.preview.phase === 1 && changes.groups.some(({ type }) => type === 'create'))
     throw new StoreError({ code: 'phase_forbids' });
@@ -176,7 +176,7 @@ async function enforcementOf(call: Simulate, { convergence }: OrganizationServic
 const simulate: Handler<'simulateChanges'> = async (call, services) => {
   const { problems, more } = shapeProblems(call.body);
   // An empty change is allowed here.
-  refuse({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
+  refuseInvalid({ problems: problems.filter(({ code }) => code !== 'too_few_items'), more });
   const { org_id } = call.params;
   const before = await services.preview.read(org_id, call.work);
   const known = await knownRecords(call, services);

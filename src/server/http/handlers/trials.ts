@@ -1,6 +1,5 @@
 /** Owns the operations on trials (reference 4.15): what is being tried, the state of its devices, and how it ends. */
-import type { Trial } from '../../../api/trial/trials.ts';
-import { UpdateTrial } from '../../../api/trial/trials.ts';
+import { type Trial, UpdateTrial } from '../../../api/trial/trials.ts';
 import { check } from '../../../api/validate.ts';
 import { matchesAny } from '../../../policy/fleet/selector.ts';
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
@@ -9,7 +8,7 @@ import { failingIn } from '../../store/contract/change/failing-tests.ts';
 import type { TrialRecord } from '../../store/contract/change/trials.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
 import { record, type Handler, type Services, type SharedServices } from '../call.ts';
-import { refuse } from '../errors.ts';
+import { refuseInvalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
 import { readScope } from '../request/trial.ts';
 
@@ -116,7 +115,7 @@ const read: Handler<'readTrial'> = async (call, services) => {
 const widen: Handler<'widenTrial'> = async (call, services) => {
   const { org_id, trial_id } = call.params;
   const body: unknown = call.body;
-  refuse(check(UpdateTrial, body));
+  refuseInvalid(check(UpdateTrial, body));
   const { scope } = body as { readonly scope: unknown };
   const selectors = scope === null ? undefined : readScope(scope);
   const trial = await services.store.trials.widen(org_id, call.by, trial_id, selectors, call.query);

@@ -9,7 +9,7 @@ import { propose } from '../../usage/proposal.ts';
 import { unusedRules } from '../../usage/unused-rules.ts';
 import { groupUsage } from '../../usage/usage.ts';
 import { record, type Handler, type OrganizationServices } from '../call.ts';
-import { invalid, notFound } from '../errors.ts';
+import { invalid, problemTable } from '../../problems.ts';
 
 const dayMs = 86_400_000;
 const defaultDays = 7;
@@ -31,7 +31,7 @@ const read: Handler<'readSecurityGroupUsage'> = async (call, { store, preview, c
   const snapshot = await preview.read(org, call.work);
   const reader = groupReader(call.principal);
   const usage = await groupUsage({ org, group, snapshot, reader, since, until }, { store, slices: call.work });
-  if (usage === undefined) throw notFound('group');
+  if (usage === undefined) throw problemTable.not_found({ what: 'group' });
   return record(usage);
 };
 
@@ -61,7 +61,7 @@ const observe: Handler<'readSecurityGroupObservation'> = async (call, { store, p
     { org, group, snapshot, since, until, limit: call.query.limit ?? defaultLimit },
     { store, slices: call.work, statuses: statusesIn(org, convergence) },
   );
-  if (observation === undefined) throw notFound('group');
+  if (observation === undefined) throw problemTable.not_found({ what: 'group' });
   return record(observation);
 };
 

@@ -8,10 +8,9 @@ import { show } from '../../../policy/problem.ts';
 import { mint } from '../../identity/secret.ts';
 import type { RemoveUser } from '../../store/contract/users.ts';
 import type { EnrollmentKeyRecord, TokenRecord, UserRecord } from '../../store/contract/records.ts';
-import { StoreError } from '../../store/contract/errors.ts';
+import { HttpError, invalid, StoreError } from '../../problems.ts';
 import { credentialOf } from '../observe/audit-entry.ts';
 import { record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
-import { HttpError, invalid } from '../errors.ts';
 import { answerList } from '../request/paging.ts';
 
 const showUser = ({ id, username, is_admin, security_groups, created_at }: UserRecord): User => ({

@@ -4,7 +4,7 @@ import { mintWebhookSecret } from '../../identity/secret.ts';
 import { reachOf } from '../../limits/webhook-hosts.ts';
 import type { DeliveryRecord, WebhookRecord } from '../../store/contract/webhooks.ts';
 import { record, type Handler, type Services } from '../call.ts';
-import { invalid } from '../errors.ts';
+import { invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
 
 const defaultOfflineAfter = 900;

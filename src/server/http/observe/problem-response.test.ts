@@ -1,6 +1,6 @@
 /** Proves at which level the log notes a failed request. */
 import { expect, test } from 'vitest';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 import { createLog } from './log.ts';
 import { problemResponse } from './problem-response.ts';
 

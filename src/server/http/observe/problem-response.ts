@@ -1,7 +1,7 @@
 /** Owns the response to a failed request: status, headers and body for the caller, the cause for the log. */
 import { problemContentType } from '../../../api/codes.ts';
 import { withoutSecrets } from '../../identity/secret.ts';
-import { problemBody, toHttpError } from '../errors.ts';
+import { problemBody, toHttpError } from '../../problems.ts';
 import { pathOf } from '../request/path.ts';
 import type { Log } from './log.ts';
 
@@ -26,7 +26,7 @@ export function problemResponse(
     log[level]({ ...about, err: error.cause ?? error }, error.message);
   }
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(error.extras.headers ?? {})) headers[name.toLowerCase()] = value;
+  for (const [name, value] of Object.entries(error.headers)) headers[name.toLowerCase()] = value;
   headers['content-type'] = problemContentType;
-  return { status: error.status, headers, body: JSON.stringify(problemBody(error, { path, id })) };
+  return { status: error.status, headers, body: problemBody(error, { path, id }) };
 }

@@ -1,7 +1,7 @@
 /** Owns the health endpoints for supervisors: whether the process lives, whether it can serve, and its metrics. */
 import { statfs } from 'node:fs/promises';
 import type { FastifyInstance } from 'fastify';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 import { within } from '../request/deadline.ts';
 import type { Metrics } from '../observe/metrics.ts';
 

@@ -1,7 +1,7 @@
 /** Owns the answer to unknown paths and methods: 404, or 405 with the allowed methods. */
 import { operations } from '../../../api/operations.ts';
 import { operationIds, pathsOf } from '../../../api/paths.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 
 interface KnownPath {
   /** The segments of its path; a variable is undefined. */

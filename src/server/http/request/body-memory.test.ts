@@ -1,6 +1,6 @@
 /** Proves how request bodies are counted: for their user, their address and in total, exactly until they are answered. */
 import { expect, test } from 'vitest';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 import { BodyMemory, type BodyClaim } from './body-memory.ts';
 
 const kib = 1024;
@@ -11,7 +11,7 @@ const refusal = (act: () => unknown): [number, string | undefined] | undefined =
     return undefined;
   } catch (error) {
     if (!(error instanceof HttpError)) throw error;
-    return [error.status, error.extras.headers?.['Retry-After']];
+    return [error.status, error.headers['Retry-After']];
   }
 };
 /** A body of a user that is here. */

@@ -4,7 +4,7 @@
  * retry later. No effects.
  */
 import type { ServerConfig } from '../../options/config.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 
 export interface BodyMemoryLimits {
   readonly user: number;

@@ -5,7 +5,7 @@ import { flowLimits, limits } from '../../../api/limits.ts';
 import { operations } from '../../../api/operations.ts';
 import type { OperationId } from '../../../api/paths.ts';
 import type { ServerConfig } from '../../options/config.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 import { subscriberOf } from '../../limits/subscriber.ts';
 import { addressOf } from './address.ts';
 import type { BodyClaim, BodyMemory } from './body-memory.ts';

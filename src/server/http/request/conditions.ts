@@ -1,6 +1,6 @@
 /** Owns conditional requests: `If-Match` against a record's revision (RFC 9110, 13.1.1). */
 import type { IfMatch } from '../call.ts';
-import { changed } from '../errors.ts';
+import { problemTable } from '../../problems.ts';
 
 /** A revision as an entity tag; its quotes may be missing, as people forget them and nothing else can be meant. */
 const revision = /^(?:"(\d{1,16})"|(\d{1,16}))$/;
@@ -20,6 +20,6 @@ export function parseIfMatch(header: string | undefined): IfMatch {
 /** The one revision that a write must find, given what the record has now; throws when none of those named is it. */
 export function expectedRevision(ifMatch: IfMatch, current: number): { if_match?: number } {
   if (ifMatch === undefined || ifMatch === '*') return {};
-  if (!ifMatch.includes(current)) throw changed(current);
+  if (!ifMatch.includes(current)) throw problemTable.precondition_failed({ revision: current });
   return { if_match: current };
 }

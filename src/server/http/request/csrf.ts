@@ -5,7 +5,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { csrfHeader } from '../../../api/sign-in-paths.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 
 const reading: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 

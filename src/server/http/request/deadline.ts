@@ -1,5 +1,5 @@
 /** Owns the longest wait for the database and for work. After it, the caller gets an error and can retry. */
-import { HttpError, outcomeUnknown } from '../errors.ts';
+import { HttpError, problemTable } from '../../problems.ts';
 
 export const tooSlow = (): HttpError =>
   new HttpError('unavailable', 'The database takes too long to answer.', { headers: { 'Retry-After': '5' } });
@@ -15,7 +15,7 @@ export function within<T>(
   why: () => Error = tooSlow,
 ): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const timer = setTimeout(() => reject(effect === 'read' ? why() : outcomeUnknown()), ms);
+    const timer = setTimeout(() => reject(effect === 'read' ? why() : problemTable.outcome_unknown()), ms);
     work.then(
       (outcome) => {
         clearTimeout(timer);

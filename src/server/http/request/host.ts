@@ -1,6 +1,6 @@
 /** Owns the check of the header `Host`: a request that two readers could take for requests to different hosts is refused (RFC 9112 3.2). */
 import type { IncomingMessage } from 'node:http';
-import { HttpError } from '../errors.ts';
+import { HttpError } from '../../problems.ts';
 
 const wellFormed = /^(?:[\w.~!$&'()*+;=%-]*|\[[\da-f:.]+\])(?::\d*)?$/i;
 

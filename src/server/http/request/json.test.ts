@@ -11,7 +11,7 @@ function scanned(text: string, piece: number): string | undefined {
   try {
     for (let from = 0; from < bytes.length; from += piece) scan.push(bytes.subarray(from, from + piece));
   } catch (error) {
-    const [first] = (error as { extras: { errors: { code: string; detail: string }[] } }).extras.errors;
+    const [first] = (error as { members: { errors: { code: string; detail: string }[] } }).members.errors;
     return `${first?.code}: ${first?.detail}`;
   }
   return undefined;

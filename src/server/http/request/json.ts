@@ -1,5 +1,5 @@
 /** Owns the reading of JSON: it checks the limits before it builds anything, and then parses strictly. */
-import { HttpError, invalid } from '../errors.ts';
+import { HttpError, invalid } from '../../problems.ts';
 
 /** The limits of a document. The scan of its bytes refuses one beyond them: a parsed tree would cost a hundred times more. */
 export interface JsonBounds {

@@ -5,7 +5,7 @@ import type { OperationId } from '../../../api/paths.ts';
 import { check } from '../../../api/validate.ts';
 import type { ListResult } from '../call.ts';
 import { at, join } from '../../../policy/problem.ts';
-import { refuse } from '../errors.ts';
+import { refuseInvalid } from '../../problems.ts';
 
 /** Turns the text of a parameter into what its schema wants, where it plainly is that; else leaves it for the check to refuse. */
 function readParameter(schema: { readonly type?: string }, text: unknown): unknown {
@@ -41,7 +41,7 @@ export function parseQuery<Id extends OperationId>(id: Id, given: Readonly<Recor
     else if (text !== undefined) known.push([name, readParameter(inner, text)]);
   }
   const query = Object.fromEntries(known);
-  refuse(join(schema === undefined ? { problems: [], more: 0 } : check(schema, query), problems));
+  refuseInvalid(join(schema === undefined ? { problems: [], more: 0 } : check(schema, query), problems));
   return query as QueryOf<Id>;
 }
 

@@ -4,7 +4,7 @@ import { readSelectors } from '../../../policy/fleet/read-peers.ts';
 import { Problems } from '../../../policy/problem.ts';
 import type { Selector } from '../../../policy/rule.ts';
 import { limits } from '../../../api/limits.ts';
-import { invalid, refuse } from '../errors.ts';
+import { invalid, refuseInvalid } from '../../problems.ts';
 
 interface TrialQuery {
   readonly confirm_within?: number | undefined;
@@ -24,7 +24,7 @@ export function readScope(scope: unknown): readonly Selector[] | undefined {
     throw invalid([{ pointer: '/scope', code: 'not_a_selector', detail: `${String(selectors.fault)}.` }]);
   const problems = new Problems();
   const read = readSelectors(selectors, '/scope', problems, limits.selectorsPerGroup);
-  refuse(problems);
+  refuseInvalid(problems);
   return read.some((selector) => 'all_devices' in selector) ? undefined : read;
 }
 

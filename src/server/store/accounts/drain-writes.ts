@@ -1,6 +1,6 @@
 /** Owns the wait at the end of a credential: until no write with this credential can still commit. */
 import { parseOrganizationId } from '../../../policy/ids.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 

@@ -3,7 +3,7 @@ import { parseInvitationId, parseOrganizationId, parseUserId } from '../../../po
 import { rightRoles, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
 import type { InvitationRecord, Invitations } from '../contract/change/invitations.ts';
-import { refuse, StoreError } from '../contract/errors.ts';
+import { refuse, StoreError } from '../../problems.ts';
 import type { MemberRole } from '../contract/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';

@@ -1,7 +1,7 @@
 /** Owns members in the store: who belongs to an organization, and in which role. */
 import { parseUserId, type UserId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { roleOf } from '../schema/fragments.ts';
 import { changeOf, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../../policy/ids.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';

@@ -2,7 +2,7 @@
  * Owns the owners of an organization: there is always one who has agreed to be one. The organization's record names the
  * one who has been an owner longest.
  */
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { pauseWebhooksOf } from '../webhooks/deliveries.ts';

@@ -1,6 +1,6 @@
 /** Owns browser sessions in the store: the digests of their secrets, their users, and when they end. */
 import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';

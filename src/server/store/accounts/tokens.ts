@@ -4,7 +4,7 @@ import type { AuditSubject } from '../write/audit-entry.ts';
 import { lockUser } from '../write/user-lock.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
 import { drainWrites } from './drain-writes.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';

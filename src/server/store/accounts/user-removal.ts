@@ -5,7 +5,7 @@
 import { parseOrganizationId, parseTokenId, type OrganizationId, type TokenId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { NamedOrganization, RemovedUser, RemoveUser } from '../contract/users.ts';
 import type { UserRecord } from '../contract/records.ts';
 import { refuseOpenedByHandOver } from '../devices/hand-over.ts';

@@ -5,7 +5,7 @@ import type { AuditSubject } from '../write/audit-entry.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { makeOrganization } from './organizations.ts';

@@ -6,7 +6,7 @@
 import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { ChangeOperation, DeviceChange, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
-import { refuse, StoreError, type StoreProblem } from '../contract/errors.ts';
+import { refuse, StoreError, type StoreProblem } from '../../problems.ts';
 import type { GroupOwner, GroupPatch, SavedGroup } from '../contract/groups.ts';
 import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract/records.ts';
 import { devicePatchItem, removeDevice } from '../devices/devices.ts';

@@ -8,7 +8,7 @@ import type {
   WrittenChanges,
 } from '../contract/change/change-sets.ts';
 import { refuseEverythingIn } from '../contract/change/forbids-everything.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { withRevision } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';

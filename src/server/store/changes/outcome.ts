@@ -1,7 +1,7 @@
 /** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
 import { parseDeviceId } from '../../../policy/ids.ts';
 import type { NewChangeSet } from '../contract/change/change-sets.ts';
-import { refuse, type StoreProblem } from '../contract/errors.ts';
+import { refuse, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { refuseOpenedSince, type ClosedDevice } from '../devices/opening.ts';

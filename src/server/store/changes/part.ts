@@ -7,7 +7,7 @@ import type {
   ChangeSetOptions,
   NewChangeSet,
 } from '../contract/change/change-sets.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { openingOf, refusedRight } from '../write/right.ts';

@@ -8,7 +8,7 @@ import type {
   NewChangeSet,
   RecordChange,
 } from '../contract/change/change-sets.ts';
-import type { StoreProblem } from '../contract/errors.ts';
+import type { StoreProblem } from '../../problems.ts';
 import type { GroupPatch, NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { refuseNewerState } from '../write/newer-record.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
-import { refuse, StoreError } from '../contract/errors.ts';
+import { refuse, StoreError } from '../../problems.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import type { AuditNote } from '../contract/audit.ts';

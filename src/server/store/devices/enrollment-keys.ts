@@ -1,7 +1,7 @@
 /** Owns enrollment keys in the store: they expire, have a limited number of uses, and may preset a device's groups and labels. */
 import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
 import { now } from '../write/stamp.ts';

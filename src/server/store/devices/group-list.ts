@@ -1,6 +1,6 @@
 /** Owns what a device's list of groups may contain (reference 8). */
 import type { GroupId } from '../../../policy/ids.ts';
-import { refuse, type GroupListProblem } from '../contract/errors.ts';
+import { refuse, type GroupListProblem } from '../../problems.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import { listProblems } from '../contract/change/list-problems.ts';
 import type { Phase } from '../contract/phase.ts';

@@ -5,7 +5,7 @@
 import type { UserId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { MoveDeviceOptions } from '../contract/devices.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { DeviceRecord, Stored } from '../contract/records.ts';
 import { selectOpened, refuseOpened, type OpenedRow } from './opening.ts';
 import {

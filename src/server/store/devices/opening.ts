@@ -1,6 +1,6 @@
 /** Owns which devices a write would leave with only the default group: no device becomes open by accident (reference 1.3 (5)). */
 import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Locked } from '../write/transaction.ts';
 import {

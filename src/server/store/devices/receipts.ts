@@ -3,7 +3,7 @@ import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../poli
 import { isObject } from '../../../policy/json.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
-import { StoreError, type StoreProblem } from '../contract/errors.ts';
+import { StoreError, type StoreProblem } from '../../problems.ts';
 import type { Receipts } from '../contract/receipts.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import { checkTime, reportRefusals, rightItem } from '../write/right.ts';

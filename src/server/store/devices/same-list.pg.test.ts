@@ -15,7 +15,7 @@ import {
 } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../contract/actor.ts';
 import type { DevicePatch } from '../contract/devices.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { device, group, makeWorld, query, someDigest, type World } from '../store.fixture.ts';
 import { createDevice, updateDevice } from './statements.ts';
 

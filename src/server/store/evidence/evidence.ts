@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { parseChangeSetId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { AuditedWrite, Evidence, EvidenceKeyRecord } from '../contract/evidence/evidence.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';

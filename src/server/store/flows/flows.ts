@@ -1,6 +1,6 @@
 /** Owns observed traffic in the store: reports written together, pages read from the newest block on, old sums added up and removed. */
 import { parseDeviceId } from '../../../policy/ids.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import type { FlowBatch, Flows } from '../contract/flows/flows.ts';
 import type { Context } from '../write/context.ts';
 import { checkTime } from '../write/right.ts';

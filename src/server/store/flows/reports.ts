@@ -2,7 +2,7 @@
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
 import type { Right } from '../contract/actor.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import type { FlowBatch, FlowSum, KeptFlows } from '../contract/flows/flows.ts';
 import type { Value } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';

@@ -6,7 +6,7 @@ import { rightItem } from '../write/right.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { serverRight } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { createGroup } from './statements.ts';
 

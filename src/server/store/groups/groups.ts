@@ -7,7 +7,7 @@ import {
   type OrganizationId,
 } from '../../../policy/ids.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
-import { refuse, StoreError } from '../contract/errors.ts';
+import { refuse, StoreError } from '../../problems.ts';
 import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';

@@ -3,7 +3,7 @@ import { countRanges } from '../../../policy/normalize.ts';
 import type { GroupId } from '../../../policy/ids.ts';
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { GroupBefore } from '../contract/records.ts';
 import type { GroupOwner, GroupPatch, NewGroup } from '../contract/groups.ts';
 import { singleStatementItem } from '../write/audit-entry.ts';

@@ -1,7 +1,7 @@
 /** Proves what the check of durability tells readers when its own commit is in doubt. */
 import { expect, test } from 'vitest';
 import { parseOrganizationId } from '../../../policy/ids.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { problemOf } from '../store.fixture.ts';
 import { Durability } from './durability.ts';
 

@@ -1,7 +1,7 @@
 /** Owns the reading of the history: the states of a record, an organization at a revision, and the retention. */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseDeviceId, parseUserId } from '../../../policy/ids.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { GroupReader } from '../contract/groups.ts';
 import type { History, IdentityState, State, StatePage, WrittenState } from '../contract/history.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';

@@ -1,9 +1,8 @@
 /** Owns the check of a write against the organization's policy tests, in the transaction of the write and under the organization's lock. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { resultsOf } from '../../../organization/policy-test/evaluate.ts';
-import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import { refuse } from '../contract/errors.ts';
-import type { FailingTest } from '../contract/change/policy-tests.ts';
+import { type FailingTest, type PolicyTest, testLimits } from '../../../policy/policy-test/policy-test.ts';
+import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { WriteCheck, WriteCheckSession } from '../write/write-check.ts';
 import { judge, readOrganizationState, type OrganizationState, type StateMemory } from './state.ts';

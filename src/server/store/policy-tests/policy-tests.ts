@@ -3,7 +3,7 @@ import type { OrganizationId } from '../../../policy/ids.ts';
 import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { PolicyTestResults, PolicyTests } from '../contract/change/policy-tests.ts';
 import { resultsOf } from '../../../organization/policy-test/evaluate.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';

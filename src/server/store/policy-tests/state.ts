@@ -10,7 +10,7 @@ import {
   type Organization,
   type OrganizationChange,
 } from '../../../organization/organization.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { ShortSteps } from '../contract/store.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';

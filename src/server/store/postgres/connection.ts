@@ -1,5 +1,5 @@
 /** Owns the connections: pipelined ones for single statements and batches, and a pool for interactive transactions. */
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { checkTexts, type DatabaseConnection } from './database-connection.ts';
 import { afterCommitSent, toStoreError, wasLost } from './failure.ts';
 import type { Primary, Timeouts } from './primary.ts';

@@ -1,6 +1,6 @@
 /** Owns one open connection: how it sends statements, and what their answers mean. */
 import type { Client, QueryConfig, QueryResult } from 'pg';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { sqlState, toStoreError } from './failure.ts';
 import type { Statement, Value } from './sql.ts';
 

@@ -1,5 +1,5 @@
 /** Owns the translation of errors from PostgreSQL and its driver: every failure becomes a `StoreError` here. */
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { groupQuotas } from '../contract/quotas.ts';
 
 const codeOf = (cause: unknown): string => {

@@ -1,5 +1,5 @@
 /** Owns reads whose answer only warns: they get little time, and one organization's hold up nobody else's. */
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { PipelinedConnections, type ConnectionOptions } from './connection.ts';
 import type { Statement, Value } from './sql.ts';
 

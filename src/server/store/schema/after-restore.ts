@@ -1,6 +1,6 @@
 /** Owns the steps before and after a backup replaces a database. */
 import type { Client } from 'pg';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { Primary } from '../postgres/primary.ts';
 import type { Runner } from '../postgres/connection.ts';

@@ -7,7 +7,7 @@
  * history and the part that replaces it are never of the same era.
  */
 import type { Runner } from '../postgres/connection.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { sqlState } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { asServer } from '../contract/actor.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from '../open.ts';
 import { migrations } from './migrations.ts';

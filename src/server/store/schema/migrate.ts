@@ -1,5 +1,5 @@
 /** Owns the migration of a database to this program's schema: forward only, and once, for any number of servers that start together. */
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import type { DatabaseConnection } from '../postgres/database-connection.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { noTimeouts, Primary } from '../postgres/primary.ts';

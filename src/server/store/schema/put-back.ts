@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { DatabaseError, type Client, type Connection, type Submittable } from 'pg';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import { noTimeouts, Primary } from '../postgres/primary.ts';
 import { migrations } from './migrations.ts';

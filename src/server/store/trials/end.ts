@@ -1,7 +1,7 @@
 /** Owns the end of a trial inside a transaction: it keeps the change or restores the earlier state. Both take new revisions. */
 import { parseGroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { GroupBefore, RecordTrial } from '../contract/records.ts';
 import type { ListBefore } from '../../../policy/rule.ts';
 import { leaveView } from '../devices/group-views.ts';

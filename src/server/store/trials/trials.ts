@@ -21,7 +21,7 @@ import { isWithin } from '../../../policy/trial/trial.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
 import type { DueTrial, KeepTrialOptions, TrialRecord, Trials } from '../contract/change/trials.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import { refuseOpenedByTrial } from '../devices/opening.ts';

@@ -1,5 +1,5 @@
 /** Owns webhooks in the store: their records, written in the organization's order with an audit entry. */
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { WebhookRecord, Webhooks } from '../contract/webhooks.ts';
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
 import { changeOf } from '../write/audit-entry.ts';

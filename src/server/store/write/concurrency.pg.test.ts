@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { rounds } from '../../../../test/lib/thorough.ts';
 import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { Entry } from '../contract/change-log.ts';

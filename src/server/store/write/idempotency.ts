@@ -10,7 +10,7 @@ import {
   type IdempotencyKeys,
   type IdempotentWrite,
 } from '../contract/change/idempotency.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Runner } from '../postgres/connection.ts';

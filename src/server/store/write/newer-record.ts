@@ -3,7 +3,7 @@
  * program shows the whole record, but does not write it: the record would lose the unknown fields (reference 4.5 (6)).
  */
 import { deviceFields, groupFields, isKnownDevice, isKnownGroup, type KnownFields } from '../../../api/known-fields.ts';
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 
 /** Whether a JSON value, an object or a list of them, has a field that is not known. */
 function hasOtherFields(value: string, known: KnownFields, depth = 0): string {

@@ -8,7 +8,7 @@
  * credential and of the user.
  */
 import { rightRoles, type Actor, type Right, type RightSubject } from '../contract/actor.ts';
-import { refuse, StoreError } from '../contract/errors.ts';
+import { refuse, StoreError } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { found, inOrg, statement, type Statement, type Value } from '../postgres/sql.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Entry, Hint } from '../contract/change-log.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { device, group, logOf, makeWorld, ssh, type World } from '../store.fixture.ts';
 import type { DevicePatch } from '../contract/devices.ts';
 import type { NewGroup } from '../contract/groups.ts';

@@ -10,7 +10,7 @@ import { parseDeviceId } from '../../../policy/ids.ts';
 import { singleStatementColumns, singleStatementEntries, type SingleStatementChanges } from './audit-entry.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import { entryColumns, entryOf, type EntryRow } from './log-entry.ts';

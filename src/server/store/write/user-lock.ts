@@ -2,7 +2,7 @@
  * Owns the lock under which a user gets a token, a membership or an organization. It is held until the commit and
  * blocks the user's removal. A write that waited for a removal finds no user. Counts under the lock are exact.
  */
-import { refuse } from '../contract/errors.ts';
+import { refuse } from '../../problems.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';

@@ -24,7 +24,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { PipelinedConnection, PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
-import { StoreError } from '../contract/errors.ts';
+import { StoreError } from '../../problems.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
 import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';

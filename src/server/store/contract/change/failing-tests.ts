@@ -1,7 +1,8 @@
 /** Owns what is known of failing policy tests where they may take too much work to be judged. */
 import type { OrganizationId } from '../../../../policy/ids.ts';
-import { StoreError } from '../errors.ts';
-import type { FailingTest, PolicyTests } from './policy-tests.ts';
+import { StoreError } from '../../../problems.ts';
+import type { PolicyTests } from './policy-tests.ts';
+import type { FailingTest } from '../../../../policy/policy-test/policy-test.ts';
 
 /** Whether the organization has outgrown its policy tests. */
 export const isTooCostly = (cause: unknown): boolean =>

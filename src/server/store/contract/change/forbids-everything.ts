@@ -2,7 +2,7 @@
 import { forbidsEverything } from '../../../../policy/guardrail/void-rules.ts';
 import { parseGroupId } from '../../../../policy/ids.ts';
 import type { Direction } from '../../../../policy/rule.ts';
-import { refuse } from '../errors.ts';
+import { refuse } from '../../../problems.ts';
 import type { GroupRecord } from '../records.ts';
 
 type Rules = Partial<Pick<GroupRecord, 'inbound_rules' | 'outbound_rules'>>;

@@ -1,16 +1,8 @@
 /** Owns the interface of policy tests in the store: what must be allowed or refused, and the current results. */
 import type { OrganizationId } from '../../../../policy/ids.ts';
-import type { PolicyTest, TestFailure, TestResult } from '../../../../policy/policy-test/policy-test.ts';
+import type { PolicyTest, TestResult } from '../../../../policy/policy-test/policy-test.ts';
 import type { Actor } from '../actor.ts';
 import type { Expected } from '../page.ts';
-
-/** A test that fails, and why. */
-export interface FailingTest {
-  readonly test: PolicyTest;
-  readonly failure: TestFailure;
-  /** It passes until then, only by a change that is being tried. */
-  readonly until?: string | undefined;
-}
 
 /** The tests of an organization and their results at one revision of it. */
 export interface PolicyTestResults {
