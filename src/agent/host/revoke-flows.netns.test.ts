@@ -144,7 +144,7 @@ describe.each(ways)('a withdrawn rule, by %s', (way) => {
     const server = await Talker.serve(device, 2_200);
     const talker = await Talker.call(peer, '100.64.0.1', 2_200);
     talker.hangUp();
-    await server.next((line) => line.startsWith('closed'), 0);
+    expect(await server.next((line) => line.startsWith('closed'), 0)).toBeDefined();
     await put(web);
     expect(await revoke(both, web)).toEqual({ count: 1 });
     await put(both);

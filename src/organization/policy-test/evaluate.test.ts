@@ -448,7 +448,7 @@ describe('the price', () => {
     expect((error as TestsTooCostly).tests).not.toContain('cheap');
   });
 
-  it('of a rule change is at most 100 ms of processor time with 1,000 tests on 10,000 devices that have 100 policies', () => {
+  it('of a rule change is less than a tenth of all, with 1,000 tests on 10,000 devices that have 100 policies', () => {
     const role = (n: number): string => `role-${n % 100}`;
     const groups = Array.from({ length: 100 }, (_, n) =>
       group(
@@ -476,23 +476,20 @@ describe('the price', () => {
     expect(judged.states).toEqual(tests.map(() => 'passing'));
     // Less than a fifth of what tests may take when they are written (reference 4.14 (10)).
     expect(judged.steps).toBeLessThan(testLimits.writtenSteps / 5);
-    let least = Number.POSITIVE_INFINITY;
     for (const [turn, changed] of groups.slice(0, 8).entries()) {
       const inbound = [...changed.inbound, tcp(100 + turn)];
       const written = { group: { ...changed, inbound }, isDefault: false };
       state = overlay(state, [{ kind: 'group', id: changed.id, group: written }]);
-      const { user, system } = process.cpuUsage();
       const steps = judgeTests(state, tests, { before: judged });
       for (let step = steps.next(); ; step = steps.next())
         if (step.done === true) {
           judged = step.value;
           break;
         }
-      const after = process.cpuUsage();
-      least = Math.min(least, (after.user + after.system - user - system) / 1_000);
+      expect(judged.states).toEqual(tests.map(() => 'passing'));
+      // Some 20 ms of processor time.
+      expect(judged.done).toBeLessThan(judged.steps / 10);
     }
-    expect(judged.states).toEqual(tests.map(() => 'passing'));
-    expect(least).toBeLessThan(100);
   });
 
   it('of a write is that of what it changes: a rule, a label, an address, or a device that joins', () => {

@@ -277,16 +277,23 @@ describe('the difference of two policies', () => {
       directions: 1,
       seed: 1,
     });
-    let longest = 0;
-    const steps = policyDifference(undefined, policy);
     let found: PolicyDifference | undefined;
-    for (let count = 0; found === undefined; count += 1) {
-      const begun = process.cpuUsage();
-      const step = steps.next();
-      const { user, system } = process.cpuUsage(begun);
-      if (count > 100) longest = Math.max(longest, user + system);
-      if (step.done === true) found = step.value;
+    /** Of each step the processor time of its quicker run: what else the machine does only makes a step longer. */
+    const least: number[] = [];
+    for (let run = 0; run < 2; run += 1) {
+      const steps = policyDifference(undefined, policy);
+      for (let count = 0; ; count += 1) {
+        const begun = process.cpuUsage();
+        const { done, value } = steps.next();
+        const { user, system } = process.cpuUsage(begun);
+        least[count] = Math.min(least[count] ?? Number.POSITIVE_INFINITY, user + system);
+        if (done === true) {
+          found = value;
+          break;
+        }
+      }
     }
+    if (found === undefined) throw new Error('no difference');
     const parts = [...found.inbound.gained, ...found.outbound.gained].reduce(
       (sum, { v4, v6, ports = [] }) => sum + v4.length + v6.length + ports.length,
       0,
@@ -297,8 +304,8 @@ describe('the difference of two policies', () => {
     const all = found.inbound.gained.length + found.outbound.gained.length + found.more.gained;
     expect(found.more).toEqual({ gained: all - found.inbound.gained.length - found.outbound.gained.length, lost: 0 });
     expect(found.more.gained).toBeGreaterThan(1_000);
-    // Microseconds; before, all of it was one step of seconds.
-    expect(longest).toBeLessThan(250_000);
+    // Before, all of it was one step.
+    expect(Math.max(...least)).toBeLessThan(least.reduce((sum, took) => sum + took, 0) / 10);
   });
 
   it('agrees with what is admitted at one address', () => {

@@ -8,7 +8,7 @@ import { WorkerPeerLinks } from './worker-peer-links.ts';
 import { socketPair } from './socket-pair.ts';
 
 /** A bound, no measure. */
-const soon = { timeout: 20_000 };
+const soon = { timeout: 60_000 };
 
 async function pair(): Promise<readonly [Socket, Socket]> {
   const ends = await socketPair();

@@ -28,7 +28,7 @@ test('a process that begins after another one saw a promotion refuses the old pr
   const found = await new Primary(urlOf(old.port, promoted.port), { timeline: here }).open();
   onTestFinished(() => found.end());
   expect([here.newest, there.newest]).toEqual([2, 2]);
-  await vi.waitFor(() => expect(ended).toHaveBeenCalled(), { timeout: 20_000 });
+  await vi.waitFor(() => expect(ended).toHaveBeenCalled(), { timeout: 60_000 });
   const replacement = new Primary(urlOf(old.port, nobody), { timeline: there });
   await expect(replacement.open()).rejects.toThrow(/another primary has replaced it/);
   expect(told).toEqual([1]);
