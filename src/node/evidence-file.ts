@@ -78,14 +78,20 @@ function* jsonParts(value: unknown): Generator<string, void, undefined> {
   }
 }
 
-/** The page with its data, as JSON that no name or description can end early. The caller can do other work between two steps. */
+/**
+ * The page with its data, as JSON that no name or description can end early. The caller can do other work between two steps, and learns of each part of the data
+ * how many characters it takes.
+ */
 export function* evidenceBody(
   page: { readonly head: string; readonly body: string },
   document: object,
+  take: (characters: number) => void = () => {},
 ): Generator<void, string, undefined> {
   const parts = [`${evidenceOpening}<html lang="en">\n${page.head}<body>\n${page.body}${dataOpening}`];
   for (const part of jsonParts(document)) {
-    parts.push(printableJson(part).replaceAll(/[<>&]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+    const text = printableJson(part).replaceAll(/[<>&]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    take(text.length);
+    parts.push(text);
     yield;
   }
   return `${parts.join('')}${dataClosing}\n</body>\n</html>\n`;

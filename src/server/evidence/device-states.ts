@@ -2,6 +2,7 @@
  * Owns the states of one device in a span of time: what it admitted and whom it could reach, from the history. Each change of another record costs as much as
  * that record concerns.
  */
+import { limits } from '../../api/limits.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import { DeviceReach, policyIn, type PairReach } from '../../organization/reach/device-reach.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -18,6 +19,7 @@ import {
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WrittenState } from '../store/contract/history.ts';
+import { TooMuchEvidence } from './file-room.ts';
 
 export interface Pair {
   readonly inbound: PairReach;
@@ -34,8 +36,6 @@ export interface DeviceState {
   readonly pairs: ReadonlyMap<DeviceId, Pair>;
   /** Devices whose policy is not known. */
   readonly unknown: ReadonlySet<DeviceId>;
-  /** Characters that the pairs take as JSON. */
-  readonly size: number;
 }
 
 /** Writes that took effect together. */
@@ -52,6 +52,9 @@ const endOf = (device: OrganizationDevice | undefined): readonly number[] => {
 const endsOf = (group: OrganizationGroup | undefined): readonly number[] =>
   group === undefined ? [] : expiryMoments([...group.group.inbound, ...group.group.outbound]);
 
+/** Characters that the pairs of one state may take as JSON. Devices that share an entry of the file each have a pair. */
+const mostOfPairs = 4 * limits.answer;
+
 export class DeviceStates {
   readonly #id: DeviceId;
   readonly #slices: SlicedWork;
@@ -59,6 +62,7 @@ export class DeviceStates {
   readonly #unknown = new Set<DeviceId>();
   /** Moments at which something ends by itself. */
   readonly #moments = new Set<number>();
+  /** Characters that the pairs take as JSON. */
   #size = 0;
   #snapshot: Organization;
   #own: { readonly device?: OrganizationDevice | undefined; readonly policy?: EffectivePolicy | undefined } = {};
@@ -78,7 +82,7 @@ export class DeviceStates {
   /** The state at the start, then each that differs from the one before. */
   async *walk(steps: readonly Step[], until: number): AsyncGenerator<DeviceState> {
     await this.#lookAt(this.#snapshot.devices.keys());
-    this.#hasOtherPolicy();
+    await this.#hasOtherPolicy();
     yield this.#state(this.#snapshot.at, []);
     for (const { at, writes } of steps) {
       yield* this.#passTime(at);
@@ -95,7 +99,7 @@ export class DeviceStates {
     for (const at of due) {
       this.#snapshot = overlay(this.#snapshot, [], { at });
       const isOther = await this.#lookAt(this.#snapshot.devices.keys());
-      if (this.#hasOtherPolicy() || isOther) yield this.#state(at, []);
+      if ((await this.#hasOtherPolicy()) || isOther) yield this.#state(at, []);
     }
   }
 
@@ -119,7 +123,7 @@ export class DeviceStates {
     const isAll = isGroup || touched.has(this.#id);
     const everyone = new Set([...before.devices.keys(), ...this.#snapshot.devices.keys()]);
     const isOther = await this.#lookAt(isAll ? everyone : touched);
-    return this.#hasOtherPolicy() || isOther;
+    return (await this.#hasOtherPolicy()) || isOther;
   }
 
   /** The device, and those that have one of its addresses too. */
@@ -154,16 +158,17 @@ export class DeviceStates {
     const key = pair && `${this.#snapshot.devices.get(id)?.hostname}${JSON.stringify(pair)}`;
     if (key === known) return isUnknown !== wasUnknown;
     this.#size += (key?.length ?? 0) - (known?.length ?? 0);
+    if (this.#size > mostOfPairs) throw new TooMuchEvidence();
     if (pair === undefined || key === undefined) this.#pairs.delete(id);
     else this.#pairs.set(id, { ...pair, key });
     return true;
   }
 
-  #hasOtherPolicy(): boolean {
+  async #hasOtherPolicy(): Promise<boolean> {
     const was = this.#own;
     const is = { device: this.#snapshot.devices.get(this.#id), policy: policyIn(this.#snapshot, this.#id) };
     this.#own = is;
-    return was.device !== is.device || !isSameInEffect(was.policy, is.policy);
+    return was.device !== is.device || !(await this.#slices.run(isSameInEffect(was.policy, is.policy)));
   }
 
   #state(from: number, writes: readonly WrittenState[]): DeviceState {
@@ -173,7 +178,6 @@ export class DeviceStates {
       writes,
       pairs: new Map([...this.#pairs].map(([id, { inbound, outbound }]) => [id, { inbound, outbound }])),
       unknown: new Set(this.#unknown),
-      size: this.#size,
     };
   }
 }

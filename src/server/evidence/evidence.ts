@@ -13,6 +13,7 @@ import { evidenceFormat } from '../../api/evidence/document.ts';
 import { limits } from '../../api/limits.ts';
 import { mostTold } from '../../policy/difference/policy-difference.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
+import { policyIn } from '../../organization/reach/device-reach.ts';
 import { deviceChange, groupChange } from '../../organization/read-records.ts';
 import { LayeredMap } from '../../organization/layered-map.ts';
 import {
@@ -28,11 +29,12 @@ import type { DevicePolicyRecord, GroupRecord } from '../store/contract/records.
 import type { Store } from '../store/contract/store.ts';
 import { changedFields } from './changed-fields.ts';
 import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
+import { FileRoom, TooMuchEvidence } from './file-room.ts';
 import { unknownsOf } from './not-known.ts';
 import { inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
 import { farEndsOf, inForceOnAllAt, othersOf, readReports, type LastState } from './receipts.ts';
 import { NamedRules, writeOf } from './rule-writers.ts';
-import { stateParts, type StateParts } from './state-document.ts';
+import { ownRuleKeys, stateParts, type StateParts } from './state-document.ts';
 
 export interface EvidenceQuestion extends ObservedSpan {
   /** Whether a span was asked for, and not a moment. */
@@ -49,24 +51,20 @@ export interface EvidenceServices {
   readonly version: string;
 }
 
-/** Writes in the span that are looked at, states that are told, and devices and rules that these name together. */
+/** Writes in the span that are looked at, and states that are told. */
 const mostWrites = 2_000;
 /** Characters of all these writes together. */
 const mostWritten = 4 * limits.answer;
 const mostStates = 200;
-const mostNames = 200_000;
-const mostRules = 400_000;
 const devicesAtOnce = 500;
 /** Each may have megabytes. */
 const groupsAtOnce = 16;
 
-/** Why there is no evidence: the device never was in the span, or there is too much to tell. */
-export type NoEvidence = 'device_unknown' | 'too_much';
-
+/** Undefined where the device never was in the span. Throws `TooMuchEvidence` as soon as the file would be too large. */
 export async function collectEvidence(
   question: EvidenceQuestion,
   services: EvidenceServices,
-): Promise<EvidenceDocument | NoEvidence> {
+): Promise<EvidenceDocument | undefined> {
   const { org, device, at, to } = question;
   const { store, slices, clock } = services;
   const [first, last] = await Promise.all([
@@ -75,28 +73,29 @@ export async function collectEvidence(
   ]);
   const snapshot = { ...(await readSnapshot(question, first, services)), at };
   const writes = await readWrites(org, { after: first, through: last }, store.history);
-  if (writes === 'too_much') return 'too_much';
   const audit = new AuditedWrites(await store.evidence.audited(org, writes));
-  const rules = new NamedRules();
+  const room = new FileRoom(limits.answer);
+  const rules = new NamedRules(room);
+  // The file names each of the device's rules: where they alone are too many, nothing else is worked out.
+  rules.begin(first);
+  const policy = policyIn(snapshot, device);
+  for (const direction of ['inbound', 'outbound'] as const)
+    await slices.run(ownRuleKeys(policy, direction, { snapshot, rules }));
   const states: (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[] = [];
-  const room = { names: mostNames, rules: mostRules, text: 4 * limits.answer, sets: mostTold };
+  const sets = { left: mostTold };
   for await (const state of new DeviceStates(device, snapshot, slices).walk(audit.steps(writes), to)) {
-    room.names -= state.pairs.size;
-    room.text -= state.size;
-    if (states.length === mostStates || room.names < 0 || room.text < 0) return 'too_much';
-    const parts = await slices.run(stateParts(device, state, rules, room));
-    room.rules -= parts.inbound_rules.length + parts.outbound_rules.length;
-    if (room.rules < 0) return 'too_much';
+    if (states.length === mostStates) throw new TooMuchEvidence();
+    const parts = await slices.run(stateParts(device, state, { rules, room, sets }));
     states.push({ ...parts, writes: state.writes, snapshot: state.snapshot });
   }
   const latest = states.findLast(({ own }) => own !== undefined);
   const end = states.at(-1);
-  if (latest === undefined || end === undefined) return 'device_unknown';
+  if (latest === undefined || end === undefined) return undefined;
 
   const organization = await store.organizations.get(org);
   const written = await rules.read(org, { history: store.history, slices });
   const records = new PastRecords(org, store);
-  const told = await tellStates(states, { device, audit, records });
+  const told = await tellStates(states, { device, audit, records, room });
   const farEnds = farEndsOf(device, lastState(end));
   const reports = await readReports(org, [device, ...(farEnds?.ids ?? [])], services);
   const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
@@ -145,14 +144,14 @@ async function readWrites(
   org: OrganizationId,
   { after, through }: { readonly after: number; readonly through: number },
   history: Store['history'],
-): Promise<readonly WrittenState[] | 'too_much'> {
+): Promise<readonly WrittenState[]> {
   const writes: WrittenState[] = [];
   let left = mostWritten;
   for (let from = after; ;) {
     const some = await history.between(org, { after: from, through, limit: groupsAtOnce });
     writes.push(...some);
     for (const { json = '' } of some) left -= json.length;
-    if (writes.length > mostWrites || left < 0) return 'too_much';
+    if (writes.length > mostWrites || left < 0) throw new TooMuchEvidence();
     const end = some.at(-1);
     if (end === undefined || some.length < groupsAtOnce) return writes;
     from = end.revision;
@@ -253,28 +252,28 @@ interface Tellers {
   readonly device: DeviceId;
   readonly audit: AuditedWrites;
   readonly records: PastRecords;
+  readonly room: FileRoom;
 }
 
 async function tellStates(
   states: readonly (StateParts & Pick<DeviceState, 'writes' | 'snapshot'>)[],
-  { device, audit, records }: Tellers,
+  tellers: Tellers,
 ): Promise<readonly EvidenceState[]> {
   const told: EvidenceState[] = [];
   for (const [index, { own, writes, snapshot, ...state }] of states.entries()) {
     const until = states[index + 1]?.from;
     const causes: EvidenceCause[] = [];
-    for (const write of writes) causes.push(await causeOf(write, snapshot, { device, audit, records }));
+    for (const write of writes) causes.push(await causeOf(write, snapshot, tellers));
     if (index > 0 && causes.length === 0) causes.push({ kind: 'time', at: state.from });
-    const record = own && (await deviceOf(device, state.revision, { device, audit, records }));
+    const record = own && (await deviceOf(state.revision, tellers));
     told.push({ ...state, ...(until !== undefined && { until }), causes, ...(record && { device: record }) });
   }
   return told;
 }
 
 async function deviceOf(
-  id: DeviceId,
   revision: number,
-  { audit, records }: Tellers,
+  { device: id, audit, records }: Tellers,
 ): Promise<EvidenceDevice | undefined> {
   const { is } = await records.device(id, revision);
   if (is === undefined) return undefined;
@@ -294,7 +293,7 @@ async function deviceOf(
 async function causeOf(
   write: WrittenState,
   snapshot: Organization,
-  { audit, records }: Tellers,
+  { audit, records, room }: Tellers,
 ): Promise<EvidenceCause> {
   const { kind, id, revision } = write;
   const isDevice = kind === 'device';
@@ -304,6 +303,8 @@ async function causeOf(
     : await records.group(id, revision, reader);
   const before = was?.type === 'change' ? was.record : undefined;
   const after = write.json === undefined ? undefined : is?.record;
+  const changed = changedFields(before, after);
+  room.take(2 * JSON.stringify(changed).length);
   const record = (after ?? before ?? is?.record) as (Partial<DevicePolicyRecord> & Partial<GroupRecord>) | undefined;
   return {
     kind: isDevice ? 'device' : 'group',
@@ -311,6 +312,6 @@ async function causeOf(
     name: record?.hostname ?? record?.group_name ?? '',
     type: write.json === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
     ...audit.with(id, writeOf(write)),
-    ...changedFields(before, after),
+    ...changed,
   };
 }

@@ -34,7 +34,7 @@ function* isSamePolicy(id: DeviceId, a: Organization, b: Organization): Generato
   const [one, other] = [policyIn(a, id), policyIn(b, id)];
   if (one === undefined || other === undefined) return false;
   // The same rules, most of the time: then nothing is worked out.
-  return isSameInEffect(one, other) || !(yield* isOtherPolicy(one, other));
+  return (yield* isSameInEffect(one, other)) || !(yield* isOtherPolicy(one, other));
 }
 
 /** Up to this span the samples are those that are kept; of a longer one, an hour is one sample with its worst state. */

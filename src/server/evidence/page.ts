@@ -12,6 +12,7 @@ import { ruleText, type DeviceNaming } from '../../client/words/rule.ts';
 import { actionText } from '../../client/words/action.ts';
 import { evidenceBody } from '../../node/evidence-file.ts';
 import { printable } from '../../node/printable.ts';
+import type { FileRoom } from './file-room.ts';
 
 /** Names and descriptions are chosen by people: no text becomes markup, and no character hides. */
 const escape = (text: string): string =>
@@ -102,11 +103,18 @@ const ruleLink = (key: string): Html | string =>
       ? 'its isolation allows it'
       : html`<a href="#${key}">${key}</a>`;
 
-const ruleLinks = (keys: readonly string[]): Html =>
-  html`${keys.flatMap((key, index) => [...(index > 0 ? [', '] : []), ruleLink(key)])}`;
-
-/** Names that are escaped in one step. */
+/** Rules that are linked, and names that are escaped, in one step. */
+const linksAtOnce = 256;
 const namesAtOnce = 50;
+
+function* ruleLinks(keys: readonly string[]): Steps<Html> {
+  const links: string[] = [];
+  for (const key of keys) {
+    links.push(textOf(ruleLink(key)));
+    if (links.length % linksAtOnce === 0) yield;
+  }
+  return new Html(links.join(', '));
+}
 
 function* namesOf(devices: EvidenceReach['devices']): Steps<Html> {
   const parts: string[] = [];
@@ -126,7 +134,8 @@ function* reachTable(
   const rows: Html[] = [];
   for (const { devices, traffic, source, target } of entries) {
     const names = yield* namesOf(devices);
-    rows.push(row([names, traffic.map(trafficWords).join('; '), ruleLinks(source), ruleLinks(target)]));
+    const [sources, targets] = [yield* ruleLinks(source), yield* ruleLinks(target)];
+    rows.push(row([names, traffic.map(trafficWords).join('; '), sources, targets]));
     yield;
   }
   return table([words.head, 'Traffic', 'Let out by', 'Let in by'], rows);
@@ -205,13 +214,14 @@ function* stateSection(state: EvidenceState, index: number, end: string | undefi
     sets.push(row([direction, trafficWords({ protocol, ...(ports && { ports }) }), ranges.join(', ')]));
     yield;
   }
+  const [toIt, fromIt] = [yield* ruleLinks(state.inbound_rules), yield* ruleLinks(state.outbound_rules)];
   return html`${head}${changed}${isolation}
     <p>
       Name ${device.hostname}, addresses ${addresses || 'none'}, labels ${device.labels.join(', ') || 'none'}. Written
       by ${writeWords(device.written)}.
     </p>
     ${inEffect}
-    <p>Rules to it: ${ruleLinks(state.inbound_rules)}. Rules from it: ${ruleLinks(state.outbound_rules)}.</p>
+    <p>Rules to it: ${toIt}. Rules from it: ${fromIt}.</p>
     <h4>Devices that could connect to it</h4>
     ${reachedBy}
     <h4>Devices that it could connect to</h4>
@@ -308,8 +318,19 @@ function testSection({ policy_tests: { known, tests } }: EvidenceDocument): Html
   );
 }
 
-/** The page and the JSON in it, without the signature. */
-export function* evidencePage(document: EvidenceDocument): Steps<string> {
+function* ruleTable(rules: EvidenceDocument['rules'], names: DeviceNaming, room: FileRoom): Steps<Html> {
+  const rows: Html[] = [];
+  for (const [key, rule] of Object.entries(rules)) {
+    const one = row(ruleRow(key, rule, names));
+    room.take(one.text.length);
+    rows.push(one);
+    yield;
+  }
+  return table(['', 'Group', 'Rule', 'Since the write of'], rows);
+}
+
+/** The page and the JSON in it, without the signature. Throws `TooMuchEvidence` as soon as they have no room. */
+export function* evidencePage(document: EvidenceDocument, room: FileRoom): Steps<string> {
   const { organization, device, at, to, created_at, created_by, server_version, states, rules, not_known } = document;
   const hostnames = new Map<string, string>();
   for (const { reached_by, reaches } of states) {
@@ -322,8 +343,10 @@ export function* evidencePage(document: EvidenceDocument): Steps<string> {
   const sections: string[] = [];
   for (const [index, state] of states.entries()) {
     const section = yield* stateSection(state, index, index === states.length - 1 ? to : undefined);
+    room.take(section.text.length);
     sections.push(section.text);
   }
+  const ruleRows = yield* ruleTable(rules, names, room);
   const traffic = yield* trafficSection(document);
   const inForce = yield* inForceSection(document);
   const head = html`<head>
@@ -355,10 +378,7 @@ export function* evidencePage(document: EvidenceDocument): Steps<string> {
     <h2>Who could connect</h2>
     ${new Html(sections.join(''))}
     <h2>Rules, and who wrote them</h2>
-    ${table(
-      ['', 'Group', 'Rule', 'Since the write of'],
-      Object.entries(rules).map(([key, rule]) => ruleRow(key, rule, names)),
-    )}
+    ${ruleRows}
     <h2>In force</h2>
     ${inForce}
     <h2>Refused traffic</h2>
@@ -366,5 +386,5 @@ export function* evidencePage(document: EvidenceDocument): Steps<string> {
     <h2>Policy tests</h2>
     ${testSection(document)}`;
   yield;
-  return yield* evidenceBody({ head: head.text, body: body.text }, document);
+  return yield* evidenceBody({ head: head.text, body: body.text }, document, (characters) => room.take(characters));
 }

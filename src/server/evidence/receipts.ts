@@ -4,7 +4,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
 import { policiesOf } from '../../organization/device-policies.ts';
-import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
+import type { Organization } from '../../organization/organization.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
@@ -70,14 +70,14 @@ class SamePolicies {
     this.#present = present;
   }
 
-  has(id: DeviceId): boolean {
+  *has(id: DeviceId): Generator<void, boolean> {
     const [was, is] = [policyIn(this.#last, id), policyIn(this.#present, id)];
     if (was === undefined) return false;
     const known = this.#known.get(was) ?? new Map<EffectivePolicy | undefined, boolean>();
     this.#known.set(was, known);
     let isSame = known.get(is);
     if (isSame === undefined)
-      known.set(is, (isSame = isSameInEffect(momentOf(was, this.#last), is && momentOf(is, this.#present))));
+      known.set(is, (isSame = yield* isSameInEffect(momentOf(was, this.#last), is && momentOf(is, this.#present))));
     return isSame;
   }
 }
@@ -116,16 +116,19 @@ export async function othersOf(
 ): Promise<EvidenceOthers> {
   const same = snapshots.map((present) => new SamePolicies(last, present));
   const receipts: EvidenceOthers['receipts'][number][] = [];
-  await slices.each(ids, (id) => {
-    const named = ({ hostname }: OrganizationDevice): EvidenceOthers['receipts'][number] => {
+  function* receiptsOfAll(): Generator<void, void> {
+    for (const id of ids) {
+      const other = last.devices.get(id);
+      if (other === undefined) continue;
       const status = statuses.get(id);
-      const isSame = same.every((policies) => policies.has(id));
+      let isSame = true;
+      for (const policies of same) isSame &&= yield* policies.has(id);
       const receipt = status && receiptOf(status, isSame);
-      return { id, hostname, ...(receipt ?? { in_force: 'deleted', same_policy: false }) };
-    };
-    const other = last.devices.get(id);
-    if (other !== undefined) receipts.push(named(other));
-  });
+      receipts.push({ id, hostname: other.hostname, ...(receipt ?? { in_force: 'deleted', same_policy: false }) });
+      yield;
+    }
+  }
+  await slices.run(receiptsOfAll());
   return {
     whose,
     devices: receipts.length,

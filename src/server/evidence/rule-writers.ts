@@ -6,6 +6,7 @@ import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { History, State } from '../store/contract/history.ts';
 import type { GroupRecord } from '../store/contract/records.ts';
+import { leastSize, type FileRoom } from './file-room.ts';
 
 /** Groups whose history is read, states of each, and states at once: each may be large. */
 const mostGroups = 200;
@@ -54,11 +55,17 @@ export const writeOf = ({
 });
 
 export class NamedRules {
+  readonly #room: FileRoom;
+  readonly #identities = new WeakMap<StoredRule, string>();
   readonly #named: NamedRule[] = [];
   /** The keys of the rules that the last state named. */
   #present = new Map<string, string>();
   #next = new Map<string, string>();
   #revision = 0;
+
+  constructor(room: FileRoom) {
+    this.#room = room;
+  }
 
   /** Rules are now named for the state of this revision. A rule that was gone in between is another one. */
   begin(revision: number): void {
@@ -68,15 +75,22 @@ export class NamedRules {
   }
 
   keyOf(group: PolicyGroup, user_id: string | undefined, direction: Direction, rule: StoredRule): string {
-    const identity = identityOf(direction, rule);
+    const identity = this.#identityOf(direction, rule);
     const name = `${group.id} ${identity}`;
     let key = this.#next.get(name) ?? this.#present.get(name);
     if (key === undefined) {
+      this.#room.take(leastSize.rule + 2 * group.name.length + identity.length);
       key = `r${this.#named.length + 1}`;
       this.#named.push({ key, group, user_id, direction, rule, identity, revision: this.#revision });
     }
     this.#next.set(name, key);
     return key;
+  }
+
+  #identityOf(direction: Direction, rule: StoredRule): string {
+    let identity = this.#identities.get(rule);
+    if (identity === undefined) this.#identities.set(rule, (identity = identityOf(direction, rule)));
+    return identity;
   }
 
   /** All of them with who wrote them. `isComplete` is false where there are too many groups to look at. */
@@ -104,6 +118,7 @@ export class NamedRules {
         : await writersOf(org, group.id, { named, user_id, revision }, reading);
       for (const one of named) {
         const written = writers.get(one.key);
+        if (written !== undefined) this.#room.take(leastSize.written);
         rules.set(one.key, {
           group_id: one.group.id,
           group_name: one.group.name,

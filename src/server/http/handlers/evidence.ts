@@ -6,6 +6,7 @@ import { parseTimestamp } from '../../../policy/time/timestamp.ts';
 import { evidenceDigestSteps, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
 import { programVersion } from '../../../node/version.ts';
 import { collectEvidence } from '../../evidence/evidence.ts';
+import { FileRoom, TooMuchEvidence } from '../../evidence/file-room.ts';
 import { evidencePage } from '../../evidence/page.ts';
 import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
@@ -54,20 +55,24 @@ const create: Handler<'createEvidence'> = async (call, services) => {
   await preview.read(org, call.work);
   call.work.onEnd(await enterEvidence(org));
   const username = principal.kind === 'user' ? principal.username : '';
-  const document = await collectEvidence(
-    { org, device, ...span, by: { user_id: principal.user_id, username } },
-    {
-      store,
-      convergence,
-      slices: call.work,
-      present: (one) => preview.read(one, call.work),
-      clock,
-      version: programVersion,
-    },
-  );
-  if (document === 'device_unknown') throw problemTable.not_found({ what: 'device' });
-  if (document === 'too_much') throw tooMuch(span);
-  const body = await call.work.run(evidencePage(document));
+  const write = async () => {
+    const collected = await collectEvidence(
+      { org, device, ...span, by: { user_id: principal.user_id, username } },
+      {
+        store,
+        convergence,
+        slices: call.work,
+        present: (one) => preview.read(one, call.work),
+        clock,
+        version: programVersion,
+      },
+    );
+    if (collected === undefined) throw problemTable.not_found({ what: 'device' });
+    return { document: collected, body: await call.work.run(evidencePage(collected, new FileRoom(limits.answer))) };
+  };
+  const { document, body } = await write().catch((error: unknown) => {
+    throw error instanceof TooMuchEvidence ? tooMuch(span) : error;
+  });
   if (Buffer.byteLength(body) > limits.answer) throw tooMuch(span);
   const sha256 = await call.work.run(evidenceDigestSteps(body));
   const {
