@@ -117,13 +117,15 @@ describe('an enrolled agent', () => {
       },
     );
 
-    // One packet of a connection without an answer, and one that no rule admits; the next agent knows of both.
-    const knock = (port: number) => `(timeout 1 bash -c '< /dev/tcp/100.64.0.1/${port}' || true) 2> /dev/null`;
-    await device.peer.run(['sh', '-c', `${knock(22)}; ${knock(23)}`]);
+    // One packet that the policy admits, which nobody listens for, and some that no rule admits; the next agent knows of both.
+    const knock = (port: number): readonly string[] => ['bash', '-c', `< /dev/tcp/100.64.0.1/${port}`];
+    expect((await device.peer.attempt(knock(22))).stderr).toContain('Connection refused');
+    const unheard = device.peer.spawn(knock(23), { stdio: 'ignore' });
     const counted = async (): Promise<string> => (await device.run(['status', '--state', state])).stdout;
     await comesTrue(async () =>
       expect(await counted()).toMatch(/in: 1 admitted by default, \d+ of established connections, .*[1-9]\d* refused/),
     );
+    unheard.kill();
     expect((await statusByCommand()).packets).not.toHaveProperty('outbound');
 
     expect(await agent.end('SIGTERM')).toBe(0);

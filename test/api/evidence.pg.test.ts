@@ -142,7 +142,7 @@ test('evidence of a span has each state with the change that made it, up to the 
   const fleet = await newFleet();
   const { owner, base, db, app, group, start } = fleet;
   const rules = [tcp(5432, { peers: [{ labels: ['app'] }], description: 'renamed' }), tcp(22, {})];
-  const expires_at = new Date(Date.now() + 1_500).toISOString();
+  const expires_at = new Date(Date.now() + 5_000).toISOString();
   const { change_id } = await owner.api.expect(200, 'POST', `${base}/changes`, {
     security_groups: [{ id: group, inbound_rules: [...rules, tcp(80, { expires_at })] }],
     devices: [{ id: app, labels: ['app', 'web'] }],

@@ -228,7 +228,7 @@ describe('addresses that a device lists to harm others', () => {
 test('an isolation whose time is over goes from the record, as a change of its own', async () => {
   const place = await newPlace(stage.server);
   const device = await add(place);
-  const isolated = await isolate(place, device, { reason: 'r', until: new Date(Date.now() + 1_500).toISOString() });
+  const isolated = await isolate(place, device, { reason: 'r', until: new Date(Date.now() + 5_000).toISOString() });
   const other = await isolate(place, await add(place), { reason: 'r', until: inAnHour() });
   const read = (): Promise<Json> => place.member.api.expect(200, 'GET', pathOf(place, device));
   await eventually('the isolation is gone', async () => !('isolated' in (await read())));
