@@ -1,6 +1,8 @@
-/** Proves the built server on the oldest and the newest Node that `engines` admits: streams of each kind, writes, reads and a clean end. */
+/** Proves the built server on the oldest and the newest Node that `engines` admits: streams of each kind, bodies in parts, writes, reads and a clean end. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { connect as connectSecured } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Client } from '../../src/client/http.ts';
 import { createNodeFetch } from '../../src/node/fetch.ts';
@@ -25,6 +27,21 @@ afterAll(async () => {
 
 const token = 'operator-token-0123456789-0123456789';
 const twoWay = { Connection: 'Upgrade', Upgrade: 'ringfence-watch', Prefer: 'signs-of-life' };
+
+/** Creates a device with a body in two chunks that arrive at once, and gives the first line of the answer. */
+async function createInChunks(url: string, org: string, body: string): Promise<string> {
+  const { protocol, hostname: host, port, host: named } = new URL(url);
+  const at = { host, port: Number(port) };
+  const socket = protocol === 'https:' ? connectSecured({ ...at, ca: certificate.cert }) : connect(at);
+  const chunks = [body.slice(0, 3), body.slice(3), ''].map((part) => `${part.length.toString(16)}\r\n${part}\r\n`);
+  socket.write(
+    `POST /api/organizations/${org}/devices HTTP/1.1\r\nHost: ${named}\r\nAuthorization: Bearer ${token}\r\n` +
+      `Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n${chunks.join('')}`,
+  );
+  let text = '';
+  for await (const part of socket) text += String(part);
+  return text.slice(0, text.indexOf('\r\n'));
+}
 
 it('the oldest Node is the one that package.json asks for', async () => {
   const { engines } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -56,6 +73,7 @@ it.each([
     await client.devices.create(org, { public_key: `${way} ${key}` });
     for (const stream of streams) await stream.until(key, ({ raw }) => raw.includes(`"${way} ${key}"`));
   }
+  expect(await createInChunks(url, org, `{"public_key":"${way} in parts"}`)).toBe('HTTP/1.1 201 Created');
   expect((await client.devices.list(org)).map(({ public_key }) => public_key)).toContain(`${way} three`);
   const { code, stderr } = await server.stop();
   for (const [index, stream] of streams.entries()) {

@@ -126,12 +126,16 @@ async function readBody(
 }
 
 function wholeBody(body: IncomingMessage, bounds: JsonBounds): Buffer {
-  const bytes = (body.read() as Buffer | null) ?? nothing;
-  new JsonScan(bounds).push(bytes);
-  return bytes;
+  const scan = new JsonScan(bounds);
+  const parts: Buffer[] = [];
+  // One `read` gives all that has come, or, since Node 26, one part of it.
+  for (let part = body.read() as Buffer | null; part !== null; part = body.read() as Buffer | null) {
+    scan.push(part);
+    parts.push(part);
+  }
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
 }
-
-const nothing = Buffer.alloc(0);
 
 const tooLarge = (limit: number): HttpError =>
   new HttpError('payload_too_large', `The body may be at most ${limit} bytes.`);
