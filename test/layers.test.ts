@@ -145,6 +145,12 @@ const rooms: Rooms = {
     node: true,
     why: 'what a server does again and again, so that what it keeps stays bounded',
   },
+  'server/ends.ts': {
+    may: ['server/problems.ts', 'server/scheduling', 'server/store/contract'],
+    npm: [],
+    node: true,
+    why: 'what ends by its time in the records of all organizations',
+  },
   'server/serve.ts': {
     may: [
       'server/lifecycle',
@@ -153,6 +159,7 @@ const rooms: Rooms = {
       'server/scheduling',
       'server/listen.ts',
       'server/upkeep.ts',
+      'server/ends.ts',
       'server/http/app.ts',
       'server/http/guard',
       'server/http/request',
@@ -172,7 +179,6 @@ const rooms: Rooms = {
       'server/watch',
       'server/webhooks',
       'server/audit-log',
-      'server/trials',
       'api',
       'policy',
     ],

@@ -43,15 +43,16 @@ import type { Quotas } from './store/contract/quotas.ts';
 import type { Store } from './store/contract/store.ts';
 import type { FailedElsewhere } from './limits/failed-elsewhere.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
+import { endsOfTime } from './ends.ts';
 import { Preview } from './preview/preview.ts';
 import { startUpkeep } from './upkeep.ts';
 import { ClaimedRules } from './usage/claimed-rules.ts';
+import { DueWorkLoop } from './scheduling/due-work.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
 import { processorMs, processSlices, type TimeSlices } from './scheduling/time-slices.ts';
 import { workLimits, WorkShares } from './scheduling/work-budget.ts';
 import type { OrganizationId } from '../policy/ids.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
-import { TrialService } from './trials/service.ts';
 import { startWatch } from './watch/service.ts';
 import { mostDeliveries, startWebhooks, type WebhookSettings } from './webhooks/service.ts';
 import { defaultWatchSettings, watchSettingsOf, type WatchSettings } from './watch/settings.ts';
@@ -98,8 +99,6 @@ export interface RunningServer {
 }
 
 const day = 86_400_000;
-/** So often isolations are looked for whose time is over. Agents do not wait for it. */
-const liftEveryMs = 2_000;
 const retryMs = 500;
 
 /** Bytes of groups in the organizations that questions are about at a time; in memory they take about four times as much. */
@@ -290,25 +289,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       slices,
       monotonic: () => performance.now(),
     });
-    cleanup.push(startUpkeep({ store, onWarning: (message, err) => log.warn({ err }, message) }));
-    // One line for each outage of the database.
-    let isLiftFailing = false;
-    const liftEnded = async (): Promise<void> => {
-      try {
-        await store.devices.liftEndedIsolations();
-        isLiftFailing = false;
-      } catch (error) {
-        if (!isLiftFailing)
-          log.warn({ err: error }, 'isolations that have ended were not lifted; the server keeps trying');
-        isLiftFailing = true;
-      }
-    };
-    const lifting = setInterval(() => void liftEnded(), liftEveryMs).unref();
-    cleanup.push(() => clearInterval(lifting));
-
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
-    const trials = new TrialService({ trials: store.trials, clock, onWarning });
-    cleanup.push(() => trials.close());
+    const due = new DueWorkLoop(onWarning);
+    cleanup.push(() => due.close());
+    cleanup.push(startUpkeep({ store, onWarning }));
+    due.start(endsOfTime({ ends: store.ends, clock, onWarning }));
     const health = new Health(databaseChecks(store, around.databaseDirectory ?? ownDirectory(config)));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
     const watchSettings = { ...defaultWatchSettings, ...watchSettingsOf(config), ...around.watch };

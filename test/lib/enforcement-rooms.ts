@@ -74,12 +74,6 @@ export const enforcementRooms: Rooms = {
     node: true,
     why: 'what is known of a device at a past time; its page has the words of the command line; it knows no route',
   },
-  'server/trials': {
-    may: ['server/problems.ts', 'server/store/contract'],
-    npm: [],
-    node: true,
-    why: 'ends in time what nobody has confirmed; it knows no route',
-  },
   'server/audit-log': {
     may: ['server/lifecycle', 'server/options', 'server/problems.ts', 'server/store/contract', 'node', 'policy'],
     npm: [],

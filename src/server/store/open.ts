@@ -35,6 +35,7 @@ import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
 import { refuse } from '../problems.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
+import { endsIn } from './trials/ends.ts';
 import { trialsIn } from './trials/trials.ts';
 import { usersIn } from './accounts/users.ts';
 import { policyTestCheck } from './policy-tests/check.ts';
@@ -137,6 +138,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const users = usersIn(context);
   const tokens = tokensIn(context, uses);
   const sessions = sessionsIn(context, onWarning);
+  const devices = devicesIn(context);
+  const trials = trialsIn(context, options.historyRetentionMs ?? 365 * day);
   return {
     users,
     tokens,
@@ -148,7 +151,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     changeSets: changeSetsIn(context, testedStates, options.historyRetentionMs ?? 365 * day),
     idempotencyKeys: idempotencyKeysIn(context),
     groups: groupsIn(context),
-    devices: devicesIn(context),
+    devices,
     presence: presenceIn(context),
     receipts: receiptsIn(context),
     samples: fleetSamplesIn(context),
@@ -161,7 +164,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     enrollmentKeys: enrollmentKeysIn(context),
     history: historyIn(context, options.historyRetentionMs ?? 365 * day),
     policyTests: policyTestsIn(context, testedStates),
-    trials: trialsIn(context, options.historyRetentionMs ?? 365 * day),
+    trials,
+    ends: endsIn(context, { trials, devices }),
     webhooks: webhooksIn(context),
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),

@@ -73,8 +73,6 @@ export interface Devices {
     to: UserId,
     options?: MoveDeviceOptions,
   ): Promise<Stored<DeviceRecord>>;
-  /** Removes isolations whose time is over from the records, each as a change of its own. Several servers may do it at once. */
-  liftEndedIsolations(): Promise<void>;
   /** Its tokens go with it. */
   delete(org: OrganizationId, by: Actor, id: DeviceId, options?: Expected): Promise<Stored<DeviceRecord>>;
 }

@@ -23,6 +23,7 @@ import type { ChangeLog } from './change-log.ts';
 import type { AuditExport } from './change/audit-export.ts';
 import type { IdempotencyKeys } from './change/idempotency.ts';
 import type { ChangeSets } from './change/change-sets.ts';
+import type { Ends } from './change/ends.ts';
 import type { Invitations } from './change/invitations.ts';
 import type { Trials } from './change/trials.ts';
 import type { Devices } from './devices.ts';
@@ -68,6 +69,8 @@ export interface Store {
   readonly history: History;
   readonly policyTests: PolicyTests;
   readonly trials: Trials;
+  /** Ends of trials and isolations by their time, of all organizations. */
+  readonly ends: Ends;
   readonly webhooks: Webhooks;
   readonly audit: Audit;
   readonly evidence: Evidence;

@@ -14,7 +14,6 @@ import {
   makeWorld,
   openTestStore,
   problemOf,
-  query,
   someDigest,
 } from '../store.fixture.ts';
 
@@ -259,31 +258,4 @@ test('lists narrow by revision and page in the order of creation', async () => {
   expect((await store.devices.list(org, { gt_revision: 7 })).map(({ id }) => id)).toEqual([ids[1], ids[6]]);
   expect((await store.devices.list(org, { limit: 3, after: ids[2] })).map(({ id }) => id)).toEqual(ids.slice(3, 6));
   expect(await store.devices.list(org, { after: ids[6] })).toEqual([]);
-});
-
-test('isolations whose time is over are lifted, but for a device with fields of a later version', async () => {
-  let now = Date.now();
-  const { store, url, org, owner } = await makeWorld(postgres, { clock: () => now });
-  const isolated = {
-    since: new Date(now).toISOString(),
-    until: new Date(now + 60_000).toISOString(),
-    by: owner.user_id,
-    reason: 'r',
-  };
-  const devices = [];
-  for (const hostname of ['first', 'later', 'last']) {
-    const made = await store.devices.create(org, owner, device(owner.user_id, { fields: { hostname } }));
-    devices.push(parseDeviceId(made.id));
-    await store.devices.update(org, owner, parseDeviceId(made.id), { isolated });
-  }
-  await query(
-    url,
-    `UPDATE devices SET body = replace(body, '"hostname":"later"', '"colour":"red","hostname":"later"') WHERE body LIKE '%"later"%'`,
-  );
-  now += 60_000;
-  await store.devices.liftEndedIsolations();
-  const left = await Promise.all(
-    devices.map(async (id) => (await store.devices.get(org, id)).record.isolated !== undefined),
-  );
-  expect(left).toEqual([false, true, false]);
 });

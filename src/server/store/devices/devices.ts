@@ -1,19 +1,11 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they are created, changed and deleted. */
 import { createHash } from 'node:crypto';
-import {
-  parseDeviceId,
-  parseTokenId,
-  parseOrganizationId,
-  parseUserId,
-  parseGroupId,
-  type GroupId,
-} from '../../../policy/ids.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
+import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
+import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
 import { refuse, StoreError } from '../../problems.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
-import type { AuditNote } from '../contract/audit.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import {
@@ -207,23 +199,6 @@ export async function removeDevice(
   return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
 }
 
-/** Why an isolation that has ended may not be lifted now. A server of a later version lifts that of its own record. */
-const liftedElsewhere: ReadonlySet<StoreError['code']> = new Set([
-  'precondition_failed',
-  'not_found',
-  'not_a_member',
-  'newer_record',
-]);
-
-/** The audit note of an isolation whose time is over: the server acts, for an owner. */
-const liftNote = (user: Actor['user_id']): AuditNote => ({
-  operation: 'liftIsolation',
-  user_id: user,
-  credential: { kind: 'server' },
-  address: '',
-  request_id: '',
-});
-
 export function devicesIn(context: Context): Devices {
   const { reads, writer } = context;
   const read = reader(context);
@@ -324,25 +299,6 @@ export function devicesIn(context: Context): Devices {
         ({ entry }) => entry,
       );
       return device;
-    },
-
-    async liftEndedIsolations() {
-      for (const { org_id, id, revision, owner } of await reads.run(sql.findEndedIsolations, [now(context)])) {
-        const user_id = parseUserId(owner);
-        const by: Actor = { ...asServer, user_id, audit: liftNote(user_id) };
-        try {
-          await this.update(
-            parseOrganizationId(org_id),
-            by,
-            parseDeviceId(id),
-            { isolated: null },
-            { if_match: revision },
-          );
-        } catch (error) {
-          // Another server was first or will do it, or somebody has changed the device: then it is looked at again.
-          if (!(error instanceof StoreError) || !liftedElsewhere.has(error.code)) throw error;
-        }
-      }
     },
 
     async delete(org, by, id, options = {}) {

@@ -274,15 +274,6 @@ export const findIsolated = statement<{ id: string }>(
      AND d.isolated <> '' AND NOT ${found('members m', `m.org_id = $1 AND m.user_id = $4::uuid AND m.role = 'owner'`)} LIMIT 1`,
 );
 
-/** Devices whose isolation has ended by its time, with the owner in whose name it is lifted: the one who isolated it, or another. Values: now. */
-export const findEndedIsolations = statement<{ org_id: string; id: string; revision: number; owner: string }>(
-  'find_ended_isolations',
-  `SELECT d.org_id, d.id, d.revision, o.user_id AS owner FROM devices d CROSS JOIN LATERAL (
-     SELECT m.user_id FROM members m WHERE m.org_id = d.org_id AND m.role = 'owner'
-     ORDER BY m.user_id = (d.isolated::json ->> 'by')::uuid DESC, m.user_id LIMIT 1) AS o
-   WHERE d.isolated <> '' AND (d.isolated::json ->> 'until')::timestamptz <= $1::timestamptz`,
-);
-
 /** In a transaction: notes that the tokens of these devices end. They go with the devices. */
 const revokeTokens = (devices: string): string =>
   `${noteRevoked('t.id', `devices d JOIN tokens t ON t.device_id = d.id WHERE ${devices}`)} RETURNING token_id`;

@@ -45,12 +45,6 @@ export const getTrial = statement<TrialRow>(
   `SELECT ${columns} FROM trials WHERE id = $2 AND ${inOrg('trials')}`,
 );
 
-/** Of all organizations. Values: limit. */
-export const listNext = statement<{ id: string; org_id: string; ends_at: string }>(
-  'list_next_trials',
-  `SELECT id, org_id, ends_at FROM trials WHERE state = 'pending' ORDER BY ends_at LIMIT $1`,
-);
-
 /** The pending trials that touch what a member has. Values: organization, user. */
 export const findOfMember = statement<TrialRow>(
   'find_trials_of_member',

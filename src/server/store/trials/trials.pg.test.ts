@@ -42,7 +42,7 @@ test('a change on trial is in force at once, and its end brings back every field
     ...patch,
     trial: { by: owner.user_id, before: { ...fields, outbound_rules: [] } },
   });
-  const trial = { org, id: trialIdOf(tried), at: 0 };
+  const trial = { org, id: trialIdOf(tried) };
   expect(await store.trials.expire(trial)).toBe(false);
   pass(60_000);
   expect(await store.trials.expire(trial)).toBe(true);
@@ -64,7 +64,7 @@ test('of a confirmation and the end of time one wins, whichever servers they com
       () => true,
       () => false,
     );
-    const ended = [store, other, other].map((each) => each.trials.expire({ org, id, at: 0 }));
+    const ended = [store, other, other].map((each) => each.trials.expire({ org, id }));
     const [isConfirmed, ...expired] = await Promise.all([confirmed, ...ended]);
     expect([isConfirmed, ...expired].filter(Boolean)).toHaveLength(1);
     const { state } = await other.trials.get(org, id);
@@ -151,8 +151,8 @@ test('an owner who is demoted can no longer confirm, and the trial still ends in
   for (const end of ['confirm', 'revert'] as const)
     expect(await problemOf(store.trials[end](org, person(member), id))).toEqual({ code: 'forbidden' });
   pass(60_000);
-  expect((await store.trials.next(9)).map((due) => due.id)).toEqual([id]);
-  expect(await store.trials.expire({ org, id, at: 0 })).toBe(true);
+  expect((await store.ends.next(0)).map((due) => due.id)).toEqual([id]);
+  expect(await store.trials.expire({ org, id })).toBe(true);
   expect(await store.groups.find(org, [idOf(made)])).toEqual([]);
 });
 
@@ -281,7 +281,7 @@ test('a group that is only tried keeps no device closed: a write that would open
   // Asked for, it is done; and the end of the trial works all the same.
   await store.devices.update(org, owner, id, unlabelled, { detach: true });
   pass(60_000);
-  expect(await store.trials.expire({ org, id: trialIdOf(tried), at: 0 })).toBe(true);
+  expect(await store.trials.expire({ org, id: trialIdOf(tried) })).toBe(true);
 });
 
 test('no device opens unasked by the scope of a trial: when its labels move it in or out, or when the trial is widened or kept', async () => {

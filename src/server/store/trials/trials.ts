@@ -2,7 +2,6 @@
 import {
   parseDeviceId,
   parseGroupId,
-  parseOrganizationId,
   parseTrialId,
   parseUserId,
   type OrganizationId,
@@ -20,7 +19,7 @@ import {
 import { isWithin } from '../../../policy/trial/trial.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
 import type { AuditNote } from '../contract/audit.ts';
-import type { DueTrial, KeepTrialOptions, TrialRecord, Trials } from '../contract/change/trials.ts';
+import type { KeepTrialOptions, TrialRecord, Trials } from '../contract/change/trials.ts';
 import { refuse } from '../../problems.ts';
 import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
@@ -251,15 +250,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
         return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);
       }),
 
-    async next(limit) {
-      return (await reads.run(sql.listNext, [limit])).map((row) => ({
-        org: parseOrganizationId(row.org_id),
-        id: parseTrialId(row.id),
-        at: Date.parse(row.ends_at),
-      }));
-    },
-
-    async expire({ org, id }: DueTrial) {
+    async expire({ org, id }) {
       const [known] = await reads.run(sql.getTrial, [org, id]);
       if (known === undefined) return false;
       const by: Actor = { user_id: theServer, right: serverRight };

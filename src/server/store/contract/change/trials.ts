@@ -34,14 +34,6 @@ export interface TrialRecord {
   readonly revision: number;
 }
 
-/** A trial whose time is over. */
-export interface DueTrial {
-  readonly org: OrganizationId;
-  readonly id: TrialId;
-  /** Milliseconds since 1970. */
-  readonly at: number;
-}
-
 /** How a trial is kept or widened. */
 export interface KeepTrialOptions {
   /** Also where it leaves devices outside the scope with the default group (`would_open` otherwise). */
@@ -78,10 +70,8 @@ export interface Trials {
     scope: readonly Selector[] | undefined,
     options?: KeepTrialOptions,
   ): Promise<TrialRecord>;
-  /** The pending trials that end next, of all organizations, the earliest first. */
-  next(limit: number): Promise<readonly DueTrial[]>;
   /** Reverts a trial whose time is over. False where it is not pending any more, or not over. */
-  expire(trial: DueTrial): Promise<boolean>;
+  expire(trial: { readonly org: OrganizationId; readonly id: TrialId }): Promise<boolean>;
   /** Forgets trials that ended before the history that is kept. */
   forget(): Promise<void>;
 }

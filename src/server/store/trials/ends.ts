@@ -1,0 +1,63 @@
+/** Owns what ends by time, in the store: trials and isolations, found by the rows that hold when. */
+import { parseDeviceId, parseOrganizationId, parseTrialId, parseUserId } from '../../../policy/ids.ts';
+import { asServer, type Actor } from '../contract/actor.ts';
+import type { AuditNote } from '../contract/audit.ts';
+import type { Ends } from '../contract/change/ends.ts';
+import type { Trials } from '../contract/change/trials.ts';
+import type { Devices } from '../contract/devices.ts';
+import { statement } from '../postgres/sql.ts';
+import type { Context } from '../write/context.ts';
+
+/** Values: until when. */
+const findEnds = statement<{
+  org_id: string;
+  id: string;
+  at: string;
+  isolation: { readonly revision: number; readonly owner: string } | null;
+}>(
+  'find_ends',
+  `SELECT org_id, id, ends_at AS at, NULL AS isolation FROM trials WHERE state = 'pending' AND ends_at <= $1::timestamptz
+   UNION ALL
+   SELECT d.org_id, d.id, (d.isolated::json ->> 'until')::timestamptz, json_build_object('revision', d.revision, 'owner', o.user_id)
+   FROM devices d CROSS JOIN LATERAL (
+     SELECT m.user_id FROM members m WHERE m.org_id = d.org_id AND m.role = 'owner'
+     ORDER BY m.user_id = (d.isolated::json ->> 'by')::uuid DESC, m.user_id LIMIT 1) AS o
+   WHERE d.isolated <> '' AND (d.isolated::json ->> 'until')::timestamptz <= $1::timestamptz
+   ORDER BY at`,
+);
+
+/** The audit note of an isolation whose time is over: the server acts, for an owner. */
+const liftNote = (user: Actor['user_id']): AuditNote => ({
+  operation: 'liftIsolation',
+  user_id: user,
+  credential: { kind: 'server' },
+  address: '',
+  request_id: '',
+});
+
+export function endsIn(
+  { reads, clock }: Pick<Context, 'reads' | 'clock'>,
+  { trials, devices }: { readonly trials: Pick<Trials, 'expire'>; readonly devices: Pick<Devices, 'update'> },
+): Ends {
+  return {
+    async next(withinMs) {
+      const rows = await reads.run(findEnds, [new Date(clock() + withinMs).toISOString()]);
+      return rows.map(({ org_id, id, at, isolation }) => {
+        const end = { org: parseOrganizationId(org_id), at: Date.parse(at) };
+        if (isolation === null) return { ...end, kind: 'trial', id: parseTrialId(id) };
+        return { ...end, kind: 'isolation', id: parseDeviceId(id), ...isolation };
+      });
+    },
+
+    async end(ending) {
+      if (ending.kind === 'trial') {
+        await trials.expire(ending);
+        return;
+      }
+      const { org, id, revision, owner } = ending;
+      const user_id = parseUserId(owner);
+      const by: Actor = { ...asServer, user_id, audit: liftNote(user_id) };
+      await devices.update(org, by, id, { isolated: null }, { if_match: revision });
+    },
+  };
+}
