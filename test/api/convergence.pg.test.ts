@@ -278,7 +278,10 @@ test('whoever waits is answered as soon as all have said it, on whichever server
   );
   const changed = await setPort(8080);
   const { revision } = changed;
-  const waiters = [convergence(`?revision=${revision}&wait=60`), convergence(`?revision=${revision}&wait=60`, second)];
+  const waiters = [
+    convergence(`?revision=${revision}&wait=120`),
+    convergence(`?revision=${revision}&wait=120`, second),
+  ];
   // Each is asked on its stream, after it received the change.
   for (const stream of streams) {
     await stream.shows(`{"type":"report","revision":${revision}}`);
@@ -310,19 +313,21 @@ test('when the time is over, the answer tells who lacks it; a reader that did no
 });
 
 test('a server that stops lets its waiters go, and they are answered by the other', async () => {
-  const { devices, group, convergence, applied } = await setUp(1);
+  const { devices, place, group, convergence, applied } = await setUp(1);
+  const [device] = devices;
+  if (device === undefined) throw new Error('no device');
   const third = await startTestServer(stage.postgres, { url: stage.server.databaseUrl });
   const { revision } = await convergence();
-  const waiting = third.nobody
-    .as(stage.server.adminToken)
-    .get(`/api/users/me`)
-    .then(() => convergence(`?revision=${revision}&wait=60`, third).catch((error: unknown) => error));
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  const again = convergence(`?revision=${revision}&wait=60`);
+  const stream = await openStream(third, place, device).tail(2);
+  const waiting = convergence(`?revision=${revision}&wait=120`, third).catch((error: unknown) => error);
+  // The device is asked as soon as somebody waits for it.
+  await stream.shows(`{"type":"report","revision":${revision}}`);
+  const again = convergence(`?revision=${revision}&wait=120`);
   await third.close();
   expect(String(await waiting)).toMatch(/503|closed|ECONN|socket/i);
-  await devices[0]?.report(second.nobody, applied(group, revision));
+  await device.report(second.nobody, applied(group, revision));
   expect((await again).in_force).toBe(1);
+  stream.close();
 });
 
 test('groups by label, guardrails and named devices count: in what a device should have, and in what touches it', async () => {
