@@ -17,8 +17,8 @@ export default defineConfig({
   test: {
     // Bounds on what hangs, no measures: a busy machine takes ten times as long as a quiet one.
     testTimeout: 600_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 60_000 } },
+    hookTimeout: 600_000,
+    expect: { poll: { timeout: 120_000 } },
     // Projects, and later runs, need not transform a module again that has not changed.
     experimental: { fsModuleCache: true },
     // More files side by side than twice the processors: most of the heavy ones wait for a disk, a kernel, a browser or a clock.

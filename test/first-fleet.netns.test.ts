@@ -33,7 +33,7 @@ afterAll(async () => {
   await program?.run(['lab', 'down', name]).ended;
   await program?.close();
   await rm(folder ?? '', { recursive: true, force: true });
-}, 120_000);
+});
 
 test('the session of the first fleet shows what it says it shows', { timeout: 600_000 }, async () => {
   const page = await readFile(new URL('../docs/first-fleet.md', import.meta.url), 'utf8');

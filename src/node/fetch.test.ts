@@ -120,7 +120,7 @@ test('an idle connection is kept for the next request for as long as asked, and 
     await patient();
     await hasty();
     const [kept = '', ended = ''] = served;
-    await expect.poll(() => open.has(ended), { timeout: 60_000 }).toBe(false);
+    await expect.poll(() => open.has(ended)).toBe(false);
     await patient();
     expect(served.at(-1)).toBe(kept);
   } finally {

@@ -97,7 +97,7 @@ beforeAll(async () => {
   place = await newPlace(plain);
   const targets = [secure.url, ...proxies.map(({ url }) => url)];
   machines.push(...(await Promise.all(targets.map((target, index) => Machine.start(index + 1, target)))));
-}, 120_000);
+});
 afterAll(async () => {
   await Promise.all(machines.map((machine) => machine.close()));
   await Promise.all(proxies.map((proxy) => proxy.close()));
@@ -105,7 +105,7 @@ afterAll(async () => {
   await postgres?.stop();
   if (folder !== undefined) await removeFolder(folder);
   if (installed !== undefined) await removeFolder(installed.folder);
-}, 120_000);
+});
 
 /** What the servers know of each machine, in the order of `ways`; asked at the server that holds no stream of the first. */
 async function statuses(): Promise<readonly Json[]> {

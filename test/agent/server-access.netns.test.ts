@@ -32,7 +32,7 @@ let installed: { readonly folder: string; readonly program: string };
 beforeAll(async () => {
   [postgres, installed] = await Promise.all([startPostgres(), installProgram()]);
   server = await startTestServer(postgres);
-}, 300_000);
+});
 afterAll(async () => {
   await server?.close();
   await postgres?.stop();

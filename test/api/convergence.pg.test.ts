@@ -163,7 +163,7 @@ test('a rule that expires changes the digest that a device should have, and not 
   expect(waited.pending.map((one: Json) => one.hostname)).toEqual(['host-0']);
   stream.close();
   await expect
-    .poll(async () => (await statuses()).map((one) => [one.in_force, one.online]), { timeout: 60_000 })
+    .poll(async () => (await statuses()).map((one) => [one.in_force, one.online]))
     .toEqual([
       ['yes', false],
       ['yes', false],

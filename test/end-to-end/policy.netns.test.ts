@@ -39,8 +39,8 @@ let fleet: Fleet;
 let count = 0;
 beforeAll(async () => {
   fleet = await Fleet.open({ devices: 3, phase: 1 });
-}, 300_000);
-afterAll(() => fleet?.close(), 120_000);
+});
+afterAll(() => fleet?.close());
 
 const expectVerdicts = async (rows: readonly (readonly [Probe, Verdict])[]): Promise<void> => {
   const verdicts = await fleet.judge(rows.map(([probe]) => probe));
@@ -123,7 +123,7 @@ describe('phase I: the default group', () => {
 });
 
 describe('phase II: a group of one’s own', () => {
-  beforeAll(() => enterPhase(2), 120_000);
+  beforeAll(() => enterPhase(2));
 
   test('stands in the place of the default group on that device alone, and goes again', async () => {
     const own = await group({ inbound_rules: [rule('udp', 5_000)] }, 'mine');
@@ -144,7 +144,7 @@ describe('phase II: a group of one’s own', () => {
 });
 
 describe('phase III: a list of groups', () => {
-  beforeAll(() => enterPhase(3), 120_000);
+  beforeAll(() => enterPhase(3));
   beforeEach(async () => {
     await fleet.attach(2);
   });

@@ -59,7 +59,7 @@ beforeAll(async () => {
   folder = await temporaryDirectory();
   await mkdir(join(folder, 'data'));
   postgres = await startOwnPostgres();
-}, 120_000);
+});
 
 afterAll(async () => {
   await postgres?.stop();

@@ -167,7 +167,7 @@ it('an invitation that is revoked, or whose inviter is demoted, while the person
     provider.describe(login, { email, email_verified: true });
     const { accessToken } = await provider.signIn(login);
     const signing = server.nobody.as(accessToken).get('/api/users/me');
-    await expect.poll(async () => (await postgresWaits()).length, { timeout: 60_000 }).toBeGreaterThan(0);
+    await expect.poll(async () => (await postgresWaits()).length).toBeGreaterThan(0);
     await database.query(change, [place.org]);
     await database.query('COMMIT');
     const { id } = (await signing).json;

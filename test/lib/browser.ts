@@ -55,7 +55,7 @@ export interface Visit {
 const expected = /status of (401|403|404|409|412|422)|net::ERR_/;
 
 /** A bound for what a busy machine may take, not a measure. */
-const longest = 60_000;
+const longest = 120_000;
 
 async function newProfile(browser: Browser): Promise<BrowserContext> {
   const context = await browser.newContext({ reducedMotion: 'reduce' });

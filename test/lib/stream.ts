@@ -136,7 +136,7 @@ export class EventStream {
    * Waits until something is so; fails with what came when it does not become so. It looks when something has come, and not at each of
    * many parts: to look reads all that came, and a test can wait for hundreds of streams.
    */
-  async until(what: string, so: (stream: this) => boolean, ms = 60_000): Promise<this> {
+  async until(what: string, so: (stream: this) => boolean, ms = 120_000): Promise<this> {
     for (const end = Date.now() + ms; !so(this); await sleep(5)) {
       if (Date.now() > end) throw new Error(`waited for ${what} in vain; received: ${this.raw.slice(-2_000)}`);
       await this.#changed();

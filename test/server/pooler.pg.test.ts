@@ -74,7 +74,7 @@ test('a --database-listen-url that leads through a pooler in transaction mode is
   const other = await startPgbouncer(node, 'session', 10, port);
   onTestFinished(() => other.close());
   const isHeard = (server: TestServer): boolean => server.logged().includes('are heard of at once again');
-  await expect.poll(() => [isHeard(here), isHeard(there)], { timeout: 60_000 }).toEqual([true, true]);
+  await expect.poll(() => [isHeard(here), isHeard(there)]).toEqual([true, true]);
   const heard: string[] = [];
   there.store.log.onHint(({ organizations }) => heard.push(...organizations));
   await owner.api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'told' });

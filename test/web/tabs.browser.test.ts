@@ -56,7 +56,7 @@ async function openStreams(): Promise<number> {
 }
 
 async function hasStreams(count: number): Promise<void> {
-  await expect.poll(openStreams, { timeout: 60_000 }).toBe(count);
+  await expect.poll(openStreams).toBe(count);
 }
 
 let place: Place;

@@ -71,7 +71,7 @@ test(`a device that its policy locks out recovers by itself, ${rounds} of ${roun
     expect(agent.status.reverted).toBeUndefined();
     await checked();
   }
-}, 300_000);
+});
 
 test(`a network that fails while a policy is put in force leaves the new policy in force, ${rounds} of ${rounds} times`, async () => {
   const agent = world.start();
@@ -91,7 +91,7 @@ test(`a network that fails while a policy is put in force leaves the new policy 
     await world.eventually('the server is reached', reaches);
     await inForce(reachable(round));
   }
-}, 300_000);
+});
 
 test('a rule ends at its moment without the server, with its connections, and outbound stays closed', async () => {
   world.start();

@@ -35,7 +35,7 @@ describe('a device whose rules name others', () => {
     world.start();
     await Talker.serve(world.device, port, other);
     await Talker.serve(world.peer, port);
-  }, 120_000);
+  });
   afterAll(() => world?.close());
   beforeEach(async () => {
     await server.group(2, { inbound_rules: [to(port, label('app')), to(other, { all_devices: true })] });

@@ -16,7 +16,7 @@ beforeAll(async () => {
   podman = await Podman.open(world.device);
   await Promise.all([443, 7_000].map((port) => serve({ namespace: world.peer, protocol: 'tcp', address: '::', port })));
   world.start();
-}, 180_000);
+});
 afterAll(async () => {
   await podman?.close();
   await world?.close();

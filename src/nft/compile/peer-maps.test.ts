@@ -63,7 +63,7 @@ describe('a policy by names', () => {
       ),
       { numRuns: rounds(40, 400) },
     );
-  }, 120_000);
+  });
 });
 
 describe('a change of the fleet', () => {

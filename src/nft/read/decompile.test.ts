@@ -80,7 +80,7 @@ describe('a listing', () => {
       ),
       { numRuns: rounds(60, 500) },
     );
-  }, 120_000);
+  });
 
   test('of rules as earlier versions laid them out, where a look-up of one entry was a map, reads as the same policy', () => {
     fc.assert(
