@@ -30,7 +30,7 @@ import { choosingFetch } from './source/server-choice.ts';
 const connectTimeout = 5_000;
 /**
  * An agent that records traffic reports it every minute, and keeps the connection from one report to the next: a TLS handshake costs the server more than the
- * rest of the report (decision 0108).
+ * rest of the report (docs/decisions/agent.md).
  */
 const reportKeepAliveMs = 90_000;
 

@@ -1,7 +1,7 @@
 /**
  * Asks Lighthouse about four pages, on a desktop and on a phone; run by `npm run lighthouse`. Lighthouse is no dependency: the first
  * run downloads it. The phone is asked twice: as Lighthouse comes, and as slow as it is beside this machine; the second one counts
- * (docs/decisions/0103).
+ * (docs/decisions/packages-and-start.md).
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

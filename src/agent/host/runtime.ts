@@ -1,4 +1,4 @@
-/** Owns how V8 runs for the agent, which stays on small devices for months. Each option has paid off as deployed (decision 0067). */
+/** Owns how V8 runs for the agent, which stays on small devices for months. Each option has paid off as deployed (docs/decisions/packages-and-start.md). */
 import { setFlagsFromString } from 'node:v8';
 
 /** From this version on, V8 has Maglev, a compiler between its quickest and its most thorough one, TurboFan. */

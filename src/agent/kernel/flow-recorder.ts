@@ -1,4 +1,4 @@
-/** Owns the reading of what the kernel has recorded: turns to the other generation of sets, then reads and empties the first (decision 0085). */
+/** Owns the reading of what the kernel has recorded: turns to the other generation of sets, then reads and empties the first (docs/decisions/ruleset.md). */
 import type { Command, RecordSet, TableName } from '../../nft/ast.ts';
 import type { CounterReading } from '../../nft/read/counter-reading.ts';
 import { tuplesOf, type RecordedTuple } from '../../nft/read/recorded.ts';

@@ -1,4 +1,4 @@
-/** Owns the maps of named devices: the name of each, and the addresses that it holds (decision 0026). */
+/** Owns the maps of named devices: the name of each, and the addresses that it holds (docs/decisions/ruleset.md). */
 import type { NamedPeers } from '../../policy/canonical.ts';
 import { sha256Hex } from '#sha256';
 import type { Direction, Members } from '../../policy/rule.ts';

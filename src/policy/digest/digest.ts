@@ -5,7 +5,7 @@ import { sha256Hex } from '#sha256';
 
 /**
  * SHA-256 over what the policy matches, and not over how that is cut into intervals, layers or sets, nor over who counts
- * packets. Two policies that differ for any packet have one digest only where SHA-256 has a collision (decision 0058).
+ * packets. Two policies that differ for any packet have one digest only where SHA-256 has a collision (docs/decisions/policy.md).
  */
 export const policyDigest = (policy: CanonicalPolicy): string => sha256Hex(encodePolicy(policy));
 

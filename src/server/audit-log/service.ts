@@ -1,4 +1,4 @@
-/** Owns the audit log: one process of all servers writes what was committed, in the background, and no request waits for it (decision 0094). */
+/** Owns the audit log: one process of all servers writes what was committed, in the background, and no request waits for it (docs/decisions/audit-and-evidence.md). */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { innermost, StartError } from '../lifecycle/start-error.ts';

@@ -1,6 +1,6 @@
 /**
  * Owns the content of evidence about a device: it reads the history, walks through the span, and puts together what is known and what is not
- * (decision 0095).
+ * (docs/decisions/audit-and-evidence.md).
  */
 import type {
   EvidenceCause,

@@ -1,4 +1,4 @@
-/** Owns observed traffic in the words of the present policy: the names of both ends, and the rule that decides (decision 0086). */
+/** Owns observed traffic in the words of the present policy: the names of both ends, and the rule that decides (docs/decisions/observed-traffic.md). */
 import type { DeviceReport } from '../../api/device.ts';
 import { surroundingsOf, type DeviceSurroundings } from '../../api/enforcement/surroundings.ts';
 import type { Flow, FlowDecision } from '../../api/flows/flow.ts';

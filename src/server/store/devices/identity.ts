@@ -1,5 +1,5 @@
 /**
- * Owns the SQL that keeps devices by identity (decision 0029): what a device is and which groups it has, with the
+ * Owns the SQL that keeps devices by identity (docs/decisions/database.md): what a device is and which groups it has, with the
  * revision of the last such change. It is a separate table, so that a device that only moves between networks writes
  * nothing there.
  */

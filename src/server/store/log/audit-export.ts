@@ -1,4 +1,4 @@
-/** Owns what waits for the audit log: rows that triggers add in the transaction of the entry, and the lease of the one process that writes (decision 0094). */
+/** Owns what waits for the audit log: rows that triggers add in the transaction of the entry, and the lease of the one process that writes (docs/decisions/audit-and-evidence.md). */
 import type { AuditExport, RefusedReport } from '../contract/change/audit-export.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';

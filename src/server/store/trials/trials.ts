@@ -1,4 +1,4 @@
-/** Owns trials in the store: who may end or widen one, that exactly one end succeeds, and that a trial ends in time (decision 0082). */
+/** Owns trials in the store: who may end or widen one, that exactly one end succeeds, and that a trial ends in time (docs/decisions/changes.md). */
 import {
   parseDeviceId,
   parseGroupId,

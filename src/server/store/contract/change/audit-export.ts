@@ -1,4 +1,4 @@
-/** Owns the interface of what waits for the audit log: committed entries, each until it was written (decision 0094). */
+/** Owns the interface of what waits for the audit log: committed entries, each until it was written (docs/decisions/audit-and-evidence.md). */
 import type { DeviceId, OrganizationId } from '../../../../policy/ids.ts';
 import type { FlowSum } from '../flows/flows.ts';
 import type { AuditRecord, Timestamp } from '../records.ts';

@@ -1,4 +1,4 @@
-/** Owns the interface of evidence in the store: the keys that sign it, who wrote what, and the tests of a past moment (decision 0095). */
+/** Owns the interface of evidence in the store: the keys that sign it, who wrote what, and the tests of a past moment (docs/decisions/audit-and-evidence.md). */
 import type { PolicyTest } from '../../../../policy/policy-test/policy-test.ts';
 import type { ChangeSetId, DeviceId, OrganizationId } from '../../../../policy/ids.ts';
 import type { Actor } from '../actor.ts';

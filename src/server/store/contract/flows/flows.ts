@@ -1,4 +1,4 @@
-/** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (decision 0086). */
+/** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (docs/decisions/observed-traffic.md). */
 import type { FamilyRange } from '../../../../policy/address.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../../../policy/ids.ts';
 import type { Family } from '../../../../policy/rule.ts';
