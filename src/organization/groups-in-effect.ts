@@ -6,11 +6,12 @@ import {
   type GroupSelection,
   type GroupSource,
   type MissingGroups,
+  type SelectableGroup,
   type SelectingDevice,
 } from '../policy/effective.ts';
 import type { GroupId } from '../policy/ids.ts';
 import type { PolicyGroup } from '../policy/rule.ts';
-import type { Organization, OrganizationDevice } from './organization.ts';
+import type { Organization, OrganizationDevice, OrganizationGroup } from './organization.ts';
 
 /** Numbers that distinguish groups, and the states of one group: a group never changes. */
 const serials = new WeakMap<PolicyGroup, number>();
@@ -34,49 +35,89 @@ export const selecting = ({ list, trial, identity: { labels } }: OrganizationDev
   labels,
 });
 
+interface GroupsByLabel {
+  readonly everywhere: readonly OrganizationGroup[];
+  readonly labels: ReadonlyMap<string, readonly OrganizationGroup[]>;
+}
+
+const policyOf = ({ group }: OrganizationGroup): PolicyGroup => group;
+const asStored = ({ selectable }: OrganizationGroup): SelectableGroup => selectable;
+
+/** While changes are being tried, there are three answers to which groups a device has. */
+export const trialCases = ['kept', 'ended', 'now'] as const;
+export type TrialCase = (typeof trialCases)[number];
+
+/** What of a group stays when its trial is kept. */
+const kept = new WeakMap<OrganizationGroup, SelectableGroup>();
+function asKept(group: OrganizationGroup): SelectableGroup {
+  let state = kept.get(group);
+  if (state === undefined) {
+    const { trial: _trial, ...rest } = group.selectable;
+    kept.set(group, (state = rest));
+  }
+  return state;
+}
+
+/** After the end of every trial. */
+const atLast = Number.POSITIVE_INFINITY;
+
 export class GroupsInEffect {
   readonly #organization: Organization;
   /** Groups that apply by label, by the first label of their selectors, without which no device matches. */
-  #byLabel:
-    | { readonly everywhere: readonly PolicyGroup[]; readonly labels: ReadonlyMap<string, PolicyGroup[]> }
-    | undefined;
+  #byLabel: GroupsByLabel | undefined;
 
   constructor(organization: Organization) {
     this.#organization = organization;
   }
 
   of(device: OrganizationDevice): EffectivePolicy | MissingGroups {
-    return effectivePolicy({ ...selecting(device), ...this.#sourceFor(device) });
+    return effectivePolicy({ ...selecting(device), ...this.sourceFor(device.identity.labels, policyOf) });
   }
 
   /** Which groups the device has, and why. */
   selectionOn(device: OrganizationDevice): GroupSelection<PolicyGroup> {
-    return selectGroups(selecting(device), this.#sourceFor(device));
+    return selectGroups(selecting(device), this.sourceFor(device.identity.labels, policyOf));
   }
 
-  #sourceFor({ identity: { labels } }: OrganizationDevice): GroupSource<PolicyGroup> {
+  /** Which groups the device has where every trial is kept (`kept`), has ended without that (`ended`), or as it is at this moment, where the scope of a trial decides. */
+  selectionIn(holder: SelectingDevice, which: TrialCase): GroupSelection<SelectableGroup> {
+    const { list, trial, labels = [] } = holder;
+    if (which === 'kept') return selectGroups({ list, labels }, this.sourceFor(labels, asKept));
+    return selectGroups(
+      { list, trial, labels },
+      this.sourceFor(labels, asStored),
+      which === 'ended' ? atLast : undefined,
+    );
+  }
+
+  /** The groups among which those of a device with these labels are, each as `read` gives it. */
+  sourceFor<Group>(labels: readonly string[], read: (group: OrganizationGroup) => Group): GroupSource<Group> {
     const { groups, defaultGroup } = this.#organization;
-    const find = (id: GroupId): PolicyGroup | undefined => groups.get(id)?.group;
+    const find = (id: GroupId): Group | undefined => {
+      const group = groups.get(id);
+      return group && read(group);
+    };
     return {
       find,
       defaultGroup: defaultGroup === undefined ? undefined : find(defaultGroup),
-      byLabel: this.#candidates(labels),
+      byLabel: this.#candidates(labels).map(read),
     };
   }
 
-  #candidates(labels: readonly string[]): Iterable<PolicyGroup> {
+  #candidates(labels: readonly string[]): readonly OrganizationGroup[] {
     const { everywhere, labels: byLabel } = (this.#byLabel ??= this.#indexByLabel());
     if (byLabel.size === 0) return everywhere;
-    return new Set([...everywhere, ...labels.flatMap((label) => byLabel.get(label) ?? [])]);
+    return [...new Set([...everywhere, ...labels.flatMap((label) => byLabel.get(label) ?? [])])];
   }
 
-  #indexByLabel() {
-    const everywhere: PolicyGroup[] = [];
-    const labels = new Map<string, PolicyGroup[]>();
-    for (const { group } of this.#organization.groups.values()) {
-      for (const selector of [...(group.appliesTo ?? []), ...(group.trial?.before?.appliesTo ?? [])]) {
+  #indexByLabel(): GroupsByLabel {
+    const everywhere = new Set<OrganizationGroup>();
+    const labels = new Map<string, OrganizationGroup[]>();
+    for (const group of this.#organization.groups.values()) {
+      const { appliesTo = [], trial } = group.selectable;
+      for (const selector of [...appliesTo, ...(trial?.before?.appliesTo ?? [])]) {
         const first = 'labels' in selector ? selector.labels[0] : undefined;
-        if (first === undefined) everywhere.push(group);
+        if (first === undefined) everywhere.add(group);
         else {
           const same = labels.get(first);
           if (same === undefined) labels.set(first, [group]);
@@ -84,6 +125,6 @@ export class GroupsInEffect {
         }
       }
     }
-    return { everywhere: [...new Set(everywhere)], labels };
+    return { everywhere: [...everywhere], labels };
   }
 }

@@ -11,6 +11,7 @@ import type { PolicyGroup } from '../policy/rule.ts';
 import { policiesOf } from './device-policies.ts';
 import { LayeredMap } from './layered-map.ts';
 import { emptyOrganization, overlay, type Organization, type OrganizationChange } from './organization.ts';
+import { modelGroup } from './organization.fixture.ts';
 
 /** Groups by list, by label, guardrails, and a default group. */
 const groups = fc.tuple(guardedPolicy, fc.array(peer, { minLength: 12, maxLength: 12 })).map(([policy, peers]) => {
@@ -40,7 +41,7 @@ const changes = fc
       ...made.map((group, i): OrganizationChange => ({
         kind: 'group',
         id: group.id,
-        group: { group, isDefault: i === made.length - 1 && group.appliesTo === undefined },
+        group: modelGroup(group, i === made.length - 1 && group.appliesTo === undefined),
       })),
       ...devices.map(([identity, lists, gone]): OrganizationChange =>
         gone
@@ -105,7 +106,7 @@ describe('a policy organization', () => {
     const at = (n: number, labels: readonly string[]): OrganizationChange =>
       deviceChange({ id: deviceIds[n] ?? '', labels, addresses: [{ family: 4, value: BigInt(n) }] }, [id]);
     const before = overlay(emptyOrganization, [
-      { kind: 'group', id, group: { group, isDefault: false } },
+      { kind: 'group', id, group: modelGroup(group) },
       at(0, ['db']),
       at(1, ['ci']),
     ]);

@@ -7,6 +7,7 @@
  *     const policy = policiesOf(after).of(id);
  */
 import type { DeviceIdentity } from '../policy/fleet/identity.ts';
+import type { SelectableGroup } from '../policy/effective.ts';
 import type { DeviceId, GroupId } from '../policy/ids.ts';
 import type { ListBefore, PolicyGroup, Trial } from '../policy/rule.ts';
 import { LayeredMap } from './layered-map.ts';
@@ -24,10 +25,16 @@ export interface OrganizationDevice {
 
 /** A group of the organization or of a user, a guardrail, or the default group. */
 export interface OrganizationGroup {
-  readonly group: PolicyGroup;
+  readonly id: GroupId;
+  /** What decides which devices have it. */
+  readonly selectable: SelectableGroup;
   readonly isDefault: boolean;
   /** Whose group it is; undefined where it is the organization's. */
   readonly user_id?: string | undefined;
+  /** How many address ranges and peers its rules name. */
+  readonly ranges: number;
+  /** Throws `NotUnderstood` where the record has content that this version does not know. */
+  readonly group: PolicyGroup;
 }
 
 export interface Organization {

@@ -1,19 +1,21 @@
-/** Owns the step from API records of devices and groups to an organization. */
-import { deviceIdentity, type IdentityRecord } from '../policy/fleet/identity.ts';
+/** Owns the step from API records of devices and groups to the model of an organization. */
 import { readGroupRecord } from '../policy/fleet/group-record.ts';
-import { parseDeviceId, parseGroupId } from '../policy/ids.ts';
+import { deviceIdentity, type IdentityRecord } from '../policy/fleet/identity.ts';
+import { parseDeviceId, parseGroupId, type GroupId } from '../policy/ids.ts';
 import { Problems } from '../policy/problem.ts';
+import type { GuardrailKind, PolicyGroup, Selector, StoredRule, Trial } from '../policy/rule.ts';
+import type { SelectableGroup } from '../policy/effective.ts';
 import { readListTrial } from '../policy/trial/read-trial.ts';
 import type { OrganizationChange, OrganizationDevice, OrganizationGroup } from './organization.ts';
 
-/** A device's record, as far as an organization needs it. */
+/** A device's record, as far as a model needs it. */
 export interface DevicePolicyFields extends IdentityRecord {
   readonly hostname?: string;
   readonly security_groups?: readonly string[];
   readonly trial?: unknown;
 }
 
-function snapshotDevice(record: DevicePolicyFields): OrganizationDevice {
+function deviceOf(record: DevicePolicyFields): OrganizationDevice {
   const trial = readListTrial(record.trial, new Problems());
   return {
     id: parseDeviceId(record.id),
@@ -24,30 +26,80 @@ function snapshotDevice(record: DevicePolicyFields): OrganizationDevice {
   };
 }
 
-/** A group's record; what it says of its owner is read here, everything else by `readGroupRecord`. */
-interface OwnedRecord {
-  readonly is_default?: unknown;
-  readonly user_id?: unknown;
+/** The fields of a group's record from which one sees who has it. */
+interface ApplicationFields {
+  readonly applies_to?: readonly Selector[];
+  readonly mode?: string;
 }
 
-/** Throws `NotUnderstood` where the record has content that this version does not know. */
-function snapshotGroup(record: object): OrganizationGroup {
-  const { is_default, user_id }: OwnedRecord = record;
+interface GroupFields extends ApplicationFields {
+  readonly id: string;
+  readonly group_name?: string;
+  readonly user_id?: unknown;
+  readonly is_default?: unknown;
+  readonly guardrail?: string;
+  readonly inbound_rules?: readonly StoredRule[];
+  readonly outbound_rules?: readonly StoredRule[];
+  readonly trial?: Trial<ApplicationFields>;
+}
+
+type Application = Pick<SelectableGroup, 'appliesTo' | 'mode'>;
+
+const applicationOf = ({ applies_to = [], mode }: ApplicationFields): Application => ({
+  appliesTo: applies_to,
+  mode: mode === 'observe' ? 'observe' : 'enforce',
+});
+
+function selectableOf(id: GroupId, record: GroupFields): SelectableGroup {
+  const { guardrail, trial } = record;
   return {
-    group: readGroupRecord(record),
-    isDefault: is_default === true,
-    ...(typeof user_id === 'string' && { user_id }),
+    id,
+    ...applicationOf(record),
+    ...(guardrail !== undefined && { guardrail: guardrail as GuardrailKind }),
+    ...(trial && { trial: { ...trial, before: trial.before && applicationOf(trial.before) } }),
   };
 }
 
+/** A peer counts as one range: its addresses come from the fleet, and the agent keeps them in a separate set. */
+export const countNamed = (rules: readonly StoredRule[]): number =>
+  rules.reduce((sum, { ip_ranges = [], peers = [] }) => sum + ip_ranges.length + peers.length, 0);
+
+/**
+ * A group as its record says. The record is the server's own and was judged when it was written, so who has it is read at once. Its rules are read when
+ * they are asked for: a record with fields of a later version keeps nobody from writing others.
+ */
+class GroupOfRecord implements OrganizationGroup {
+  readonly id: GroupId;
+  readonly selectable: SelectableGroup;
+  readonly isDefault: boolean;
+  readonly user_id: string | undefined;
+  readonly ranges: number;
+  readonly #record: GroupFields;
+  #group: PolicyGroup | undefined;
+
+  constructor(record: GroupFields) {
+    const { inbound_rules = [], outbound_rules = [], user_id, is_default } = record;
+    this.id = parseGroupId(record.id);
+    this.selectable = selectableOf(this.id, record);
+    this.isDefault = is_default === true;
+    this.user_id = typeof user_id === 'string' ? user_id : undefined;
+    this.ranges = countNamed(inbound_rules) + countNamed(outbound_rules);
+    this.#record = record;
+  }
+
+  get group(): PolicyGroup {
+    return (this.#group ??= readGroupRecord(this.#record));
+  }
+}
+
 export const deviceChange = (record: DevicePolicyFields): OrganizationChange => {
-  const device = snapshotDevice(record);
+  const device = deviceOf(record);
   return { kind: 'device', id: device.id, device };
 };
 
 export const groupChange = (record: object): OrganizationChange => {
-  const group = snapshotGroup(record);
-  return { kind: 'group', id: group.group.id, group };
+  const group = new GroupOfRecord(record as GroupFields);
+  return { kind: 'group', id: group.id, group };
 };
 
 /** What an entry of the log makes of an organization: the record as JSON text, or undefined where it was deleted. */

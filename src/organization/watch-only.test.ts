@@ -10,6 +10,7 @@ import { parseDeviceId, parseGroupId, type GroupId } from '../policy/ids.ts';
 import type { GroupMode, PolicyGroup } from '../policy/rule.ts';
 import { policiesOf, type DevicePolicy } from './device-policies.ts';
 import { emptyOrganization, overlay, type Organization, type OrganizationChange } from './organization.ts';
+import { modelGroup } from './organization.fixture.ts';
 
 const modes = fc.array(fc.constantFrom<GroupMode>('enforce', 'observe'), { minLength: 8, maxLength: 8 });
 
@@ -39,7 +40,7 @@ function snapshotOf(some: readonly PolicyGroup[], devices: readonly DeviceIdenti
   const known = [defaultGroup, ...some].map((group): OrganizationChange => ({
     kind: 'group',
     id: group.id,
-    group: { group, isDefault: group === defaultGroup },
+    group: modelGroup(group, group === defaultGroup),
   }));
   const made = devices.map((identity): OrganizationChange => {
     const id = parseDeviceId(identity.id);

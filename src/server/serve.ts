@@ -277,14 +277,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     };
     const preview = new Preview({
       enter,
-      log: store.log,
-      slices,
-      monotonic: () => performance.now(),
-      clock,
+      models: store.models,
       phase: config.phase,
     });
     const claimedRules = new ClaimedRules({
-      snapshots: preview.snapshots,
+      snapshots: store.models,
       enter,
       slices,
       monotonic: () => performance.now(),

@@ -9,7 +9,7 @@ export const storeRooms: Rooms = {
     why: 'what can be refused, and how each refusal is answered: one table for the store and HTTP',
   },
   'server/store/contract': {
-    may: ['server/problems.ts', 'api', 'policy'],
+    may: ['api', 'organization', 'server/problems.ts', 'policy'],
     npm: [],
     node: false,
     why: 'what may be asked of the store, and what is promised; the rest of the server knows nothing else of it',
@@ -21,6 +21,12 @@ export const storeRooms: Rooms = {
     sql: true,
     why: 'connections, statements, failures and hints; it knows no table',
   },
+  'server/store/model': {
+    may: ['server/store/postgres', 'server/problems.ts', 'server/store/contract', 'organization', 'policy'],
+    npm: [],
+    node: true,
+    why: 'the model of each organization, which follows the log; a transaction sees it with what it has written itself',
+  },
   'server/store/schema': {
     may: ['server/scheduling', 'server/store/postgres', 'server/problems.ts', 'server/store/contract'],
     npm: ['pg'],
@@ -30,6 +36,7 @@ export const storeRooms: Rooms = {
   },
   'server/store/write': {
     may: [
+      'server/store/model',
       'server/store/schema',
       'server/store/postgres',
       'server/problems.ts',
@@ -58,6 +65,7 @@ export const storeRooms: Rooms = {
   'server/store/devices': {
     may: [
       'server/scheduling',
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
@@ -86,6 +94,7 @@ export const storeRooms: Rooms = {
   'server/store/groups': {
     may: [
       'server/store/devices',
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
@@ -103,6 +112,7 @@ export const storeRooms: Rooms = {
       'server/store/policy-tests',
       'server/store/groups',
       'server/store/devices',
+      'server/store/model',
       'server/store/write',
       'server/store/postgres',
       'server/problems.ts',
@@ -116,6 +126,7 @@ export const storeRooms: Rooms = {
   },
   'server/store/policy-tests': {
     may: [
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
@@ -138,6 +149,7 @@ export const storeRooms: Rooms = {
     may: [
       'server/store/groups',
       'server/store/devices',
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',
@@ -170,6 +182,7 @@ export const storeRooms: Rooms = {
       'server/store/trials',
       'server/store/groups',
       'server/store/devices',
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/webhooks',
@@ -196,6 +209,7 @@ export const storeRooms: Rooms = {
       'server/store/flows',
       'server/store/evidence',
       'server/store/log',
+      'server/store/model',
       'server/store/write',
       'server/store/schema',
       'server/store/postgres',

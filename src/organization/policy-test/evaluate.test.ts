@@ -22,6 +22,7 @@ import {
   type OrganizationChange,
   type OrganizationDevice,
 } from '../organization.ts';
+import { modelGroup } from '../organization.fixture.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
 
@@ -57,7 +58,7 @@ function snapshotOf(
     ...[...groups, defaultGroup].map((each) => ({
       kind: 'group' as const,
       id: each.id,
-      group: { group: each, isDefault: each === defaultGroup },
+      group: modelGroup(each, each === defaultGroup),
     })),
   ];
   return overlay(emptyOrganization, changes, { at: now });
@@ -364,10 +365,9 @@ describe('a failure', () => {
 
   it('names the guardrail that forbids what must be allowed, and no rule that would fix it', () => {
     const never = group(3, [tcp(22)], { guardrail: 'forbid', appliesTo: [{ all_devices: true }] });
-    const [result] = evaluateTests(
-      overlay(state, [{ kind: 'group', id: never.id, group: { group: never, isDefault: false } }]),
-      [test(web, db, { port: 22 })],
-    );
+    const [result] = evaluateTests(overlay(state, [{ kind: 'group', id: never.id, group: modelGroup(never) }]), [
+      test(web, db, { port: 22 }),
+    ]);
     expect(result).toMatchObject({ state: 'failing', failure: { reason: 'forbid', group_id: never.id } });
     expect(result).not.toHaveProperty('failure.fix');
   });
@@ -478,7 +478,7 @@ describe('the price', () => {
     expect(judged.steps).toBeLessThan(testLimits.writtenSteps / 5);
     for (const [turn, changed] of groups.slice(0, 8).entries()) {
       const inbound = [...changed.inbound, tcp(100 + turn)];
-      const written = { group: { ...changed, inbound }, isDefault: false };
+      const written = modelGroup({ ...changed, inbound });
       state = overlay(state, [{ kind: 'group', id: changed.id, group: written }]);
       const steps = judgeTests(state, tests, { before: judged });
       for (let step = steps.next(); ; step = steps.next())

@@ -12,7 +12,7 @@ import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions, type WantedDigest } from './expected-digests.ts';
 import { phasesAround, samePhasesUntil } from './phases.ts';
 import { PolicyModel, type ModelDevice } from './policy-model.ts';
-import { readState } from './read-state.ts';
+import { readState } from '../store/model/read-state.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
 import { inForceUpTo, isUnreported, reflectedChange, verdictOf, type VerdictInput } from './verdict.ts';
 

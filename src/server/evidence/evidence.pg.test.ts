@@ -14,7 +14,6 @@ import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { parseDeviceId, parseOrganizationId, parseUserId, type OrganizationId } from '../../policy/ids.ts';
 import { startConvergence } from '../convergence/service.ts';
-import { Snapshots } from '../preview/snapshots.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import type { Store } from '../store/contract/store.ts';
 import { openTestStore } from '../store/store.fixture.ts';
@@ -77,7 +76,6 @@ async function newPair() {
   const receipts = { ask: () => {}, onReported: () => () => {} };
   const convergence = startConvergence({ store, receipts, slices, monotonic, now: clock });
   onTestFinished(() => convergence.close());
-  const snapshots = new Snapshots({ log: store.log, slices, monotonic, clock });
   /** Evidence about a moment. The steps run while it is collected. */
   const inForceAt = async (at: number, steps: { readonly afterPolicy?: Step; readonly afterReports?: Step } = {}) => {
     const [afterPolicy, afterReports] = [once(steps.afterPolicy), once(steps.afterReports)];
@@ -95,7 +93,7 @@ async function newPair() {
       clock,
       version: '0',
       present: async (one) => {
-        const snapshot = await snapshots.read(one);
+        const snapshot = await store.models.read(one);
         await afterPolicy();
         return snapshot;
       },
@@ -133,7 +131,7 @@ async function newPair() {
       isSpan: true,
       by: { user_id: parseUserId(owner.id), username: owner.username },
     };
-    const present = (one: OrganizationId) => snapshots.read(one);
+    const present = (one: OrganizationId) => store.models.read(one);
     const history = { ...store.history, between };
     return collectEvidence(question, {
       store: { ...store, history },

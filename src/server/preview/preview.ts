@@ -1,4 +1,4 @@
-/** Owns the preview of a change: a snapshot before, a snapshot after, and the differences between them. */
+/** Owns the preview of a change: the organization before, the organization after, and the differences between them. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
@@ -8,12 +8,13 @@ import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { Organization } from '../../organization/organization.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Phase } from '../store/contract/phase.ts';
+import type { Models } from '../store/contract/store.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
 import { affectedDevices, besideDevices, type AffectedDevices, type PageWanted } from './simulation.ts';
-import { Snapshots, type SnapshotsOptions } from './snapshots.ts';
 import { warningsOf } from './warnings.ts';
 
-export interface PreviewOptions extends SnapshotsOptions {
+export interface PreviewOptions {
+  readonly models: Models;
   readonly phase: Phase;
   /** Lets an organization into memory. Gives what takes it out again. */
   readonly enter: (org: OrganizationId) => Promise<() => void>;
@@ -33,7 +34,7 @@ export interface SimulatedChange extends AffectedDevices {
 }
 
 export class Preview {
-  readonly snapshots: Snapshots;
+  readonly #models: Models;
   readonly phase: Phase;
   readonly #enter: PreviewOptions['enter'];
   /** Work that is in already: it would wait for those who wait for it. */
@@ -42,7 +43,7 @@ export class Preview {
   constructor(options: PreviewOptions) {
     this.phase = options.phase;
     this.#enter = options.enter;
-    this.snapshots = new Snapshots(options);
+    this.#models = options.models;
   }
 
   /** For one request: loading it, or what was written since, is shared with others who ask. */
@@ -52,7 +53,7 @@ export class Preview {
       work.onEnd(await this.#enter(org));
       this.#entered.add(work);
     }
-    return this.snapshots.read(org);
+    return this.#models.read(org);
   }
 
   /** What the change would do to the organization in `before`, for a page of devices, and the results of these tests. */

@@ -1,5 +1,6 @@
 /** Owns the warnings about a planned change, besides what devices gain and lose. */
 import type { SimulationWarning } from '../../api/change/simulation.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
 import { voidRules } from '../../policy/guardrail/void-rules.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
@@ -88,16 +89,24 @@ function* voided({ after }: Moments, { groups }: PlannedChange): Steps {
   if (written.size === 0) return [];
   const policies = policiesOf(after);
   const found = new Map<string, SimulationWarning>();
-  const seen = new Set<readonly PolicyGroup[]>();
-  let steps = mostSteps;
+  /** Of the devices with the same groups the first by id. */
+  const firsts = new Map<
+    readonly PolicyGroup[],
+    { readonly device: OrganizationDevice; readonly policy: EffectivePolicy }
+  >();
   let looked = 0;
   for (const device of after.devices.values()) {
     looked += 1;
     if (looked % lookedAtOnce === 0) yield;
     const policy = policies.ofDevice(device);
-    if ('missing' in policy || policy.guardrails === undefined || seen.has(policy.groups)) continue;
-    seen.add(policy.groups);
-    const { forbid } = policy.guardrails;
+    if ('missing' in policy || policy.guardrails === undefined) continue;
+    const first = firsts.get(policy.groups);
+    if (first === undefined || device.id < first.device.id) firsts.set(policy.groups, { device, policy });
+  }
+  let steps = mostSteps;
+  for (const { device, policy } of [...firsts.values()].toSorted((a, b) => (a.device.id < b.device.id ? -1 : 1))) {
+    yield;
+    const { forbid = [] } = policy.guardrails ?? {};
     const some = policy.groups.filter(({ id }) => written.has(id));
     if (forbid.length === 0 || some.length === 0 || steps <= 0 || found.size >= mostWarnings) continue;
     const weight = [...some, ...forbid].reduce((sum, group) => sum + group.inbound.length + group.outbound.length, 0);

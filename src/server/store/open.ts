@@ -41,6 +41,7 @@ import { usersIn } from './accounts/users.ts';
 import { policyTestCheck } from './policy-tests/check.ts';
 import { policyTestsIn } from './policy-tests/policy-tests.ts';
 import { StateMemory } from './policy-tests/state.ts';
+import { OrganizationModels } from './model/organizations.ts';
 import { webhooksIn } from './webhooks/webhooks.ts';
 import { idempotencyKeysIn } from './write/idempotency.ts';
 import { idMaker } from './write/uuid.ts';
@@ -84,7 +85,19 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     workerPeers: options.workerPeers && { way: options.workerPeers, name: newId() },
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
-  const testedStates = new StateMemory({ clock, slices: options.slices ?? processSlices() });
+  const slices = options.slices ?? processSlices();
+  const models = new OrganizationModels({
+    // What it reads from is made of what it is a part of.
+    log: {
+      heads: (...asked) => log.heads(...asked),
+      readState: (...asked) => log.readState(...asked),
+      readChanges: (...asked) => log.readChanges(...asked),
+    },
+    slices,
+    monotonic: () => performance.now(),
+    clock,
+  });
+  const testedStates = new StateMemory({ clock, slices, models });
   const quotas = { ...defaultQuotas, ...options.quotas };
   const writer = new Writer({
     connections: writes,
@@ -92,6 +105,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     guard,
     ownership: { clock, newId, quotas },
     check: policyTestCheck(testedStates),
+    models,
     committed: (org, { head, logged: entries }) => {
       if (head !== undefined) guard.wrote(org, head);
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });
@@ -107,6 +121,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     transactions,
     guard,
     writer,
+    models,
     hints,
     clock,
     newId,
@@ -134,6 +149,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 
   const flowRetentionMs = options.flowRetentionMs ?? 14 * day;
   const usageRetentionMs = Math.max(flowRetentionMs, leastUsageRetentionMs);
+  const log = changeLogIn(context, {
+    logMs: options.logRetentionMs ?? 600_000,
+    deletionsMs: options.deletionRetentionMs ?? 90 * day,
+  });
   const members = membersIn(context);
   const users = usersIn(context);
   const tokens = tokensIn(context, uses);
@@ -170,10 +189,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
     evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),
     auditExport: auditExportIn(context, refusedReportsIn(context)),
-    log: changeLogIn(context, {
-      logMs: options.logRetentionMs ?? 600_000,
-      deletionsMs: options.deletionRetentionMs ?? 90 * day,
-    }),
+    log,
+    models,
 
     broadcast: {
       send: (messages) => hints.tell({ messages }),

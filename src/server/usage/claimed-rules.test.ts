@@ -9,6 +9,7 @@ import {
   type Organization,
   type OrganizationChange,
 } from '../../organization/organization.ts';
+import { modelGroup } from '../../organization/organization.fixture.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
 import { ClaimedRules } from './claimed-rules.ts';
@@ -27,7 +28,7 @@ const group = (n: number, ports: readonly number[], more: Partial<PolicyGroup> =
 const stored = (record: PolicyGroup): OrganizationChange => ({
   kind: 'group',
   id: record.id,
-  group: { group: record, isDefault: false },
+  group: modelGroup(record),
 });
 const having = (id: typeof device, ...groups: readonly PolicyGroup[]): OrganizationChange => ({
   kind: 'device',

@@ -72,7 +72,8 @@ async function endCredentials(context: Context, tx: Runner, removal: Removal): P
   const alone = await ownedAlone(tx, id);
   if (alone.length > 0 && organizations === undefined) return refuse({ code: 'last_owner', organizations: alone });
   if (typeof organizations === 'object' && detach !== true)
-    for (const organization of alone) await refuseOpenedByHandOver(tx, organization.id, id);
+    for (const { id: org } of alone)
+      await refuseOpenedByHandOver({ tx, org, model: context.models.inTransaction(org) }, id);
   const isFirst = (await tx.run(hideUser, [id, now(context)])).length > 0;
   const isMember = (await tx.run(belongsTo, [id])).length > 0;
   // A removal that was interrupted goes on.

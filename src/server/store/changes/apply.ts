@@ -12,8 +12,7 @@ import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract
 import { devicePatchItem, removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
-import { closedBefore } from '../devices/opening.ts';
-import { relink, updateLabels } from '../devices/statements.ts';
+import { relink, updateDevice } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
 import { groupPatchItem, modeBefore, newGroupItem, refuseApplication } from '../groups/items.ts';
 import { createGroupSelectors, takenGroupIds, updateGroupSelectors } from '../groups/statements.ts';
@@ -84,11 +83,7 @@ class ChangeSetTransaction {
       devices: byId(await tx.run(sql.devicesBefore, [org, deviceIds, deletedGroups])),
     };
     if (this.#isForOwners(before)) await acceptByWriting(this.#context, tx, org, this.#write.by);
-    // Selectors decide about every device, labels about their own.
-    const movesSelectors =
-      deletedGroups.length > 0 || set.groups.some((one) => one.type === 'update' && isMoving(one.patch));
-    const asked = movesSelectors ? null : set.devices.map(({ id }) => id);
-    const closed = options.detach === true ? [] : await tx.run(closedBefore, [org, asked, ...this.#byList()]);
+    const organization = await this.#locked.model.read(tx);
 
     const groups = await this.#writeGroups(before.groups);
     const devices = await this.#writeDevices(before.devices);
@@ -101,7 +96,8 @@ class ChangeSetTransaction {
       set,
       groups,
       before,
-      closed,
+      organization,
+      emptied: this.#emptied(),
       restores: options.restores === true,
       detach: options.detach === true,
       inPart,
@@ -138,15 +134,12 @@ class ChangeSetTransaction {
     );
   }
 
-  /** Whether lists decide which devices open, and the devices whose own list the set empties: that asks for it. A revert asks for nothing. */
-  #byList(): readonly [boolean, readonly string[]] {
+  /** The devices whose own list the set empties: that asks for it. A revert asks for nothing. */
+  #emptied(): ReadonlySet<string> {
     const { set, options } = this.#write;
-    const lists = set.devices.flatMap(({ id, patch }) =>
-      patch.security_groups ? [{ id, list: patch.security_groups }] : [],
-    );
-    const emptied = options.restores === true ? [] : lists.filter(({ list }) => list.length === 0);
-    const stops = set.groups.some((one) => one.type === 'update' && one.patch.mode === 'observe');
-    return [stops || lists.length > emptied.length, emptied.map(({ id }) => id)];
+    const emptied =
+      options.restores === true ? [] : set.devices.filter(({ patch }) => patch.security_groups?.length === 0);
+    return new Set(emptied.map(({ id }) => id));
   }
 
   /** What changes nothing is not on trial. */
@@ -313,11 +306,11 @@ class ChangeSetTransaction {
     const { set } = this.#write;
     const itemOf = ({ id, patch, fields, if_match }: DeviceChange, index: number): Item => {
       // Whether a device opens and how many ranges it has is judged when everything is written.
-      const options = { if_match, detach: true };
-      const item = devicePatchItem(this.#context, org, this.#actor('updateDevice', { fields }), id, patch, options);
+      const item = devicePatchItem(this.#context, org, this.#actor('updateDevice', { fields }), id, patch, {
+        if_match,
+      });
       return {
         ...item,
-        most_ranges: null,
         ...(isValid(index) && patch.security_groups && { security_groups: patch.security_groups }),
         ...this.#tried({ security_groups: before.get(id)?.security_groups ?? [] }),
       };
@@ -328,13 +321,13 @@ class ChangeSetTransaction {
     const hasKey = (index: number): boolean => set.devices[index]?.patch.public_key !== undefined;
     const rows = new Map(
       await this.#runSet(
-        updateLabels,
+        updateDevice,
         items.filter((_, index) => !hasKey(index)),
       ),
     );
     // Keys are unique, and one of them may become free for the next.
     for (const [index, item] of items.entries())
-      if (hasKey(index)) for (const [id, row] of await this.#runSet(updateLabels, [item])) rows.set(id, row);
+      if (hasKey(index)) for (const [id, row] of await this.#runSet(updateDevice, [item])) rows.set(id, row);
     return rows;
   }
 
@@ -381,9 +374,6 @@ function groupBefore({ body, revision }: sql.GroupRow, patch: GroupPatch): Group
   const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], mode } = record;
   return { group_name, group_description, inbound_rules, outbound_rules, applies_to, ...modeBefore(mode, patch.mode) };
 }
-
-/** Whether the patch may take the group from devices. */
-const isMoving = ({ applies_to, mode }: GroupPatch): boolean => applies_to !== undefined || mode === 'observe';
 
 const ownerOf = ({ user_id }: sql.GroupRow): GroupOwner => (user_id === null ? 'organization' : parseUserId(user_id));
 

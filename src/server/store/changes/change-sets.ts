@@ -14,7 +14,7 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { replaceTests, testsChange } from '../policy-tests/policy-tests.ts';
-import { readOrganizationState, type OrganizationState, type StateMemory } from '../policy-tests/state.ts';
+import { readTested, type StateMemory, type TestedOrganization } from '../policy-tests/state.ts';
 import { applyChangeSet, type AppliedChanges } from './apply.ts';
 import { holdPartRight, notePart, partActor, type ChangeSetWrite } from './part.ts';
 import { recordKey } from './record-changes.ts';
@@ -40,7 +40,7 @@ const recordOf = (row: sql.ChangeSetRow): ChangeSetRecord => ({
 async function currentOf(
   { tx, org }: Locked,
   changes: readonly RecordChange[],
-  tested: OrganizationState | undefined,
+  tested: TestedOrganization | undefined,
 ): Promise<CurrentRecords> {
   const ids = (kind: RecordChange['kind']): string[] => changes.filter((one) => one.kind === kind).map(({ id }) => id);
   const current = new Map<string, Readonly<Record<string, unknown>>>();
@@ -58,11 +58,15 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
   const { reads, writes } = context;
 
   /** The organization with its tests, as it is in this transaction. */
-  const testedIn = async ({ tx, org }: Locked): Promise<OrganizationState> =>
-    (await readOrganizationState(tx, org, memory.get(org))) ?? refuse({ code: 'not_found', what: 'organization' });
+  const testedIn = async ({ tx, org, model }: Locked): Promise<TestedOrganization> =>
+    readTested(tx, org, await model.read(tx), memory.get(org));
 
   /** Replaces the tests as a part of the set. `before`: the organization before the set. */
-  async function writeTests(locked: Locked, given: ChangeSetWrite, before: OrganizationState): Promise<RecordChange[]> {
+  async function writeTests(
+    locked: Locked,
+    given: ChangeSetWrite,
+    before: TestedOrganization,
+  ): Promise<RecordChange[]> {
     const actor = { ...partActor(given, 'replacePolicyTests'), tests: given.by.tests };
     await holdPartRight(context, locked, actor);
     const after = await replaceTests(context, memory, locked, actor, { before, tests: given.set.policyTests ?? [] });

@@ -1,18 +1,17 @@
 /** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
-import { parseDeviceId } from '../../../policy/ids.ts';
+import { HeldGroups } from '../../../organization/held-groups.ts';
+import type { Organization } from '../../../organization/organization.ts';
 import type { NewChangeSet } from '../contract/change/change-sets.ts';
 import { refuse, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
-import { refuseOpenedSince, type ClosedDevice } from '../devices/opening.ts';
-import { findOverfull } from '../devices/ranges.ts';
-import { checkPeers, refuseOpenKeys } from '../groups/groups.ts';
+import { refuseOpened } from '../devices/opening.ts';
+import { checkPeers, refuseOpenKeys, refuseOverfull } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/single-statement.ts';
 import type { Locked } from '../write/transaction.ts';
 import type { RecordsBefore } from './record-changes.ts';
-import * as sql from './statements.ts';
 
 type List = Extract<StoreProblem, { readonly code: 'change_refused' }>['list'];
 
@@ -21,8 +20,10 @@ export interface Outcome {
   /** In the order of the set. */
   readonly groups: readonly SavedGroup[];
   readonly before: RecordsBefore;
-  /** Devices that a group kept from the default group before. */
-  readonly closed: readonly ClosedDevice[];
+  /** Before the set. */
+  readonly organization: Organization;
+  /** Devices whose list the set empties, which asks for it. */
+  readonly emptied: ReadonlySet<string>;
   readonly restores: boolean;
   readonly detach: boolean;
   readonly inPart: <T>(list: List, index: number, work: () => T | Promise<T>) => Promise<T>;
@@ -33,7 +34,7 @@ export async function judgeOutcome(context: Context, locked: Locked, outcome: Ou
   await checkNamedDevices(locked, outcome);
   await checkRanges(context, locked, outcome);
   if (outcome.detach) return;
-  await refuseOpenedSince(locked, outcome.closed);
+  await refuseOpened(locked, outcome.organization, { emptied: outcome.emptied });
   await checkKeys(context, locked, outcome);
 }
 
@@ -62,24 +63,21 @@ async function checkNamedDevices(locked: Locked, { set, groups, before, restores
   }
 }
 
-async function checkRanges({ quotas }: Context, { tx, org }: Locked, { set, groups, inPart }: Outcome): Promise<void> {
+async function checkRanges({ quotas }: Context, locked: Locked, { set, groups, inPart }: Outcome): Promise<void> {
   const most = quotas.device_ranges;
   for (const [index, one] of set.groups.entries()) {
     const { inbound_rules, outbound_rules, applies_to } = one.type === 'create' ? one.group : one.patch;
     if ((inbound_rules ?? outbound_rules ?? applies_to) === undefined) continue;
-    await inPart('security_groups', index, async () => {
-      const rows = await tx.run(findOverfull, [org, groups[index]?.id ?? '', null, null, most]);
-      if (rows.length === 0) return;
-      const devices = rows.map((row) => ({ ...row, id: parseDeviceId(row.id) }));
-      refuse({ code: 'too_many_device_ranges', limit: most, devices });
-    });
+    await inPart('security_groups', index, () => refuseOverfull(locked, groups[index]?.id ?? '', most));
   }
   const moved = set.devices.filter(({ patch }) => (patch.security_groups ?? patch.labels) !== undefined);
   if (moved.length === 0) return;
-  const overfull = await tx.run(sql.overfullOf, [org, moved.map(({ id }) => id), most]);
+  const organization = await locked.model.read(locked.tx);
+  const held = new HeldGroups(organization);
   for (const [index, { id }] of set.devices.entries()) {
-    const ranges = overfull.find((row) => row.id === id)?.ranges;
-    if (ranges === undefined) continue;
+    const device = organization.devices.get(id);
+    const ranges = device === undefined || !moved.some((one) => one.id === id) ? 0 : held.rangesOf(device);
+    if (ranges <= most) continue;
     const problems = [{ index: -1, code: 'too_many_ranges' as const, allowed: most, ranges }];
     await inPart('devices', index, () => refuse({ code: 'group_list_invalid', problems }));
   }

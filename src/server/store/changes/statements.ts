@@ -1,5 +1,4 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import { deviceRanges } from '../devices/ranges.ts';
 import type { EntryRow } from '../write/log-entry.ts';
 import { entryColumns } from '../write/log-entry.ts';
 import { found, inOrg, statement } from '../postgres/sql.ts';
@@ -43,12 +42,6 @@ export const usedGroupIds = statement<{ id: string }>(
   `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE ${found('security_groups g', 'g.id = a.id')} OR ${found('devices d', 'd.id = a.id')}
      OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
      OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)}`,
-);
-
-/** Those of these devices that have too many address ranges over all their groups. Values: organization, devices, most. */
-export const overfullOf = statement<{ id: string; ranges: number }>(
-  'overfull_of',
-  `SELECT d.id, ${deviceRanges('d')} AS ranges FROM devices d WHERE d.id = ANY ($2::uuid[]) AND ${inOrg('d')} AND ${deviceRanges('d')} > $3`,
 );
 
 /** What the transaction has logged. Values: organization, the head before it. */

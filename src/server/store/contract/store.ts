@@ -15,6 +15,8 @@
  * - **Lists.** They are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page
  *   never repeats or skips a record that existed throughout.
  */
+import type { Organization } from '../../../organization/organization.ts';
+import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
 import type { Broadcast, SharedTimeline, WorkerPeers } from './broadcast.ts';
@@ -65,6 +67,7 @@ export interface Store {
   readonly ruleUsage: RuleUsageCounts;
   readonly enrollmentKeys: EnrollmentKeys;
   readonly log: ChangeLog;
+  readonly models: Models;
   readonly broadcast: Broadcast;
   readonly history: History;
   readonly policyTests: PolicyTests;
@@ -99,7 +102,20 @@ export interface TicketSecret {
 
 /** Does work that grows with an organization in short steps, so that others are served in between. */
 export interface ShortSteps {
+  /** To be awaited before the next step; undefined where it can be done at once. */
+  next(): Promise<void> | undefined;
+  each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void>;
   run<T>(steps: Generator<void, T>): Promise<T>;
+}
+
+/** The models of organizations. A model never changes: a later state is another one. */
+export interface Models {
+  /** The organization with everything that was written before this call. */
+  read(org: OrganizationId): Promise<Organization>;
+  /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
+  recent(org: OrganizationId, withinMs: number): Organization | undefined;
+  /** The organization at this revision or a later one: without a question to the database where it is known here. */
+  atLeast(org: OrganizationId, revision: number): Promise<Organization>;
 }
 
 export interface StoreOptions {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
-import { refuse, StoreError } from '../../problems.ts';
+import { refuse } from '../../problems.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, type Value } from '../postgres/sql.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
@@ -20,13 +20,13 @@ import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
-import { countDeviceRanges } from './ranges.ts';
 import { identityColumns } from './body.ts';
+import { HeldGroups } from '../../../organization/held-groups.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import { moveDevice } from './hand-over.ts';
 import { refuseIsolated } from './isolated.ts';
-import { closedBefore, refuseOpenedSince } from './opening.ts';
+import { refuseOpened } from './opening.ts';
 import * as sql from './statements.ts';
 
 /** What makes a public key unique within its organization, in one column. */
@@ -82,15 +82,12 @@ export function devicePatchItem(
     key_digest: patch.public_key === undefined ? null : keyDigest(org, patch.public_key),
     at: now(context),
     actor: by.user_id,
-    most_ranges: patch.labels === undefined ? null : context.quotas.device_ranges,
-    detach: options.detach ?? null,
   };
   return asItem(id, fieldItem(patch), rest, singleStatementItem(context, by));
 }
 
 /** The statement that does what is asked, and prepares nothing else. */
 function updateFor(patch: DevicePatch): SingleStatementOperation {
-  if (patch.labels !== undefined) return sql.updateLabels;
   const isMore = patch.public_key !== undefined || identityColumns.some((name) => patch[name] !== undefined);
   return isMore ? sql.updateDevice : sql.updateEndpoint;
 }
@@ -99,6 +96,8 @@ const reader =
   ({ quotas }: Context) =>
   (row: SingleStatementRow | undefined): Stored<DeviceRecord> =>
     row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device', quotas);
+
+type Place = Pick<Locked, 'tx' | 'org' | 'model'>;
 
 interface ListWrite {
   /** Absent: the write makes the device. */
@@ -124,15 +123,14 @@ const sameList = (a: readonly string[], b: readonly string[]): boolean =>
  */
 async function writeList(
   context: Context,
-  locked: Pick<Locked, 'tx' | 'org'>,
+  locked: Place,
   { id, operation, item, user, list, oldList, by, trial, detach }: ListWrite,
 ): Promise<Stored<DeviceRecord>> {
-  const { tx, org } = locked;
+  const { tx } = locked;
   const applied = { by: by.user_id, at: now(context) };
   const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
   const valid = checked?.problems.length === 0;
-  const isJudged = id !== undefined && checked?.mayOpen === true && detach !== true;
-  const closed = isJudged ? await tx.run(closedBefore, [org, [id], true, []]) : [];
+  const before = id === undefined || detach === true ? undefined : await locked.model.read(tx);
   if (valid) await enterView(locked, checked.entering, applied);
   const asked = {
     ...item,
@@ -147,15 +145,19 @@ async function writeList(
   const held = isTried ? [...new Set([...list, ...oldList])] : list;
   await tx.run(sql.relink, [[device.id], [JSON.stringify(held)]]);
   await checkRanges(context, locked, device.id);
-  await refuseOpenedSince(locked, closed);
+  // A list that is given empty asks for it.
+  const emptied = new Set(list.length === 0 ? [device.id] : []);
+  if (before !== undefined) await refuseOpened(locked, before, { emptied, among: [parseDeviceId(device.id)] });
   await leaveView(locked, checked.leaving, applied);
   return device;
 }
 
 /** What a device has by list and by label together: judged after the write, which is taken back where it is too much. */
-async function checkRanges({ quotas }: Context, { tx, org }: Pick<Locked, 'tx' | 'org'>, id: string): Promise<void> {
+async function checkRanges({ quotas }: Context, { tx, model }: Place, id: string): Promise<void> {
   const allowed = quotas.device_ranges;
-  const ranges = (await tx.run(countDeviceRanges, [org, id]))[0]?.ranges ?? 0;
+  const organization = await model.read(tx);
+  const device = organization.devices.get(parseDeviceId(id));
+  const ranges = device === undefined ? 0 : new HeldGroups(organization).rangesOf(device);
   if (ranges > allowed)
     refuse({ code: 'group_list_invalid', problems: [{ index: -1, code: 'too_many_ranges', allowed, ranges }] });
 }
@@ -240,8 +242,8 @@ export function devicesIn(context: Context): Devices {
           decode: read,
         });
       }
-      const write = transactionWrite(context, by, async (tx) => {
-        const locked = { tx, org };
+      const write = transactionWrite(context, by, async (tx, _head, model) => {
+        const locked = { tx, org, model };
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
         const item = newItem(context, org, by, asked);
@@ -255,36 +257,25 @@ export function devicesIn(context: Context): Devices {
       const list = patch.security_groups;
       const trial = options.trial && startTrial(context, by, options.trial);
       const item = devicePatchItem(context, org, by, id, patch, options);
-      if (list === undefined) {
+      if (list === undefined && patch.labels === undefined) {
         const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
-        try {
-          return await writer.write(org, {
-            kind: 'single-statement',
-            operation: updateFor(patch),
-            item,
-            by,
-            conflictKeys,
-            decode: read,
-          });
-        } catch (error) {
-          // Groups by label could have too many: only then is counted what this device would have.
-          if (!(error instanceof StoreError) || error.code !== 'too_many_device_ranges') throw error;
-        }
+        const operation = updateFor(patch);
+        return writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
       }
-      const write = transactionWrite(context, by, async (tx) => {
-        const [old] = await tx.run(sql.getDevice, [org, id]);
-        const { user_id: user, security_groups: oldList = [] } = old ?? {};
-        // The ranges are counted after the write.
-        const counted = { ...item, most_ranges: null };
-        const operation = patch.labels === undefined ? sql.updateDevice : sql.updateLabels;
-        if (list !== undefined)
-          return writeList(
-            context,
-            { tx, org },
-            { id, operation, item: counted, user, list, oldList, by, trial, detach: options.detach },
-          );
-        const device = read(await runOne(context, { tx, org }, by, operation, counted));
-        await checkRanges(context, { tx, org }, id);
+      const write = transactionWrite(context, by, async (tx, _head, model) => {
+        const locked = { tx, org, model };
+        const { detach } = options;
+        if (list !== undefined) {
+          const [old] = await tx.run(sql.getDevice, [org, id]);
+          const { user_id: user, security_groups: oldList = [] } = old ?? {};
+          const operation = sql.updateDevice;
+          return writeList(context, locked, { id, operation, item, user, list, oldList, by, trial, detach });
+        }
+        // Labels may take the last group from the device, or give it more.
+        const before = detach === true ? undefined : await model.read(tx);
+        const device = read(await runOne(context, locked, by, sql.updateDevice, item));
+        await checkRanges(context, locked, id);
+        if (before !== undefined) await refuseOpened(locked, before, { among: [id] });
         return device;
       });
       return writer.write(org, write);

@@ -6,7 +6,6 @@ import { listProblems } from '../contract/change/list-problems.ts';
 import type { Phase } from '../contract/phase.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
-import { modeAfterTrials } from './selectors.ts';
 
 interface GroupRow {
   readonly id: string;
@@ -14,9 +13,6 @@ interface GroupRow {
   readonly is_default: boolean;
   readonly is_applied: boolean;
   readonly guardrail: string | null;
-  readonly mode: string;
-  readonly mode_after_trials: string;
-  readonly is_tried: boolean;
   readonly ranges: number;
   /** The trial by which the group exists at all; it may end at any moment, and the group with it. */
   readonly made_by: string | null;
@@ -25,7 +21,7 @@ interface GroupRow {
 /** Values: organization, ids. */
 const findGroups = statement<GroupRow>(
   'find_groups',
-  `SELECT id, user_id, is_default, is_applied, guardrail, mode, ${modeAfterTrials('g')} AS mode_after_trials, trial IS NOT NULL AS is_tried, inbound_ranges + outbound_ranges AS ranges,
+  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges,
      CASE WHEN trial::json ->> 'before' IS NULL THEN trial::json ->> 'id' END AS made_by FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
 );
 
@@ -35,8 +31,6 @@ export interface CheckedList {
   /** Users' groups that become visible to everyone with this list, and those that only their owner sees afterwards. */
   readonly entering: readonly string[];
   readonly leaving: readonly string[];
-  /** It may take the last group that enforces from the list, now or when trials end, and does not say so by being empty. */
-  readonly mayOpen: boolean;
 }
 
 /** What a list would mean for a device of this user that had another list before. */
@@ -66,15 +60,8 @@ export async function checkList(
     problems.push({ index: -1, code: 'too_many_ranges', allowed: quotas.device_ranges, ranges });
   const users = [...found.values()].filter(({ user_id }) => user_id !== null);
   const listed = new Set<string>(list);
-  const leaves = (mode: 'mode' | 'mode_after_trials'): boolean => {
-    const enforces = (id: string): boolean => found.get(id)?.[mode] === 'enforce';
-    return list.length > 0 && !list.some(enforces) && oldList.some(enforces);
-  };
-  const isTried = [...found.values()].some((group) => group.is_tried);
   return {
     problems,
-    // The scopes of trials decide for each device.
-    mayOpen: leaves('mode') || leaves('mode_after_trials') || (list.length > 0 && isTried),
     entering: users.filter(({ id, is_applied }) => listed.has(id) && !is_applied).map(({ id }) => id),
     leaving: users.filter(({ id }) => !listed.has(id)).map(({ id }) => id),
   };

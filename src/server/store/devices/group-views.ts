@@ -38,7 +38,7 @@ export interface Applied {
   readonly at: string;
 }
 
-type Place = Omit<Locked, 'head'>;
+type Place = Pick<Locked, 'tx' | 'org'>;
 
 /** A group that becomes visible comes before the device that holds it, so that no reader meets an unknown group. */
 export async function enterView({ tx, org }: Place, groups: readonly string[], { by, at }: Applied): Promise<void> {

@@ -2,21 +2,13 @@
  * Owns the hand-over of devices to another member: all devices of a member who is removed, or one device that an owner moves. The groups that only the
  * old user could apply leave the devices.
  */
-import type { UserId } from '../../../policy/ids.ts';
+import { parseDeviceId, type UserId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { MoveDeviceOptions } from '../contract/devices.ts';
 import { refuse } from '../../problems.ts';
 import type { DeviceRecord, Stored } from '../contract/records.ts';
-import { selectOpened, refuseOpened, type OpenedRow } from './opening.ts';
-import {
-  enforcesAny,
-  enforcesAnyAfterTrials,
-  enforcesAnyInScope,
-  isReplacedAfterTrials,
-  isReplacedByLabel,
-  isReplacedInScope,
-} from './selectors.ts';
-import type { Runner } from '../postgres/connection.ts';
+import { overlay } from '../../../organization/organization.ts';
+import { refuseOpened, refuseOpenedBetween } from './opening.ts';
 import { statement } from '../postgres/sql.ts';
 import { isMember } from '../schema/fragments.ts';
 import { changeOf, subjectOf, type AuditChange, type AuditSubject } from '../write/audit-entry.ts';
@@ -40,24 +32,6 @@ const remaining = `ARRAY(
 
 /** Which devices are handed over: the device `$3`, or all devices of user `$2` where it is null. */
 const isHandedOver = 'd.user_id = $2 AND ($3::uuid IS NULL OR d.id = $3)';
-
-/** Whether the list of device `d` loses its last group that enforces. */
-const loses = (enforces: (list: string) => string): string =>
-  `(${enforces('d.security_groups')} AND NOT ${enforces(remaining)})`;
-
-/**
- * The devices that have the default group once they are handed over, and no sooner: when all that is being tried is kept, when all trials have ended without
- * that, or at this moment. Values: organization, user, device or null.
- */
-const findOpened = statement<OpenedRow>(
-  'find_opened_devices',
-  selectOpened(
-    `${isHandedOver} AND ${remaining} <> d.security_groups
-     AND ((${loses(enforcesAny)} AND NOT ${isReplacedByLabel('d.labels')})
-       OR (${loses(enforcesAnyAfterTrials)} AND NOT ${isReplacedAfterTrials('d.labels')})
-       OR (${loses((list) => enforcesAnyInScope(list, 'd.labels'))} AND NOT ${isReplacedInScope('d.labels')}))`,
-  ),
-);
 
 interface HandedOverRow {
   readonly id: string;
@@ -126,8 +100,20 @@ interface HandOver {
 }
 
 /** Refuses with `would_open` where handing over all devices of the user would leave one with only the default group. */
-export async function refuseOpenedByHandOver(tx: Runner, org: string, from: string): Promise<void> {
-  refuseOpened(await tx.run(findOpened, [org, from, null]));
+export async function refuseOpenedByHandOver(
+  locked: Pick<Locked, 'tx' | 'org' | 'model'>,
+  from: string,
+): Promise<void> {
+  const { tx, org, model } = locked;
+  const before = await model.read(tx);
+  const handedOver = await tx.run(findBefore, [org, from, null]);
+  const changes = handedOver.flatMap(({ id }) => {
+    const device = before.devices.get(parseDeviceId(id));
+    if (device === undefined) return [];
+    const list = device.list.filter((group) => before.groups.get(group)?.user_id !== from);
+    return [{ kind: 'device' as const, id: device.id, device: { ...device, list } }];
+  });
+  await refuseOpenedBetween(locked, before, overlay(before, changes));
 }
 
 export type HandedOver = { readonly id: string; readonly revision: number } & AuditChange;
@@ -135,16 +121,17 @@ export type HandedOver = { readonly id: string; readonly revision: number } & Au
 /** The devices become another user's: without the groups of the old user, with their tokens. */
 export async function handOverDevices(
   context: Context,
-  { tx, org }: Locked,
+  { tx, org, model }: Locked,
   { by, from, to, device, detach = false }: HandOver,
 ): Promise<readonly HandedOver[]> {
   const which = [org, from, device];
   const [newer] = await tx.run(findNewerDevice, which);
   if (newer !== undefined) refuse({ code: 'newer_record', what: 'device' });
-  if (!detach) refuseOpened(await tx.run(findOpened, which));
+  const organization = detach ? undefined : await model.read(tx);
   const before = await tx.run(findBefore, which);
   const rows = await tx.run(handOver, [...which, to, now(context), by.user_id]);
   const ids = rows.map(({ id }) => id);
+  if (organization !== undefined) await refuseOpened({ tx, model }, organization, { among: ids.map(parseDeviceId) });
   const after = new Map((await tx.run(findAfter, [org, ids])).map((row) => [row.id, row]));
   const changes = new Map(
     before.map((row) => [row.id, { name: row.hostname, ...changeOf(row, after.get(row.id) ?? row) }]),

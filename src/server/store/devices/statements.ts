@@ -10,8 +10,6 @@ import { refusedToOthers, type ForOwners } from '../write/right.ts';
 import { deviceBody, identityBody, identityColumns, storedDeviceBody } from './body.ts';
 import { fieldColumns, fields, fieldsOf, policyColumns } from './fields.ts';
 import { identityIfChanged, keepIdentities } from './identity.ts';
-import { opensByLabels } from './opening.ts';
-import { mostRangesOf } from './ranges.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -233,19 +231,6 @@ const identityUpdate: Identity = {
     kept AS (${keepStates({ ...bySingleUpdate, kind: 'device', type: 'change', owner: 'new.user_id', where: 'new.policy_changed' })})`,
 };
 export const updateDevice = deviceUpdate('update_device', identityUpdate);
-
-/**
- * The same, where labels are given. They may take the last group from the device, which is refused unless `detach` is given. They may also give it
- * more groups: the write is refused with `too_many_device_ranges` where these could have more ranges than `most_ranges`, whether they do or
- * not. Then it is to be done with more thought, and without `most_ranges`.
- */
-export const updateLabels = deviceUpdate('update_labels', {
-  ...identityUpdate,
-  columns: { ...identityUpdate.columns, most_ranges: 'integer', detach: 'boolean' },
-  refusals: `${identityUpdate.refusals}
-    WHEN n.detach IS NOT TRUE AND ${isChanged('labels')} AND ${opensByLabels({ oldLabels: 'd.labels', newLabels: patchedOf('labels'), newList: patchedList, givesList: 'n.security_groups IS NOT NULL' })} THEN 'would_open'
-    WHEN ${isChanged('labels')} AND ${mostRangesOf('d')} > n.most_ranges THEN 'too_many_device_ranges'`,
-});
 
 /** In a transaction. Values: devices, their lists as JSON arrays. */
 export const relink = statement<never>(

@@ -1,4 +1,7 @@
 /** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
+import { HeldGroups, holdersOf } from '../../../organization/held-groups.ts';
+import { Closures } from '../../../organization/openings.ts';
+import type { OrganizationDevice } from '../../../organization/organization.ts';
 import {
   parseDeviceId,
   parseEnrollmentKeyId,
@@ -31,34 +34,39 @@ import {
   refuseApplication,
   rulesIn,
 } from './items.ts';
-import { refuseLeftByGroup } from '../devices/opening.ts';
-import { findOverfull } from '../devices/ranges.ts';
-import { findByLabel, findForbids, findUnknown, getForbids } from '../devices/selectors.ts';
+import { refuseOpened } from '../devices/opening.ts';
+import { findForbids, getForbids } from '../devices/selectors.ts';
 import * as sql from './statements.ts';
 
 const ownerValue = (owner: GroupOwner | undefined): string | null =>
   owner === undefined ? null : owner === 'organization' ? '' : owner;
 
+type Place = Pick<Locked, 'tx' | 'org' | 'model'>;
+
 /** A device that is named for the first time must be there; one that the group named before may be gone since. */
 export async function checkPeers(
-  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  { tx, model }: Place,
   named: ReadonlySet<string>,
   before: ReadonlySet<string>,
 ): Promise<void> {
-  const asked = [...named].filter((id) => !before.has(id));
-  const unknown = asked.length === 0 ? [] : await tx.run(findUnknown, [org, asked]);
-  if (unknown.length > 0) refuse({ code: 'device_unknown', devices: unknown.map(({ id }) => parseDeviceId(id)) });
+  const asked = [...named].filter((id) => !before.has(id)).map(parseDeviceId);
+  if (asked.length === 0) return;
+  const { devices } = await model.read(tx);
+  const unknown = asked.filter((id) => !devices.has(id));
+  if (unknown.length > 0) refuse({ code: 'device_unknown', devices: unknown });
 }
 
-/** Judged after the write, which is taken back where devices would have too many ranges. */
-async function checkDevices({ tx, org }: Pick<Locked, 'tx' | 'org'>, id: string, limit: number): Promise<void> {
-  const devices = await tx.run(findOverfull, [org, id, null, null, limit]);
-  if (devices.length === 0) return;
-  refuse({
-    code: 'too_many_device_ranges',
-    limit,
-    devices: devices.map((row) => ({ ...row, id: parseDeviceId(row.id) })),
-  });
+/** An answer names at most so many devices. */
+const mostNamed = 1000;
+
+const nameOf = ({ id, hostname }: OrganizationDevice) => ({ id, hostname });
+
+/** Judged after the write, which is taken back where devices that have the group would have too many ranges. */
+export async function refuseOverfull({ tx, model }: Place, id: string, limit: number): Promise<void> {
+  const organization = await model.read(tx);
+  const devices = await model.run(holdersOf(organization, parseGroupId(id), { beyond: limit }));
+  if (devices.length > 0)
+    refuse({ code: 'too_many_device_ranges', limit, devices: devices.slice(0, mostNamed).map(nameOf) });
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. */
@@ -67,11 +75,11 @@ async function takeOff(
   { tx, org }: Locked,
   by: Actor,
   group: GroupId,
-  holders: readonly { readonly id: string; readonly security_groups: readonly string[] }[],
+  holders: readonly OrganizationDevice[],
 ): Promise<void> {
   if (holders.length === 0) return;
   const at = now(context);
-  const lists = holders.map((holder) => holder.security_groups.filter((id) => id !== group));
+  const lists = holders.map(({ list }) => list.filter((id) => id !== group));
   // The write that it is part of was judged already, as what it is.
   const audit = by.audit && { ...by.audit, operation: 'updateDevice', fields: ['security_groups'] };
   const items = holders.map(({ id }, index) => ({
@@ -121,12 +129,18 @@ export async function removeGroup(
   if (options.if_match !== undefined && options.if_match !== group.revision)
     return refuse({ code: 'precondition_failed', revision: group.revision });
   refuseOnTrial(group.trial);
-  const holders = await tx.run(sql.findHolders, [id]);
+  const organization = await locked.model.read(tx);
+  const having = await locked.model.run(holdersOf(organization, id));
   // Also one that had the group before a trial of its list: the end of the trial brings it back.
-  for (const { trial } of holders) refuseOnTrial(trial);
+  const lists = ({ list, trial }: OrganizationDevice): boolean =>
+    list.includes(id) || trial?.before?.security_groups.includes(id) === true;
+  const holders = having.filter(lists);
+  for (const { trial } of holders) if (trial !== undefined) refuse({ code: 'trial_pending', trial: trial.id });
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
-  const byLabel = group.guardrail === null ? await tx.run(findByLabel, [org, id]) : [];
+  const held = new HeldGroups(organization);
+  const applies = (device: OrganizationDevice): boolean => held.of({ ...device, list: [], trial: undefined }).has(id);
+  const byLabel = group.guardrail === null ? having.filter(applies) : [];
   const judgedByLabel = options.leaveByLabel === true ? [] : byLabel;
   const users = holders.length + keys.length + judgedByLabel.length;
   if (users > 0 && options.detach !== true) {
@@ -134,7 +148,7 @@ export async function removeGroup(
     return refuse({
       code: 'group_in_use',
       by: { list: holders.length > 0, label: judgedByLabel.length > 0 },
-      devices: [...devices.values()].map((device) => ({ id: parseDeviceId(device.id), hostname: device.hostname })),
+      devices: [...devices.values()].map(nameOf),
       enrollment_keys: keys.map(keyNameOf),
     });
   }
@@ -171,7 +185,7 @@ const readWritten = (row: SingleStatementRow | undefined, { quotas }: Pick<Conte
 
 async function createNamed(
   context: Context,
-  locked: Pick<Locked, 'tx' | 'org'>,
+  locked: Place,
   by: Actor,
   item: Item,
   trial?: StartedTrial,
@@ -179,18 +193,19 @@ async function createNamed(
   const { quotas } = context;
   const asked = trial === undefined ? item : { ...item, trial: trialText(trial, null) };
   const made = readWritten(await runOne(context, locked, by, sql.createGroupSelectors, asked), context);
-  await checkDevices(locked, made.id, quotas.device_ranges);
+  await refuseOverfull(locked, made.id, quotas.device_ranges);
   if (trial !== undefined) await keepTrial(locked, trial, { groups: [made.id], revision: made.revision });
   return made;
 }
 
 /** Judged after the write that made the group watch only: devices that come with a key are no more open than those that are here. */
-export async function refuseOpenKeys(
-  context: Context,
-  { tx, org }: Pick<Locked, 'tx' | 'org'>,
-  id: string,
-): Promise<void> {
-  const keys = await tx.run(sql.findOpenKeys, [org, id, now(context)]);
+export async function refuseOpenKeys(context: Context, { tx, org, model }: Place, id: string): Promise<void> {
+  const closures = new Closures(await model.read(tx));
+  const all = await tx.run(sql.findKeys, [org, id, now(context)]);
+  const keys = all.filter(({ security_groups, labels }) => {
+    const device = { list: security_groups.map(parseGroupId), labels };
+    return !closures.isClosed(device, 'kept') || !closures.isClosed(device, 'ended');
+  });
   if (keys.length > 0)
     refuse({
       code: 'group_in_use',
@@ -215,11 +230,18 @@ interface NamedUpdate {
 /** An update that names devices, changes which devices have the group, or is a trial. */
 async function updateNamed(
   context: Context,
-  locked: Pick<Locked, 'tx' | 'org'>,
+  locked: Place,
   { by, id, item, named, patch, detach, trial }: NamedUpdate,
 ): Promise<SavedGroup> {
-  const { tx, org } = locked;
+  const { tx, org, model } = locked;
   const [old] = await tx.run(sql.findGroup, [org, id]);
+  // A guardrail does not replace the default group: without it no device opens.
+  const mayLeave =
+    (patch.applies_to !== undefined || patch.mode === 'observe') &&
+    old?.guardrail === null &&
+    old.mode === 'enforce' &&
+    !detach;
+  const before = mayLeave ? await model.read(tx) : undefined;
   if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
     return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
   if (old?.is_default === true && patch.mode === 'observe')
@@ -235,18 +257,16 @@ async function updateNamed(
   // What changes nothing is no trial.
   if (trial !== undefined && group.revision !== old?.revision)
     await keepTrial(locked, trial, { groups: [id], revision: group.revision });
-  await checkDevices(locked, id, context.quotas.device_ranges);
-  // A guardrail does not replace the default group: without it no device opens.
-  const mayLeave = patch.applies_to !== undefined || patch.mode === 'observe';
-  if (mayLeave && old?.guardrail === null && old.mode === 'enforce' && !detach) {
-    await refuseLeftByGroup(locked, id, old.applies_to);
+  await refuseOverfull(locked, id, context.quotas.device_ranges);
+  if (before !== undefined) {
+    await refuseOpened(locked, before);
     if (patch.mode === 'observe') await refuseOpenKeys(context, locked, id);
   }
   return group;
 }
 
 export function groupsIn(context: Context): Groups {
-  const { reads, warnings, writer, quotas } = context;
+  const { reads, warnings, writer } = context;
   const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
@@ -286,9 +306,10 @@ export function groupsIn(context: Context): Groups {
         });
       return writer.write(
         org,
-        transactionWrite(context, by, async (tx) => {
-          await checkPeers({ tx, org }, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
-          return createNamed(context, { tx, org }, by, item, trial);
+        transactionWrite(context, by, async (tx, _head, model) => {
+          const locked = { tx, org, model };
+          await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
+          return createNamed(context, locked, by, item, trial);
         }),
       );
     },
@@ -296,9 +317,9 @@ export function groupsIn(context: Context): Groups {
     async recreate(org, by, owner, id, group, options = {}) {
       const item = newGroupItem(context, by, owner, id, group);
       const trial = options.trial && startTrial(context, by, options.trial);
-      const write = transactionWrite(context, by, async (tx) => {
+      const write = transactionWrite(context, by, async (tx, _head, model) => {
         if ((await tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
-        return createNamed(context, { tx, org }, by, item, trial);
+        return createNamed(context, { tx, org, model }, by, item, trial);
       });
       return writer.write(org, write);
     },
@@ -308,16 +329,17 @@ export function groupsIn(context: Context): Groups {
       const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
-      const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;
-      if (named.size > 0 || movesDevices || trial !== undefined) {
+      const asTransaction = () => {
         // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
-        const write = transactionWrite(context, by, (tx) =>
-          updateNamed(context, { tx, org }, { by, item, named: needed, patch, id, detach, trial }),
+        const write = transactionWrite(context, by, (tx, _head, model) =>
+          updateNamed(context, { tx, org, model }, { by, item, named: needed, patch, id, detach, trial }),
         );
         return writer.write(org, write);
-      }
+      };
+      const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;
+      if (named.size > 0 || movesDevices || trial !== undefined) return asTransaction();
       const ranges = rangesIn(patch);
       // One device may hold several groups that grow: each counts what the others before it left.
       const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
@@ -328,13 +350,9 @@ export function groupsIn(context: Context): Groups {
         const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
         return await writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
       } catch (error) {
+        // All groups of the organization together have more ranges than a device may have: now it is looked at devices.
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
-        const values = [org, id, ranges.inbound, ranges.outbound, quotas.device_ranges];
-        const devices = (await reads.run(findOverfull, values)).map((row) => ({
-          ...row,
-          id: parseDeviceId(row.id),
-        }));
-        return refuse({ ...error.problem, devices });
+        return asTransaction();
       }
     },
 

@@ -6,16 +6,7 @@ import { askedColumns, bySingleInsert, bySingleUpdate, keepStates } from '../wri
 import { refuseNewerGroup } from '../write/newer-record.ts';
 import { headVersion, logChanges, takeRevision, takeRevisions } from '../write/revisions.ts';
 import { groupBody, storedGroupBody } from './body.ts';
-import { makesOverfull, rangesOf } from '../devices/ranges.ts';
-import {
-  dropSelectors,
-  enforcesAny,
-  enforcesAnyAfterTrials,
-  forbidsAnything,
-  isReplacedAfterTrials,
-  isReplacedByLabel,
-  keepSelectors,
-} from '../devices/selectors.ts';
+import { dropSelectors, forbidsAnything, keepSelectors } from '../devices/selectors.ts';
 
 interface BodyRow {
   readonly id: string;
@@ -148,8 +139,9 @@ export const createGroupSelectors = groupCreation('create_group_selectors', `, s
 
 /** Counted under the lock: a direction that the write does not change counts with its current ranges. */
 const newRanges = '(coalesce(n.inbound_ranges, g.inbound_ranges) + coalesce(n.outbound_ranges, g.outbound_ranges))';
-const grows = `${newRanges} > ${rangesOf('g')}`;
-const overfull = makesOverfull({ group: 'g.id', own: newRanges, most: 'n.most_device_ranges' });
+const grows = `${newRanges} > g.inbound_ranges + g.outbound_ranges`;
+/** Whether all groups of the organization together would have more than a device may have: only then does anybody look at devices. */
+const mayOverfill = `(SELECT sum(o.inbound_ranges + o.outbound_ranges) FROM security_groups o WHERE o.org_id = $1 AND o.id <> g.id) + ${newRanges} > n.most_device_ranges`;
 
 const patched = textColumns.map((column) => `coalesce(n.${column}, g.${column})`);
 
@@ -200,7 +192,7 @@ const ownRanges = `WHEN ${grows} AND ${newRanges} > n.most_ranges THEN 'too_many
 export const updateGroup = groupUpdate(
   'update_group',
   `${ownRanges}
-    WHEN ${grows} AND (g.is_default AND ${newRanges} > n.most_device_ranges OR ${overfull}) THEN 'too_many_device_ranges'`,
+    WHEN ${grows} AND (g.is_default AND ${newRanges} > n.most_device_ranges OR ${mayOverfill}) THEN 'too_many_device_ranges'`,
 );
 
 /** In a transaction: with selectors. What its devices have then is looked at afterwards. */
@@ -240,25 +232,11 @@ export const findGroup = statement<{
   `SELECT user_id, is_default, guardrail, revision, inbound_rules, outbound_rules, applies_to, mode, group_name, group_description, trial FROM security_groups g WHERE id = $2 AND ${inOrg('g')}`,
 );
 
-/** In a transaction. Values: group. */
-export const findHolders = statement<{ id: string; hostname: string; security_groups: string[]; trial: string | null }>(
-  'find_holders',
-  `SELECT d.id, d.hostname, d.security_groups, d.trial FROM device_groups g JOIN devices d ON d.id = g.device_id WHERE g.group_id = $1 ORDER BY d.id`,
-);
-
 /** In a transaction: keys that still admit devices with this group. Values: organization, group, now. */
-export const findKeys = statement<{ id: string; name: string }>(
+export const findKeys = statement<{ id: string; name: string; security_groups: string[]; labels: string[] }>(
   'find_keys_of_group',
-  `SELECT k.id, k.name FROM enrollment_keys k
+  `SELECT k.id, k.name, k.security_groups, k.labels FROM enrollment_keys k
    WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3 ORDER BY k.id`,
-);
-/** In a transaction: those of them whose devices would have only the default group, now or when all trials have ended. Values: as above. */
-export const findOpenKeys = statement<{ id: string; name: string }>(
-  'find_open_keys_of_group',
-  `SELECT k.id, k.name FROM enrollment_keys k
-   WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3
-     AND ((NOT ${enforcesAny('k.security_groups')} AND NOT ${isReplacedByLabel('k.labels')})
-       OR (NOT ${enforcesAnyAfterTrials('k.security_groups')} AND NOT ${isReplacedAfterTrials('k.labels')})) ORDER BY k.id`,
 );
 const fewer = { of: 'groups', by: '-' } as const;
 const deleteGroups = (which: string, revisions: string): string =>

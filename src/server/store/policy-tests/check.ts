@@ -3,17 +3,18 @@ import type { OrganizationId } from '../../../policy/ids.ts';
 import { resultsOf } from '../../../organization/policy-test/evaluate.ts';
 import { type FailingTest, type PolicyTest, testLimits } from '../../../policy/policy-test/policy-test.ts';
 import { refuse } from '../../problems.ts';
+import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { WriteCheck, WriteCheckSession } from '../write/write-check.ts';
-import { judge, readOrganizationState, type OrganizationState, type StateMemory } from './state.ts';
+import { isSamePolicy, judge, readTested, type StateMemory, type TestedOrganization } from './state.ts';
 
 /** An answer names at most so many tests. */
 const mostNamed = 20;
 
 export interface TestedWrite {
   /** Before the write: a test that failed then may still fail. */
-  readonly before: OrganizationState;
-  readonly after: OrganizationState;
+  readonly before: TestedOrganization;
+  readonly after: TestedOrganization;
   /** What of a test is the same where it is the same test. */
   readonly identify: (test: PolicyTest) => string;
   /** Steps that the tests may take after the write. */
@@ -45,25 +46,30 @@ export async function refuseBroken({ clock, slices }: StateMemory, write: Tested
 class TestCheckSession implements WriteCheckSession {
   readonly #org: OrganizationId;
   readonly #memory: StateMemory;
-  #state: OrganizationState | undefined;
+  readonly #model: ModelInTransaction;
+  #state: TestedOrganization | undefined;
 
-  constructor(org: OrganizationId, memory: StateMemory) {
+  constructor(org: OrganizationId, memory: StateMemory, model: ModelInTransaction) {
     this.#org = org;
     this.#memory = memory;
+    this.#model = model;
     this.#state = memory.get(org);
   }
 
+  async #read(tx: Runner): Promise<TestedOrganization> {
+    return readTested(tx, this.#org, await this.#model.read(tx), this.#state);
+  }
+
   async before(tx: Runner): Promise<void> {
-    this.#state = await readOrganizationState(tx, this.#org, this.#state);
+    this.#state = await this.#read(tx);
   }
 
   async after(tx: Runner): Promise<void> {
     const before = this.#state;
     if (before === undefined) return;
-    const after = await readOrganizationState(tx, this.#org, before);
-    // A write that deletes the organization has nothing to hold to; one that replaces the tests judges them itself.
-    if (after === undefined) return;
-    if (after.testsRevision === before.testsRevision && !isSamePolicy(before, after))
+    const after = await this.#read(tx);
+    // A write that replaces the tests judges them itself.
+    if (after.mark === before.mark && !isSamePolicy(before.organization, after.organization))
       await refuseBroken(this.#memory, { before, after, identify: ({ name }) => name, most: testLimits.steps });
     this.#state = after;
   }
@@ -73,9 +79,6 @@ class TestCheckSession implements WriteCheckSession {
   }
 }
 
-const isSamePolicy = ({ snapshot: a }: OrganizationState, { snapshot: b }: OrganizationState): boolean =>
-  a.devices === b.devices && a.groups === b.groups && a.defaultGroup === b.defaultGroup;
-
 export const policyTestCheck = (memory: StateMemory): WriteCheck => ({
-  begin: (org) => new TestCheckSession(org, memory),
+  begin: (org, model) => new TestCheckSession(org, memory, model),
 });

@@ -10,7 +10,7 @@ import { inOrganization, type Locked } from '../write/transaction.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuseBroken } from './check.ts';
-import { judge, readOrganizationState, type OrganizationState, type StateMemory } from './state.ts';
+import { judge, readTested, type StateMemory, type TestedOrganization } from './state.ts';
 
 /**
  * Runs in a transaction. The flag `has_tests` is beside the revision, in a row that every write reads anyway: without
@@ -37,7 +37,7 @@ const listTests = statement<{ tests: string | null; revision: number }>(
 
 const readTests = (text: string): readonly PolicyTest[] => JSON.parse(text) as readonly PolicyTest[];
 
-async function judgedTests(state: OrganizationState, { clock, slices }: StateMemory): Promise<PolicyTestResults> {
+async function judgedTests(state: TestedOrganization, { clock, slices }: StateMemory): Promise<PolicyTestResults> {
   const judged = await judge(state, { now: clock(), slices });
   const results = await slices.run(resultsOf(judged, state.tests.keys()));
   return { tests: state.tests, results, revision: state.testsRevision };
@@ -49,12 +49,10 @@ const contentOf = ({ name, from, to, protocol, port, expect }: PolicyTest): stri
 
 /** The tests before and after, for the audit; nothing where they are the same. */
 export const testsChange = (
-  before: OrganizationState,
-  after: OrganizationState,
+  before: TestedOrganization,
+  after: TestedOrganization,
 ): Pick<AuditSubject, 'before' | 'after'> =>
-  before.testsRevision === after.testsRevision
-    ? {}
-    : { before: { policy_tests: before.tests }, after: { policy_tests: after.tests } };
+  before.mark === after.mark ? {} : { before: { policy_tests: before.tests }, after: { policy_tests: after.tests } };
 
 /**
  * Replaces the tests in a transaction and judges them by what it has written so far. `before` is the organization before the
@@ -63,10 +61,10 @@ export const testsChange = (
 export async function replaceTests(
   context: Pick<Context, 'clock'>,
   memory: StateMemory,
-  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  { tx, org, model }: Locked,
   by: Actor,
-  { before, tests }: { readonly before: OrganizationState; readonly tests: readonly PolicyTest[] },
-): Promise<OrganizationState> {
+  { before, tests }: { readonly before: TestedOrganization; readonly tests: readonly PolicyTest[] },
+): Promise<TestedOrganization> {
   const text = JSON.stringify(tests);
   const at = context.clock();
   const isSame = text === JSON.stringify(before.tests);
@@ -74,7 +72,7 @@ export async function replaceTests(
     const values = [org, before.testsRevision + 1, text, tests.length, new Date(at).toISOString()];
     await tx.run(writeTests, values);
   }
-  const after = (await readOrganizationState(tx, org, before)) ?? before;
+  const after = await readTested(tx, org, await model.read(tx), before);
   if (after === before) return after;
   const most = isSame ? testLimits.steps : testLimits.writtenSteps;
   // Also where they may fail, they have a price.
@@ -84,9 +82,8 @@ export async function replaceTests(
 }
 
 export function policyTestsIn(context: Context, memory: StateMemory): PolicyTests {
-  const stateOf = async (org: OrganizationId): Promise<OrganizationState> => {
-    const state = await readOrganizationState(context.reads, org, memory.get(org));
-    if (state === undefined) return refuse({ code: 'not_found', what: 'organization' });
+  const stateOf = async (org: OrganizationId): Promise<TestedOrganization> => {
+    const state = await readTested(context.reads, org, await memory.models.read(org), memory.get(org));
     memory.set(org, state);
     return state;
   };
@@ -109,12 +106,12 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
         context,
         org,
         by,
-        async ({ tx }) => {
-          const before = await readOrganizationState(tx, org, memory.get(org));
-          if (before === undefined) return refuse({ code: 'not_found', what: 'organization' });
+        async (locked) => {
+          const { tx, model } = locked;
+          const before = await readTested(tx, org, await model.read(tx), memory.get(org));
           if (options.if_match !== undefined && options.if_match !== before.testsRevision)
             return refuse({ code: 'precondition_failed', revision: before.testsRevision });
-          return { before, after: await replaceTests(context, memory, { tx, org }, by, { before, tests }) };
+          return { before, after: await replaceTests(context, memory, locked, by, { before, tests }) };
         },
         ({ before, after }) => ({ subject_id: org, ...testsChange(before, after) }),
       );

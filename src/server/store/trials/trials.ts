@@ -23,7 +23,7 @@ import type { KeepTrialOptions, TrialRecord, Trials } from '../contract/change/t
 import { refuse } from '../../problems.ts';
 import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
-import { refuseOpenedByTrial } from '../devices/opening.ts';
+import { refuseOpened } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
 import { openingOfStatement } from '../write/right.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
@@ -107,12 +107,20 @@ async function checkRight(
 }
 
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
-const judged = <T>(
+async function judged<T>(
   locked: Locked,
-  { scope, devices, groups }: sql.TrialRow,
+  { scope, devices }: sql.TrialRow,
   { detach = false }: KeepTrialOptions = {},
   write: () => Promise<T>,
-): Promise<T> => (scope === null || detach ? write() : refuseOpenedByTrial(locked, { devices, groups }, write));
+): Promise<T> {
+  if (scope === null || detach) return write();
+  const before = await locked.model.read(locked.tx);
+  const written = await write();
+  // A list that is tried empty asks for it.
+  const emptied = new Set(devices.filter((id) => before.devices.get(parseDeviceId(id))?.list.length === 0));
+  await refuseOpened(locked, before, { emptied, cases: ['now'] });
+  return written;
+}
 
 type Ending = 'confirmed' | 'reverted' | 'expired';
 
@@ -268,7 +276,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
         by,
         // The user who started the trial may have left since, so this checks no membership.
         opening: openingOfStatement,
-        run: (tx, { revision }) => run({ org, tx, head: revision }),
+        run: (tx, { revision }, model) => run({ org, tx, head: revision, model }),
       });
     },
 

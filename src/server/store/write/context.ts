@@ -1,6 +1,7 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
 import type { Phase } from '../contract/phase.ts';
 import type { Quotas } from '../contract/quotas.ts';
+import type { OrganizationModels } from '../model/organizations.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
 import type { WarningReads } from '../postgres/warning-reads.ts';
@@ -22,5 +23,6 @@ export interface Context extends Stamps {
   readonly transactions: Transactions;
   readonly guard: HistoryGuard;
   readonly writer: Writer;
+  readonly models: OrganizationModels;
   readonly hints: Hints;
 }

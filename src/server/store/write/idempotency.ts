@@ -109,7 +109,7 @@ export function recordedWrite<T>(
       : { ...asTransaction(context, org, given), opening: openingOf(given.by, now(context)) };
   return {
     ...write,
-    run: (tx, head) => recorded(context, tx, idempotency, () => write.run(tx, head)),
+    run: (tx, head, model) => recorded(context, tx, idempotency, () => write.run(tx, head, model)),
   };
 }
 

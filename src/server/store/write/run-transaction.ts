@@ -5,6 +5,7 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import { StoreError } from '../../problems.ts';
+import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
@@ -17,8 +18,8 @@ export interface TransactionWrite<T> {
   readonly kind: 'transaction';
   readonly by: Actor;
   readonly opening: Opening;
-  /** Receives the head at the start of the write. */
-  readonly run: (tx: Runner, head: OpenedHead) => Promise<T>;
+  /** Receives the head at the start of the write, and the organization as the transaction sees it. */
+  readonly run: (tx: Runner, head: OpenedHead, model: ModelInTransaction) => Promise<T>;
 }
 
 export type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
@@ -59,6 +60,7 @@ export interface LockedTransaction {
   readonly tx: Runner;
   readonly org: OrganizationId;
   readonly check: WriteCheckSession;
+  readonly model: ModelInTransaction;
   readonly ownership: OwnershipContext;
 }
 
@@ -70,7 +72,7 @@ async function opened(locked: LockedTransaction, write: TransactionWrite<unknown
 }
 
 async function judged(
-  { tx, org, check, ownership }: LockedTransaction,
+  { tx, org, check, model, ownership }: LockedTransaction,
   write: TransactionWrite<unknown>,
 ): Promise<unknown> {
   const { opening, run, by } = write;
@@ -80,9 +82,9 @@ async function judged(
   if (by.tests === 'skip') await checkSkip(tx, org, by);
   // Before the write, so that it is judged as by an owner who counts. A refusal takes both back.
   if (head.accepts || by.tests === 'skip') await acceptByWriting(ownership, tx, org, by);
-  if (!head.has_tests || !isChecked(by)) return run(tx, head);
+  if (!head.has_tests || !isChecked(by)) return run(tx, head, model);
   await check.before(tx);
-  const value = await run(tx, head);
+  const value = await run(tx, head, model);
   await check.after(tx);
   return value;
 }
@@ -95,7 +97,8 @@ export const runAlone = async (locked: LockedTransaction, write: TransactionWrit
 
 /** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
 export async function runContained(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<Outcome> {
-  const { tx } = locked;
+  const { tx, model } = locked;
+  const { mark } = model;
   await tx.run(savepoint, []);
   try {
     const value = await opened(locked, write);
@@ -104,6 +107,7 @@ export async function runContained(locked: LockedTransaction, write: Transaction
   } catch (cause) {
     if (isPassing(cause)) throw cause;
     await tx.run(undo, []);
+    model.reset(mark);
     return { ok: false, cause };
   }
 }

@@ -29,7 +29,6 @@ const patch: fc.Arbitrary<DevicePatch> = fc.record(
     child_prefix: fc.constantFrom(null, [], ['10.0.0.0/8']),
     relay: fc.boolean(),
     local_ip: fc.constantFrom('', '10.0.0.1:1'),
-    labels: fc.constantFrom([], ['app'], ['app', 'db']),
   },
   { requiredKeys: [] },
 );

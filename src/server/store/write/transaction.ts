@@ -1,6 +1,7 @@
 /** Owns writes of several statements, each with its audit entry: inside an organization's order and outside of it. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor, Authority } from '../contract/actor.ts';
+import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { auditValue, insertAudit, insertEntries, type AuditSubject } from './audit-entry.ts';
@@ -27,6 +28,8 @@ export interface Locked {
   readonly tx: Runner;
   /** The head at the start of the write. */
   readonly head: number;
+  /** The organization as the transaction sees it. */
+  readonly model: ModelInTransaction;
 }
 
 /** A transaction write in an organization, with its audit entry. That the organization is there and the right holds is checked before it begins. */
@@ -37,8 +40,8 @@ export function inOrganization<T>(
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
 ): Promise<T> {
-  const write = transactionWrite(context, by, async (tx, { revision, version }) => {
-    const result = await work({ org, tx, head: revision });
+  const write = transactionWrite(context, by, async (tx, { revision, version }, model) => {
+    const result = await work({ org, tx, head: revision, model });
     if (by.audit === undefined) await tx.run(closeHead, [org, version]);
     else
       await tx.run(closeHeadWithEntry, [

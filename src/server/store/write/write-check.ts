@@ -1,6 +1,7 @@
 /** Owns the interface of the checks around each write in an organization: before and after it, in its own transaction. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
+import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 
 /** The checks of one transaction, in which several writes may follow each other under the organization's lock. */
@@ -14,7 +15,7 @@ export interface WriteCheckSession {
 }
 
 export interface WriteCheck {
-  begin(org: OrganizationId): WriteCheckSession;
+  begin(org: OrganizationId, model: ModelInTransaction): WriteCheckSession;
 }
 
 /** Whether a person asks for the write, and has it checked. What devices, keys and the server do is never refused. */

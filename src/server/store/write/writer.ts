@@ -43,6 +43,7 @@ import {
 } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
+import type { OrganizationModels } from '../model/organizations.ts';
 import type { WriteCheck } from './write-check.ts';
 import { inWaves, setValues } from './waves.ts';
 
@@ -150,6 +151,7 @@ export class Writer {
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
+  readonly #models: OrganizationModels;
   readonly #ownership: OwnershipContext;
   readonly #committed: (org: OrganizationId, what: Committed) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
@@ -161,6 +163,7 @@ export class Writer {
     transactions: Transactions;
     guard: HistoryGuard;
     check: WriteCheck;
+    models: OrganizationModels;
     ownership: OwnershipContext;
     committed: (org: OrganizationId, what: Committed) => void;
   }) {
@@ -168,6 +171,7 @@ export class Writer {
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
     this.#check = parts.check;
+    this.#models = parts.models;
     this.#ownership = parts.ownership;
     this.#committed = parts.committed;
   }
@@ -353,7 +357,8 @@ export class Writer {
 
   async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<BatchResult | undefined> {
     let broken: unknown;
-    const check = this.#check.begin(org);
+    const model = this.#models.inTransaction(org);
+    const check = this.#check.begin(org, model);
     try {
       const made = await this.#transactions.run(async (tx) => {
         const outcomes = new Map<Write<unknown>, Outcome>();
@@ -364,7 +369,7 @@ export class Writer {
           const run = writes.length === 1 ? runAlone : runContained;
           for (const write of writes)
             if (write.kind === 'transaction')
-              outcomes.set(write, await run({ tx, org, check, ownership: this.#ownership }, write));
+              outcomes.set(write, await run({ tx, org, check, model, ownership: this.#ownership }, write));
           for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
             const rows = await tx.run(set.operation.many, setValues(org, set));
             for (const [write, outcome] of outcomesOf(set, rows)) outcomes.set(write, outcome);
@@ -377,6 +382,7 @@ export class Writer {
         }
       });
       check.committed();
+      model.committed();
       return made;
     } catch (cause) {
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.

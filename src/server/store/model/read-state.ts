@@ -1,7 +1,7 @@
 /** Owns the reading of an organization's current devices and groups, in pages and time slices. */
-import type { OrganizationId } from '../../policy/ids.ts';
-import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { ChangeLog, Entry, Projection } from '../store/contract/change-log.ts';
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { ShortSteps } from '../contract/store.ts';
+import type { ChangeLog, Entry, Projection } from '../contract/change-log.ts';
 
 /** Rows in one read. Records of groups may have some megabytes. */
 const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Record<Projection, number>>;
@@ -10,7 +10,7 @@ const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Re
 export async function readState(
   log: Pick<ChangeLog, 'readState'>,
   org: OrganizationId,
-  slices: TimeSlices,
+  slices: ShortSteps,
   take: (entry: Entry) => void | Promise<void>,
 ): Promise<void> {
   for (const kind of ['device', 'security-groups'] as const) {

@@ -1,9 +1,9 @@
-/** Proves that snapshots follow the log: they load once, advance by new entries, and load again when the history was replaced. */
+/** Proves that models follow the log: they load once, advance by new entries, and load again when the history was replaced. */
 import { describe, expect, it } from 'vitest';
-import { parseDeviceId, parseOrganizationId } from '../../policy/ids.ts';
-import { processSlices } from '../scheduling/time-slices.ts';
-import type { Entry } from '../store/contract/change-log.ts';
-import { Snapshots } from './snapshots.ts';
+import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
+import { processSlices } from '../../scheduling/time-slices.ts';
+import type { Entry } from '../contract/change-log.ts';
+import { OrganizationModels } from './organizations.ts';
 
 const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');
 const idOf = (n: number): string => `00000000-0000-4000-8000-0000000000d${n}`;
@@ -14,6 +14,7 @@ const entry = (revision: number, n: number, hostname: string | undefined): Entry
   type: hostname === undefined ? 'delete' : 'change',
   id: idOf(n),
   json: JSON.stringify({ id: idOf(n), hostname, revision }),
+  identity: JSON.stringify({ id: idOf(n), hostname, revision }),
   only_for: undefined,
   left_at: 0,
 });
@@ -42,32 +43,32 @@ class FakeLog {
 
 const open = (monotonic: () => number = () => 0) => {
   const log = new FakeLog();
-  const snapshots = new Snapshots({ log, slices: processSlices(), monotonic, clock: () => 1_000 });
+  const models = new OrganizationModels({ log, slices: processSlices(), monotonic, clock: () => 1_000 });
   const names = async (): Promise<string[]> => {
-    const { devices } = await snapshots.read(org);
+    const { devices } = await models.read(org);
     return [...devices.values()].map(({ hostname }) => hostname).toSorted();
   };
-  return { log, snapshots, names };
+  return { log, models, names };
 };
 
-describe('snapshots of organizations', () => {
+describe('models of organizations', () => {
   it('are loaded once, and then advanced by the log', async () => {
-    const { log, names, snapshots } = open();
+    const { log, names, models } = open();
     log.entries.push(entry(1, 1, 'a'), entry(2, 2, 'b'));
     expect(await names()).toEqual(['a', 'b']);
     const { state } = log.reads;
     log.entries.push(entry(3, 1, undefined), entry(4, 3, 'c'));
     expect(await names()).toEqual(['b', 'c']);
     expect(log.reads.state).toBe(state);
-    expect(await snapshots.read(org)).toMatchObject({ revision: 4, at: 1_000 });
+    expect(await models.read(org)).toMatchObject({ revision: 4, at: 1_000 });
   });
 
   it('stay as they are when the log goes on', async () => {
-    const { log, snapshots } = open();
+    const { log, models } = open();
     log.entries.push(entry(1, 1, 'a'));
-    const before = await snapshots.read(org);
+    const before = await models.read(org);
     log.entries.push(entry(2, 1, 'renamed'));
-    const after = await snapshots.read(org);
+    const after = await models.read(org);
     const hostnameIn = ({ devices }: typeof before) => devices.get(parseDeviceId(idOf(1)))?.hostname;
     expect([hostnameIn(before), hostnameIn(after)]).toEqual(['a', 'renamed']);
   });
@@ -83,27 +84,27 @@ describe('snapshots of organizations', () => {
 
   it('are known for a time without a question to the log, as they were', async () => {
     let now = 0;
-    const { log, snapshots } = open(() => now);
+    const { log, models } = open(() => now);
     log.entries.push(entry(1, 1, 'a'));
-    expect(snapshots.recent(org, 60_000)).toBeUndefined();
-    await snapshots.read(org);
+    expect(models.recent(org, 60_000)).toBeUndefined();
+    await models.read(org);
     log.entries.push(entry(2, 2, 'b'));
     now = 60_000;
-    expect(snapshots.recent(org, 60_000)?.revision).toBe(1);
+    expect(models.recent(org, 60_000)?.revision).toBe(1);
     now = 60_001;
-    expect(snapshots.recent(org, 60_000)).toBeUndefined();
-    await snapshots.read(org);
-    expect(snapshots.recent(org, 60_000)?.revision).toBe(2);
+    expect(models.recent(org, 60_000)).toBeUndefined();
+    await models.read(org);
+    expect(models.recent(org, 60_000)?.revision).toBe(2);
   });
 
   it('are known up to a revision without a question to the log', async () => {
-    const { log, snapshots } = open();
+    const { log, models } = open();
     log.entries.push(entry(1, 1, 'a'));
-    await snapshots.read(org);
+    await models.read(org);
     const { changes } = log.reads;
     log.entries.push(entry(2, 2, 'b'));
-    expect((await snapshots.atLeast(org, 1)).revision).toBe(1);
+    expect((await models.atLeast(org, 1)).revision).toBe(1);
     expect(log.reads.changes).toBe(changes);
-    expect((await snapshots.atLeast(org, 2)).revision).toBe(2);
+    expect((await models.atLeast(org, 2)).revision).toBe(2);
   });
 });

@@ -1,0 +1,66 @@
+/** Owns how many address ranges a device has over all its groups, and which devices have a group (reference 8 (10)). */
+import type { GroupId } from '../policy/ids.ts';
+import { GroupsInEffect } from './groups-in-effect.ts';
+import type { Organization, OrganizationDevice } from './organization.ts';
+
+/**
+ * The groups that count on a device: those that it has by list and by label, those that are watch only, since they may enforce at any moment, and those that
+ * the end of a trial of its list brings back. The default group is none of them.
+ */
+export class HeldGroups {
+  readonly #groups: GroupsInEffect;
+  readonly #organization: Organization;
+  /** By list and labels: devices with the same ones are looked at once. */
+  readonly #held = new Map<string, ReadonlySet<GroupId>>();
+  readonly #ranges = new WeakMap<ReadonlySet<GroupId>, number>();
+
+  constructor(organization: Organization) {
+    this.#organization = organization;
+    this.#groups = new GroupsInEffect(organization);
+  }
+
+  of({ list: tried, trial, identity: { labels } }: OrganizationDevice): ReadonlySet<GroupId> {
+    const list = [...tried, ...(trial?.before?.security_groups ?? [])];
+    const key = `${list.join(' ')}|${labels.join(' ')}`;
+    let held = this.#held.get(key);
+    if (held === undefined) {
+      const { groups, forbid, require, watchOnly } = this.#groups.selectionIn({ list, labels }, 'kept');
+      const having = groups.filter(({ by }) => by !== 'default');
+      held = new Set([...having, ...forbid, ...require, ...watchOnly].map(({ id }) => id));
+      this.#held.set(key, held);
+    }
+    return held;
+  }
+
+  rangesOf(device: OrganizationDevice): number {
+    const held = this.of(device);
+    let ranges = this.#ranges.get(held);
+    if (ranges === undefined) {
+      ranges = [...held].reduce((sum, id) => sum + (this.#organization.groups.get(id)?.ranges ?? 0), 0);
+      this.#ranges.set(held, ranges);
+    }
+    return ranges;
+  }
+}
+
+/** Devices that are looked at between two pauses. */
+const lookedAtOnce = 200;
+
+const byId = (a: OrganizationDevice, b: OrganizationDevice): number => (a.id < b.id ? -1 : 1);
+
+/** The devices that have the group, in the order of their ids; with `beyond`, only those with more ranges than that. */
+export function* holdersOf(
+  organization: Organization,
+  group: GroupId,
+  { beyond }: { readonly beyond?: number } = {},
+): Generator<void, readonly OrganizationDevice[]> {
+  const held = new HeldGroups(organization);
+  const holders: OrganizationDevice[] = [];
+  let looked = 0;
+  for (const device of organization.devices.values()) {
+    looked += 1;
+    if (looked % lookedAtOnce === 0) yield;
+    if (held.of(device).has(group) && (beyond === undefined || held.rangesOf(device) > beyond)) holders.push(device);
+  }
+  return holders.toSorted(byId);
+}

@@ -1,0 +1,295 @@
+/**
+ * Owns the models of organizations: each loads once, follows the log, and is shared by all that read or decide in this process.
+ *
+ *     const now = await models.read(org);             // the organization at its head
+ *     const before = await models.atLeast(org, 41);   // for a reader that found the head at 41
+ *     const seen = await models.inTransaction(org).read(tx); // as a transaction sees it that holds the organization's head
+ */
+import { loggedChange } from '../../../organization/read-records.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+} from '../../../organization/organization.ts';
+import type { OrganizationId } from '../../../policy/ids.ts';
+import type { ChangeLog, Entry } from '../contract/change-log.ts';
+import { StoreError } from '../../problems.ts';
+import type { Models, ShortSteps } from '../contract/store.ts';
+import type { Runner } from '../postgres/connection.ts';
+import { statement, withRevision } from '../postgres/sql.ts';
+import { readState } from './read-state.ts';
+
+export interface ModelsOptions {
+  readonly log: Pick<ChangeLog, 'heads' | 'readState' | 'readChanges'>;
+  readonly slices: ShortSteps;
+  /** Milliseconds that only ever go forward. */
+  readonly monotonic: () => number;
+  /** The time of day, in milliseconds since 1970. */
+  readonly clock: () => number;
+}
+
+/** An unused model is dropped after this long. */
+const lingerMs = 60_000;
+/** Characters of records that all models together may be made of; beyond, those that were not used for longest go first. */
+const mostCharacters = 128 * 1024 * 1024;
+const entriesAtOnce = 64;
+
+export interface Kept {
+  readonly model: Organization;
+  /** The log's version when the model was loaded: another one means that the history may be another. */
+  readonly version: string;
+  readonly characters: number;
+  /** When the head was read that the model shows. */
+  readonly readAt: number;
+  usedAt: number;
+}
+
+/** The change of a model by a current record. */
+function changeOf({ kind, id, json }: Pick<Entry, 'kind' | 'id' | 'json'>): OrganizationChange | undefined {
+  return kind === 'organization' ? undefined : loggedChange(kind, id, json);
+}
+
+/** The same by an entry of the log; undefined where it changes nothing of the model, such as a device's endpoint. */
+function loggedIn({
+  kind,
+  type,
+  id,
+  json,
+  identity,
+}: Pick<Entry, 'kind' | 'type' | 'id' | 'json' | 'identity'>): OrganizationChange | undefined {
+  if (kind === 'organization') return undefined;
+  if (type === 'delete') return loggedChange(kind, id, undefined);
+  if (kind === 'device') return identity === undefined ? undefined : loggedChange(kind, id, identity);
+  return loggedChange(kind, id, json);
+}
+
+type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
+  readonly body: string;
+  readonly identity: string | null;
+  /** Of the head alone, which is one of the rows: which history the log is of. */
+  readonly version: string | null;
+};
+
+/** What a transaction sees that holds the head. Values: organization, after this revision. */
+const readLogged = statement<LoggedRow>(
+  'read_logged_in_transaction',
+  `SELECT revision, kind, type, id, body, identity, NULL AS version FROM changes WHERE org_id = $1 AND revision > $2
+   UNION ALL SELECT h.revision, 'organization', 'change', h.org_id, '', NULL,
+     concat(h.gaps, ' ', h.purged, ' ', (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) FROM heads h WHERE h.org_id = $1
+   ORDER BY revision`,
+);
+
+/** A model that it gives never changes. */
+export class OrganizationModels implements Models {
+  readonly #o: ModelsOptions;
+  readonly #kept = new Map<OrganizationId, Kept>();
+  /** By organization, the last of the readings that wait for each other. */
+  readonly #reading = new Map<OrganizationId, Promise<Kept>>();
+
+  constructor(options: ModelsOptions) {
+    this.#o = options;
+  }
+
+  /** The organization with everything that was written before this call. */
+  async read(org: OrganizationId): Promise<Organization> {
+    return this.#asOfNow(await this.#readInTurn(org));
+  }
+
+  /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
+  recent(org: OrganizationId, withinMs: number): Organization | undefined {
+    const kept = this.#kept.get(org);
+    return kept === undefined || this.#o.monotonic() - kept.readAt > withinMs ? undefined : this.#asOfNow(kept);
+  }
+
+  /** The organization at this revision or a later one: without a question to the database where it is known here. */
+  async atLeast(org: OrganizationId, revision: number): Promise<Organization> {
+    const kept = this.#kept.get(org);
+    return kept === undefined || kept.model.revision < revision ? this.read(org) : this.#asOfNow(kept);
+  }
+
+  /** For a transaction that holds the organization's head. */
+  inTransaction(org: OrganizationId): ModelInTransaction {
+    return new ModelInTransaction(this, this.#o, org);
+  }
+
+  /** What is known of the organization, which may be behind; it is loaded where nothing is. */
+  async known(org: OrganizationId): Promise<Kept> {
+    return this.#kept.get(org) ?? this.#readInTurn(org);
+  }
+
+  /** Takes the model over from a transaction that is committed. */
+  remember(org: OrganizationId, kept: Kept): void {
+    const known = this.#kept.get(org);
+    if (known !== undefined && known.version === kept.version && known.model.revision >= kept.model.revision) return;
+    this.#kept.set(org, kept);
+    this.#letGo(org);
+  }
+
+  keeps(org: OrganizationId): boolean {
+    return this.#kept.has(org);
+  }
+
+  forget(org: OrganizationId): void {
+    this.#kept.delete(org);
+  }
+
+  #asOfNow(kept: Kept): Organization {
+    kept.usedAt = this.#o.monotonic();
+    return { ...kept.model, at: this.#o.clock() };
+  }
+
+  #readInTurn(org: OrganizationId): Promise<Kept> {
+    const before = this.#reading.get(org) ?? Promise.resolve();
+    const reading = before.catch(() => {}).then(() => this.#read(org));
+    this.#reading.set(org, reading);
+    const forget = (): void => {
+      if (this.#reading.get(org) === reading) this.#reading.delete(org);
+    };
+    reading.then(forget, forget);
+    return reading;
+  }
+
+  async #read(org: OrganizationId): Promise<Kept> {
+    const { log, monotonic } = this.#o;
+    const readAt = monotonic();
+    const { organizations } = await log.heads([org]);
+    const head = organizations.get(org);
+    if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
+    const known = this.#kept.get(org);
+    const isSameHistory = known?.version === head.version && known.model.revision <= head.revision;
+    const found =
+      (isSameHistory ? await this.#follow(org, known, head.revision) : undefined) ?? (await this.#load(org, head));
+    const kept = { ...found, readAt, usedAt: monotonic() };
+    this.#kept.set(org, kept);
+    this.#letGo(org);
+    return kept;
+  }
+
+  /** Undefined where the log no longer reaches back that far. */
+  async #follow(org: OrganizationId, kept: Kept, head: number): Promise<Kept | undefined> {
+    let { model, characters } = kept;
+    while (model.revision < head) {
+      const entries = await this.#o.log.readChanges(org, model.revision, entriesAtOnce);
+      if (entries === undefined) return undefined;
+      const last = entries.at(-1);
+      if (last === undefined) break;
+      const changes: OrganizationChange[] = [];
+      for (const entry of entries) {
+        await this.#o.slices.next();
+        const change = loggedIn(entry);
+        if (change === undefined) continue;
+        changes.push(change);
+        characters += entry.json.length;
+      }
+      model = overlay(model, changes, { revision: last.revision });
+    }
+    return { ...kept, model, characters };
+  }
+
+  async #load(org: OrganizationId, { revision, version }: { revision: number; version: string }): Promise<Kept> {
+    const changes: OrganizationChange[] = [];
+    let characters = 0;
+    // A record that changes during the read is read in its new state. The log repeats the change afterwards.
+    await readState(this.#o.log, org, this.#o.slices, (entry) => {
+      const change = changeOf(entry);
+      if (change !== undefined) changes.push(change);
+      characters += entry.json.length;
+    });
+    const model = overlay(emptyOrganization, changes, { revision });
+    const { organizations } = await this.#o.log.heads([org]);
+    const head = organizations.get(org);
+    if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
+    const followed = await this.#follow(org, { model, version, characters, readAt: 0, usedAt: 0 }, head.revision);
+    if (followed === undefined) throw new StoreError({ code: 'unavailable' });
+    return followed;
+  }
+
+  #letGo(used: OrganizationId): void {
+    const now = this.#o.monotonic();
+    const oldest = [...this.#kept].filter(([org]) => org !== used).toSorted(([, a], [, b]) => a.usedAt - b.usedAt);
+    let characters = [...this.#kept.values()].reduce((sum, kept) => sum + kept.characters, 0);
+    for (const [org, kept] of oldest) {
+      if (now - kept.usedAt <= lingerMs && characters <= mostCharacters) continue;
+      this.#kept.delete(org);
+      characters -= kept.characters;
+    }
+    // Changes from the log count too: a model that grew beyond the limit is loaded again next time.
+    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.#kept.delete(used);
+  }
+}
+
+/**
+ * The organization as one transaction sees it, which holds the organization's head: what was committed, and what the transaction has written so far. Nothing is
+ * read before somebody asks.
+ */
+export class ModelInTransaction {
+  readonly #models: OrganizationModels;
+  readonly #o: ModelsOptions;
+  readonly #org: OrganizationId;
+  #known: Kept | undefined;
+
+  constructor(models: OrganizationModels, options: ModelsOptions, org: OrganizationId) {
+    this.#models = models;
+    this.#o = options;
+    this.#org = org;
+  }
+
+  /** A part of the transaction was taken back, to where `mark` was given. */
+  reset(mark: Kept | undefined): void {
+    this.#known = mark;
+  }
+
+  /** Does work that grows with the organization in short steps. */
+  run<T>(steps: Generator<void, T>): Promise<T> {
+    return this.#o.slices.run(steps);
+  }
+
+  get mark(): Kept | undefined {
+    return this.#known;
+  }
+
+  async read(tx: Runner): Promise<Organization> {
+    for (const isLast of [false, true]) {
+      const known = this.#known ?? (await this.#models.known(this.#org));
+      const rows = await tx.run(readLogged, [this.#org, known.model.revision]);
+      const head = rows.find(({ version }) => version !== null);
+      if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
+      const isWhole = rows.length - 1 === head.revision - known.model.revision;
+      if (head.version === known.version && isWhole) {
+        this.#known = await this.#folded(known, rows, head.revision);
+        return { ...this.#known.model, at: this.#o.clock() };
+      }
+      if (isLast) break;
+      // Another history, or the log no longer reaches back to what is known.
+      this.#models.forget(this.#org);
+    }
+    throw new StoreError({ code: 'unavailable' }, { message: 'the change log does not reach back far enough' });
+  }
+
+  async #folded(known: Kept, rows: readonly LoggedRow[], revision: number): Promise<Kept> {
+    const changes: OrganizationChange[] = [];
+    let { characters } = known;
+    await this.#o.slices.each(rows, (row) => {
+      const { body, identity } = row;
+      const change =
+        row.version === null
+          ? loggedIn({
+              ...row,
+              json: withRevision(body, row.revision),
+              identity: identity === null ? undefined : withRevision(identity, row.revision),
+            })
+          : undefined;
+      if (change === undefined) return;
+      changes.push(change);
+      characters += body.length;
+    });
+    const model = overlay(known.model, changes, { revision });
+    return { model, version: known.version, characters, readAt: known.readAt, usedAt: this.#o.monotonic() };
+  }
+
+  /** The transaction is committed: what it saw may be known to others. */
+  committed(): void {
+    if (this.#known !== undefined) this.#models.remember(this.#org, this.#known);
+  }
+}
