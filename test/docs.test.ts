@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { anchorsOf, citationsIn, clausesOf, linksIn } from './lib/docs.ts';
+import { anchorsOf, citationsIn, clausesOf, hasTitle, linksIn } from './lib/docs.ts';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(`${top}${path}`, 'utf8');
@@ -78,7 +78,7 @@ describe('the page of clauses and tests', () => {
   it('names tests that exist, by file and title', () => {
     const lines = read('docs/clauses.md').split('\n');
     expect(lines.filter((line) => /^\| (?!Clause|Where)/.test(line))).toHaveLength(rows.length);
-    const missing = rows.filter(({ path, title }) => !isThere(path) || !read(path).includes(`('${title}',`));
+    const missing = rows.filter(({ path, title }) => !isThere(path) || !hasTitle(read(path), title));
     expect(missing).toEqual([]);
   });
 });
@@ -100,6 +100,13 @@ describe('reading the docs', () => {
     ['in reference to 4 things', []],
   ])('finds the citations of %j', (text, expected) => {
     expect(citationsIn(text)).toEqual(expected);
+  });
+
+  it('finds a title, whole or by a beginning that no other title has', () => {
+    const file = "it('a door opens', () => {});\nit(\n  'a door shuts', () => {});\n";
+    const titles = ['a door opens', 'a door shuts', 'a door o', 'a door …', 'a window …'];
+    expect(titles.filter((title) => hasTitle(file, title))).toEqual(['a door opens', 'a door shuts']);
+    expect(hasTitle(file.replace('shuts', 'that shuts'), 'a door that …')).toBe(true);
   });
 
   it('finds links inside the repository, and the anchors of headings', () => {
