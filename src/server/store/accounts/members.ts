@@ -194,6 +194,7 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     },
 
     async remove(org, by, user, options = {}) {
+      await context.models.warm(org);
       const { tokens, ...removed } = await inOrganization(
         context,
         org,

@@ -104,6 +104,7 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
     by: ChangeSetActor,
     work: (locked: Locked, change_id: ChangeSetId) => Promise<AppliedChanges>,
   ): Promise<WrittenChanges> {
+    await context.models.warm(org);
     const change_id = parseChangeSetId(context.newId());
     const actor = { ...by, audit: by.audit && { ...by.audit, change_id } };
     const {

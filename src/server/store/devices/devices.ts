@@ -202,7 +202,7 @@ export async function removeDevice(
 }
 
 export function devicesIn(context: Context): Devices {
-  const { reads, writer } = context;
+  const { reads, models, writer } = context;
   const read = reader(context);
   return {
     async list(org, query) {
@@ -242,6 +242,7 @@ export function devicesIn(context: Context): Devices {
           decode: read,
         });
       }
+      await models.warm(org);
       const write = transactionWrite(context, by, async (tx, _head, model) => {
         const locked = { tx, org, model };
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
@@ -262,6 +263,7 @@ export function devicesIn(context: Context): Devices {
         const operation = updateFor(patch);
         return writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
       }
+      await models.warm(org);
       const write = transactionWrite(context, by, async (tx, _head, model) => {
         const locked = { tx, org, model };
         const { detach } = options;
@@ -282,6 +284,7 @@ export function devicesIn(context: Context): Devices {
     },
 
     async move(org, by, id, to, options = {}) {
+      await models.warm(org);
       const { device } = await inOrganization(
         context,
         org,

@@ -266,7 +266,7 @@ async function updateNamed(
 }
 
 export function groupsIn(context: Context): Groups {
-  const { reads, warnings, writer } = context;
+  const { reads, warnings, models, writer } = context;
   const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
@@ -304,6 +304,7 @@ export function groupsIn(context: Context): Groups {
           conflictKeys: [],
           decode: read,
         });
+      await models.warm(org);
       return writer.write(
         org,
         transactionWrite(context, by, async (tx, _head, model) => {
@@ -317,6 +318,7 @@ export function groupsIn(context: Context): Groups {
     async recreate(org, by, owner, id, group, options = {}) {
       const item = newGroupItem(context, by, owner, id, group);
       const trial = options.trial && startTrial(context, by, options.trial);
+      await models.warm(org);
       const write = transactionWrite(context, by, async (tx, _head, model) => {
         if ((await tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, { tx, org, model }, by, item, trial);
@@ -329,7 +331,8 @@ export function groupsIn(context: Context): Groups {
       const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
-      const asTransaction = () => {
+      const asTransaction = async () => {
+        await models.warm(org);
         // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
         const detach = options.detach === true;
@@ -394,6 +397,7 @@ export function groupsIn(context: Context): Groups {
     },
 
     async delete(org, by, owner, id, options = {}) {
+      await models.warm(org);
       const { last } = await inOrganization(
         context,
         org,

@@ -118,6 +118,11 @@ export class OrganizationModels implements Models {
     return this.#kept.get(org) ?? this.#readInTurn(org);
   }
 
+  /** Loads the model where it is not known, before a write that needs it takes the lock and a connection that others wait for. */
+  async warm(org: OrganizationId): Promise<void> {
+    await this.known(org);
+  }
+
   /** Takes the model over from a transaction that is committed. */
   remember(org: OrganizationId, kept: Kept): void {
     const known = this.#kept.get(org);

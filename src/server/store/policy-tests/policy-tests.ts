@@ -102,6 +102,7 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
     },
 
     async replace(org, by, tests, options = {}) {
+      await context.models.warm(org);
       const { after: written } = await inOrganization(
         context,
         org,

@@ -184,13 +184,14 @@ const expiryNote = (user: Actor['user_id']): AuditNote => ({
 
 export function trialsIn(context: Context, keepMs: number): Trials {
   const { reads } = context;
-  const inTrial = (
+  const inTrial = async (
     org: OrganizationId,
     by: Actor,
     id: TrialId,
     work: (locked: Locked, pending: PendingTrial) => Promise<TrialRecord>,
-  ): Promise<TrialRecord> =>
-    inOrganization(
+  ): Promise<TrialRecord> => {
+    await context.models.warm(org);
+    return inOrganization(
       context,
       org,
       by,
@@ -200,6 +201,7 @@ export function trialsIn(context: Context, keepMs: number): Trials {
       },
       ({ revision }) => ({ subject_id: id, revision }),
     );
+  };
   const isOver = ({ ends_at }: sql.TrialRow): boolean => context.clock() >= Date.parse(ends_at);
   return {
     async list(org, page) {
