@@ -69,7 +69,7 @@ test('a list can be of some time only, and its pages stay in it', async () => {
     await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: unique() });
     // Times are whole milliseconds.
     const created = Date.now();
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(created), { interval: 1 });
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(created), { timeout: 60_000, interval: 1 });
   }
   const all = await place.owner.api.expect(200, 'GET', `${place.base}/audit`);
   const [since, until] = [all[4].at, all[1].at];

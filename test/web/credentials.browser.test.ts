@@ -119,7 +119,9 @@ test('long names of keys and tokens stay in their card and dialog, and clear of 
       const [outer, inner] = [await edges(card), await edges(shown)];
       const where = `${path} at ${width} pixels`;
       expect(inner.right, where).toBeLessThanOrEqual(outer.right);
-      for (const button of await card.getByRole('listitem').filter({ hasText: name }).getByRole('button').all()) {
+      const buttons = await card.getByRole('listitem').filter({ hasText: name }).getByRole('button').all();
+      expect(buttons, where).not.toEqual([]);
+      for (const button of buttons) {
         const { left, right, top } = await edges(button);
         expect(right, where).toBeLessThanOrEqual(outer.right);
         expect(left >= inner.right || top >= inner.bottom, where).toBe(true);

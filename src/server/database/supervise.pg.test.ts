@@ -374,7 +374,7 @@ describe('directories that make trouble', () => {
     const write = `i=0; while [ $i -lt 30000 ]; do i=$((i+1)); : > "${base}/$i" || exit 0; done`;
     const writing = spawn('sh', ['-c', write], { stdio: 'ignore' });
     onTestFinished(() => void writing.kill('SIGKILL'));
-    await vi.waitFor(async () => expect(await readdir(base)).not.toEqual([]));
+    await vi.waitFor(async () => expect(await readdir(base)).not.toEqual([]), { timeout: 60_000 });
     await open();
     expect((await readdir(dir)).toSorted()).toEqual(['lock', 'postgres', 'run']);
   });

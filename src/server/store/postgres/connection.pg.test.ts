@@ -48,7 +48,8 @@ test('a pipelined connection that was lost fails what was under way as of unknow
   await expect(connection.run(end, [])).rejects.toMatchObject({ code: 'outcome_unknown' });
   expect(connection.inFlight).toBe(0);
   // The farewell comes before the end of the connection.
-  const [after] = await vi.waitFor(() => connection.run(ownPid, []));
+  const [after] = await vi.waitFor(() => connection.run(ownPid, []), { timeout: 60_000 });
+  expect([before?.pid, after?.pid]).toEqual([expect.any(Number), expect.any(Number)]);
   expect(after?.pid).not.toBe(before?.pid);
 });
 

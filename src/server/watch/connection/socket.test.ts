@@ -46,7 +46,7 @@ it('sends bytes in their order, alone, together and too many for one write, and 
   sink.end(Buffer.from('end'));
   await isClosed();
   expect(received).toMatch(/^one two three part0 .*part8 four end$/);
-  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1));
+  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1), { timeout: 60_000 });
 });
 
 it('reports when the kernel has taken what it did not take at once, and may end before', async () => {
@@ -83,7 +83,7 @@ it('sends parts in their order that the kernel does not take at once, and report
 it.each(['end', 'resetAndDestroy'] as const)('ends with its client, by %s, whatever else it said', async (how) => {
   client.write('more');
   client[how]();
-  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1));
+  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1), { timeout: 60_000 });
   expect(sink.write([Buffer.from('late')])).toBe(false);
   sink.end(Buffer.from('late'));
   sink.destroy();
@@ -92,7 +92,7 @@ it.each(['end', 'resetAndDestroy'] as const)('ends with its client, by %s, whate
 it('ends at once by destroy, and a stream that is connected afterwards hears of the end', async () => {
   sink.destroy();
   await isClosed();
-  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1));
+  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(1), { timeout: 60_000 });
   connectStream();
-  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(2));
+  await vi.waitFor(() => expect(stream.closed).toHaveBeenCalledTimes(2), { timeout: 60_000 });
 });
