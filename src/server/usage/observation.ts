@@ -2,6 +2,7 @@
  * Owns what a watch-only group would have done: the difference of two policies, with the group and without it, over the traffic that agents observed.
  * Nothing here decides anything on a device.
  */
+import { limits } from '../../api/limits.ts';
 import type { DeviceReport } from '../../api/device.ts';
 import { surroundingsOf, type DeviceSurroundings } from '../../api/enforcement/surroundings.ts';
 import type { Flow } from '../../api/flows/flow.ts';
@@ -15,6 +16,7 @@ import { policiesOf } from '../../organization/device-policies.ts';
 import { indexDevices } from '../../organization/fleet.ts';
 import { overlay, type Organization } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
+import { textsThatFit } from '../explain/texts-that-fit.ts';
 import { explainFlows } from '../explain/flows.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import {
@@ -148,10 +150,12 @@ export async function groupObservation(
     // With the verdict that it would have had, so that the decision is about the same packet.
     const shown = sums.slice(0, limit).map((flow) => ({ ...flow, verdict: flipped[verdict] }));
     const flows = await options.slices.run(explainFlows(shown, { snapshot: enforced, statuses }));
+    // Each may name a rule with thousands of addresses.
+    const { length } = await options.slices.run(textsThatFit(flows, limits.answer / 4));
     return {
       packets: sums.reduce((sum, { packets }) => sum + packets, 0),
       sums: sums.length,
-      flows: flows.map((flow): Flow => ({ ...flow, verdict })),
+      flows: flows.slice(0, length).map((flow): Flow => ({ ...flow, verdict })),
     };
   };
   return {

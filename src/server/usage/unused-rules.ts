@@ -2,6 +2,7 @@
  * Owns the rules that nothing used, over all groups of the organization. A rule counts only where it was in its group, and all of its traffic was
  * observed, for the whole window.
  */
+import { limits } from '../../api/limits.ts';
 import type { UnusedRule, UnusedRules } from '../../api/usage/rule-usage.ts';
 import { rulesOf } from '../../policy/decide.ts';
 import { groupsIn } from '../../policy/effective.ts';
@@ -9,6 +10,7 @@ import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { ruleIdOf } from '../../policy/rule-identity/rule-id.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { Direction, PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { textsThatFit } from '../explain/texts-that-fit.ts';
 import { policiesWith } from './group-policies.ts';
 import { ObservedRules } from './observed-rules.ts';
 import { observedAll, observedRefused } from './observed-time.ts';
@@ -62,5 +64,12 @@ export async function unusedRules(asked: Omit<UsageRequest, 'group'>, options: U
         found.push({ group_id: group.id, group_name: group.name, direction, rule: written });
     }
   }
-  return { since: new Date(since).toISOString(), until: new Date(until).toISOString(), count, rules: found };
+  // Each may name thousands of addresses.
+  const { length } = await slices.run(textsThatFit(found, limits.answer / 4));
+  return {
+    since: new Date(since).toISOString(),
+    until: new Date(until).toISOString(),
+    count,
+    rules: found.slice(0, length),
+  };
 }

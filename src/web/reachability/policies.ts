@@ -4,7 +4,8 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
 import type { Fleet } from '../../policy/fleet/fleet.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
-import { isolationKey, policyIsolation } from '../../policy/isolation/isolation.ts';
+import { isolationKey } from '../../policy/isolation/isolation.ts';
+import { Isolations } from '../../policy/isolation/isolations.ts';
 import { isTried } from '../../policy/trial/trial.ts';
 import { policyOf } from '../model/device-policy.ts';
 
@@ -15,12 +16,13 @@ export function policiesOf(
   fleet: Fleet,
   at?: number,
 ): readonly (EffectivePolicy | MissingGroups)[] {
+  const isolations = new Isolations([...fleet.isolated]);
   const trials = groups.flatMap(({ trial }) => trial ?? []);
   const byDevice = new Map<string, EffectivePolicy | MissingGroups>();
   const byGroups = new Map<string, EffectivePolicy | MissingGroups>();
   return devices.map((device) => {
     const { security_groups: list = [], labels = [], trial } = device;
-    const isolation = policyIsolation(deviceIdentity(device), fleet.isolated);
+    const isolation = isolations.of(deviceIdentity(device));
     /** What decides beside the groups themselves: isolations, the device's own trial, and which groups it tries. */
     const beside = [
       isolation === undefined ? '' : isolationKey(isolation),

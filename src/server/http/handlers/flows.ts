@@ -2,7 +2,7 @@
 import type { RequestProblem, RequestProblemCode } from '../../../api/codes.ts';
 import type { Flow, FlowCoverage } from '../../../api/flows/flow.ts';
 import type { FlowReport, FlowTuple, ReceivedFlows } from '../../../api/flows/flow-report.ts';
-import { flowLimits, limits, mostPackets } from '../../../api/limits.ts';
+import { flowLimits, mostPackets } from '../../../api/limits.ts';
 import { defaultAgentSettings, type AgentSettings } from '../../../api/organization.ts';
 import { parseAddress, parseRange, type FamilyRange } from '../../../policy/address.ts';
 import { hasPort, protocolNumber } from '../../../policy/flow/protocol.ts';
@@ -20,6 +20,7 @@ import {
   type StoredFlow,
 } from '../../store/contract/flows/flows.ts';
 import type { KnownClaims } from '../../usage/claimed-rules.ts';
+import { textsThatFit } from '../../explain/texts-that-fit.ts';
 import type { WorkBudget } from '../../scheduling/work-budget.ts';
 import { record, type Call, type Handler, type OrganizationServices, type Services } from '../call.ts';
 import { invalid, refuseInvalid } from '../../problems.ts';
@@ -223,20 +224,6 @@ export async function shownFlows(
   return work.run(explainFlows(flows, { snapshot, statuses }));
 }
 
-/** Each may name a rule with thousands of addresses: as many as one answer holds, and one at least. */
-function* textsOf(flows: readonly Flow[]): Generator<void, readonly string[]> {
-  const texts: string[] = [];
-  let bytes = 2;
-  for (const flow of flows) {
-    const text = JSON.stringify(flow);
-    bytes += Buffer.byteLength(text) + 1;
-    if (bytes > limits.answer && texts.length > 0) break;
-    texts.push(text);
-    yield;
-  }
-  return texts;
-}
-
 const list: Handler<'listFlows'> = async (call, services) => {
   const { store, preview } = services;
   const { org_id } = call.params;
@@ -253,7 +240,7 @@ const list: Handler<'listFlows'> = async (call, services) => {
     after,
   };
   const { flows, next: nextOfAll } = await store.flows.page(org_id, { ...asked, limit });
-  const shown = await call.work.run(textsOf(await shownFlows(org_id, flows, services, call.work)));
+  const shown = await call.work.run(textsThatFit(await shownFlows(org_id, flows, services, call.work)));
   const json = `[${shown.join(',')}]`;
   const isCut = shown.length < flows.length;
   const next = isCut ? (await store.flows.page(org_id, { ...asked, limit: shown.length })).next : nextOfAll;
