@@ -19,6 +19,7 @@ import { createLog } from '../src/server/http/observe/log.ts';
 import { serverConfig } from '../src/server/options/config.ts';
 import { startServer, type RunningServer } from '../src/server/serve.ts';
 import { device } from '../src/server/store/store.fixture.ts';
+import { DueWorkLoop } from '../src/server/scheduling/due-work.ts';
 import { processSlices } from '../src/server/scheduling/time-slices.ts';
 import { startWebhooks } from '../src/server/webhooks/service.ts';
 import type { DeviceId } from '../src/policy/ids.ts';
@@ -243,7 +244,9 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
     const hold = await longestHold(async () => {
       let told = (): void => {};
       const looked = new Promise<void>((resolve) => (told = resolve));
-      const webhooks = startWebhooks({
+      const due = new DueWorkLoop({ leases: store.leases, onWarning });
+      startWebhooks({
+        start: (work) => due.start(work),
         store: {
           ...store,
           webhooks: {
@@ -262,7 +265,7 @@ const scenes: Readonly<Record<string, (scene: Scene, round: number) => Promise<H
         settings: { settleMs: 0, scanEveryMs: 0 },
       });
       await looked;
-      await webhooks.close();
+      await due.close();
     }, named);
     await store.webhooks.delete(scene.org, { user_id: scene.user, ...asServer }, id);
     convergence.close();

@@ -139,8 +139,8 @@ const rooms: Rooms = {
     node: true,
     why: 'how a process takes connections, and ends them',
   },
-  'server/upkeep.ts': {
-    may: ['server/problems.ts', 'server/store/contract', 'server/usage', 'server/webhooks'],
+  'server/retention.ts': {
+    may: ['server/scheduling', 'server/store/contract'],
     npm: [],
     node: true,
     why: 'what a server does again and again, so that what it keeps stays bounded',
@@ -158,7 +158,7 @@ const rooms: Rooms = {
       'server/options',
       'server/scheduling',
       'server/listen.ts',
-      'server/upkeep.ts',
+      'server/retention.ts',
       'server/ends.ts',
       'server/http/app.ts',
       'server/http/guard',

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../api/limits.ts';
 import { defaultLimits } from '../policy/limits.ts';
 import { openAuditLog } from './audit-log/service.ts';
-import { startSampler } from './convergence/sampler.ts';
+import { Sampler, savingSamples } from './convergence/sampler.ts';
 import { startConvergence } from './convergence/service.ts';
 import { DatabaseError } from './database/errors.ts';
 import { openDatabase, type Database } from './database/supervise.ts';
@@ -45,7 +45,7 @@ import type { FailedElsewhere } from './limits/failed-elsewhere.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
 import { endsOfTime } from './ends.ts';
 import { Preview } from './preview/preview.ts';
-import { startUpkeep } from './upkeep.ts';
+import { removalOfOld } from './retention.ts';
 import { ClaimedRules } from './usage/claimed-rules.ts';
 import { DueWorkLoop } from './scheduling/due-work.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
@@ -287,9 +287,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       monotonic: () => performance.now(),
     });
     const onWarning = (message: string, cause: unknown): void => log.warn({ err: cause }, message);
-    const due = new DueWorkLoop(onWarning);
+    const due = new DueWorkLoop({ leases: store.leases, onWarning });
     cleanup.push(() => due.close());
-    cleanup.push(startUpkeep({ store, onWarning }));
+    due.start(removalOfOld(store.retention, onWarning));
     due.start(endsOfTime({ ends: store.ends, clock, onWarning }));
     const health = new Health(databaseChecks(store, around.databaseDirectory ?? ownDirectory(config)));
     const metrics = createMetrics(around.others === undefined ? {} : { others: around.others });
@@ -321,10 +321,11 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const fleetCounts = new FleetCounts({ store, convergence, monotonic: () => performance.now(), onWarning });
     cleanup.push(() => fleetCounts.close());
     metrics.countDevices(() => fleetCounts.read());
-    const { sampler, close: endSampler } = startSampler({ samples: store.samples, convergence, clock, onWarning });
-    cleanup.push(endSampler);
+    const sampler = new Sampler({ samples: store.samples, convergence, clock, onWarning });
+    due.start(savingSamples(sampler));
     if (config.webhookHosts.length > 0) {
-      const webhooks = startWebhooks({
+      startWebhooks({
+        start: (work) => due.start(work),
         store,
         convergence,
         slices,
@@ -335,9 +336,8 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         onWarning,
         settings: around.webhooks,
       });
-      cleanup.push(() => webhooks.close());
     }
-    cleanup.push(await openAuditLog(config, { waiting: store.auditExport, clock, onWarning }));
+    for (const work of await openAuditLog(config, { waiting: store.auditExport, clock, onWarning })) due.start(work);
     const tls = await openTls(config, log, store, around.tls ?? {});
     const connections = await openConnections(config, metrics, descriptorsOf(config, around));
     cleanup.push(() => connections.close());

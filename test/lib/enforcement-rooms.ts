@@ -75,7 +75,15 @@ export const enforcementRooms: Rooms = {
     why: 'what is known of a device at a past time; its page has the words of the command line; it knows no route',
   },
   'server/audit-log': {
-    may: ['server/lifecycle', 'server/options', 'server/problems.ts', 'server/store/contract', 'node', 'policy'],
+    may: [
+      'server/lifecycle',
+      'server/options',
+      'server/problems.ts',
+      'server/scheduling',
+      'server/store/contract',
+      'node',
+      'policy',
+    ],
     npm: [],
     node: true,
     processes: true,

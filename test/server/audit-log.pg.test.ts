@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { auditLines } from '../../src/server/audit-log/lines.ts';
-import { startAuditLog, type AuditLogOptions } from '../../src/server/audit-log/service.ts';
+import { auditLogWork, type AuditLogOptions } from '../../src/server/audit-log/service.ts';
 import { sinkOf } from '../../src/server/audit-log/sink.ts';
+import { DueWorkLoop } from '../../src/server/scheduling/due-work.ts';
 import { query } from '../../src/server/store/store.fixture.ts';
 import { eventually } from '../lib/eventually.ts';
 import type { Json } from '../lib/http.ts';
@@ -92,18 +93,23 @@ test('a sink that hangs holds up no request and no stop; another process writes 
     leaseMs: 300,
     restMs: 20,
   };
+  const startLog = async (options: AuditLogOptions): Promise<DueWorkLoop> => {
+    const loop = new DueWorkLoop({ leases: store.leases, onWarning: options.onWarning });
+    loop.start(await auditLogWork(options));
+    return loop;
+  };
   let asked = 0;
   const hung = { write: (text: string) => (text === '' ? Promise.resolve() : new Promise<void>(() => (asked += 1))) };
-  const first = await startAuditLog({ ...common, sink: { ...hung, close: () => Promise.resolve() } });
+  const first = await startLog({ ...common, sink: { ...hung, close: () => Promise.resolve() } });
   const place = await newPlace(server);
   await eventually('the first hangs', () => asked === 1);
   await place.owner.api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'meanwhile' });
-  await query(url, 'UPDATE audit_log_lease SET lost = 3');
+  await query(url, 'UPDATE audit_log_losses SET lost = 3');
   await query(url, 'DELETE FROM audit WHERE id = (SELECT audit_id FROM audit_outbox ORDER BY n LIMIT 1)');
   let text = '';
   const warnings: string[] = [];
   const sink = { write: async (more: string) => void (text += more), close: () => Promise.resolve() };
-  const second = await startAuditLog({ ...common, sink, onWarning: (message) => warnings.push(message) });
+  const second = await startLog({ ...common, sink, onWarning: (message) => warnings.push(message) });
   await eventually('nothing waits', () => nothingWaits(url));
   const lines: Json[] = text
     .trimEnd()
@@ -112,7 +118,7 @@ test('a sink that hangs holds up no request and no stop; another process writes 
   expect(lines[0]).toMatchObject({ type: 'lost', entries: 4 });
   expect(warnings).toEqual([expect.stringContaining('4 entries')]);
   expect(lines.at(-1)).toMatchObject({ operation: 'createSecurityGroup', after: { group_name: 'meanwhile' } });
-  expect(await query(url, 'SELECT lost FROM audit_log_lease')).toEqual([{ lost: '0' }]);
+  expect(await query(url, 'SELECT lost FROM audit_log_losses')).toEqual([{ lost: '0' }]);
   await Promise.all([first.close(), second.close()]);
 });
 

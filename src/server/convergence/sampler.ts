@@ -6,6 +6,7 @@ import type { PacketReport } from '../../api/enforcement/overview.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
 import type { FleetSamples } from '../store/contract/fleet-samples.ts';
+import type { DueWork } from '../scheduling/due-work.ts';
 import type { Convergence } from './contract.ts';
 
 export interface SamplerOptions {
@@ -18,7 +19,6 @@ export interface SamplerOptions {
 
 /** Samples are gathered for this long and then written: the cost does not grow with the number of reports. */
 const flushMs = 10_000;
-const forgetMs = 3_600_000;
 
 interface Packets {
   admitted: number;
@@ -31,8 +31,6 @@ export class Sampler {
   /** Organizations with a report in this time step, and whether their state was sampled. */
   readonly #heard = new Map<OrganizationId, boolean>();
   #step = Number.NaN;
-  #forgottenAt = Number.NEGATIVE_INFINITY;
-  #flushing: Promise<void> | undefined;
 
   constructor(options: SamplerOptions) {
     this.#o = options;
@@ -48,16 +46,9 @@ export class Sampler {
     sum.refused = Math.min(sum.refused + packets.refused, Number.MAX_SAFE_INTEGER);
   }
 
-  /** Writes what is due. To be called every `flushMs`; never fails, what could not be written is written the next time. */
-  flush(): Promise<void> {
-    this.#flushing ??= this.#flush()
-      .catch((cause: unknown) => this.#o.onWarning('cannot save the samples of fleets', cause))
-      .finally(() => (this.#flushing = undefined));
-    return this.#flushing;
-  }
-
-  async #flush(): Promise<void> {
-    const { samples, clock } = this.#o;
+  /** Writes what is due. What could not be written is written the next time. */
+  async flush(): Promise<void> {
+    const { clock } = this.#o;
     const step = Math.floor(clock() / (sampleSeconds * 1_000));
     // A new time step begins: forget the organizations that were sampled in the last one.
     if (step !== this.#step && !Number.isNaN(this.#step)) {
@@ -66,9 +57,6 @@ export class Sampler {
     this.#step = step;
     await this.#writePackets();
     await this.#takeStates();
-    if (clock() - this.#forgottenAt < forgetMs) return;
-    this.#forgottenAt = clock();
-    await samples.forget();
   }
 
   async #writePackets(): Promise<void> {
@@ -100,16 +88,13 @@ export class Sampler {
   }
 }
 
-/** For as long as the server serves. */
-export function startSampler(options: SamplerOptions): {
-  readonly sampler: Sampler;
-  readonly close: () => Promise<void>;
-} {
-  const sampler = new Sampler(options);
-  const flushing = setInterval(() => void sampler.flush(), flushMs).unref();
-  const close = async (): Promise<void> => {
-    clearInterval(flushing);
+/** Writes them every few seconds, and for the last time when the process stops. */
+export const savingSamples = (sampler: Sampler): DueWork => ({
+  task: 'save the samples of fleets',
+  firstMs: flushMs,
+  async run() {
     await sampler.flush();
-  };
-  return { sampler, close };
-}
+    return flushMs;
+  },
+  settle: () => sampler.flush(),
+});

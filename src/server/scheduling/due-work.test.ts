@@ -7,7 +7,8 @@ afterEach(() => void vi.useRealTimers());
 
 function makeLoop() {
   const warnings: string[] = [];
-  return { warnings, loop: new DueWorkLoop((message) => warnings.push(message)) };
+  const leases = { claim: async () => true, release: async () => {} };
+  return { warnings, loop: new DueWorkLoop({ leases, onWarning: (message) => warnings.push(message) }) };
 }
 
 test('work is asked again after the time that it gives, and not before its first', async () => {
@@ -105,4 +106,73 @@ test('a stop tells the work, waits for it, has it settle, says nothing of what i
   await vi.advanceTimersByTimeAsync(7_200_000);
   expect(steps).toEqual(['run', 'settle', 'settle']);
   expect(warnings).toEqual([]);
+});
+
+test('a stop does not wait for what hangs, and what cannot be saved then is told', async () => {
+  const { loop, warnings } = makeLoop();
+  loop.start({ task: 'hang', run: () => new Promise(() => {}) });
+  loop.start({ task: 'save', run: async () => 3_600_000, settle: () => Promise.reject(new Error('away')) });
+  await vi.advanceTimersByTimeAsync(0);
+  const closed = loop.close();
+  await vi.advanceTimersByTimeAsync(1_000);
+  await closed;
+  expect(warnings).toEqual(['cannot save; the server stops']);
+});
+
+/** Leases of a database, by the clock of the test. */
+function makeLeases() {
+  const held = new Map<string, { holder: string; until: number }>();
+  let claims = 0;
+  return {
+    claims: () => claims,
+    async claim(work: string, holder: string, forMs: number) {
+      claims += 1;
+      const now = held.get(work);
+      if (now !== undefined && now.holder !== holder && now.until >= Date.now()) return false;
+      held.set(work, { holder, until: Date.now() + forMs });
+      return true;
+    },
+    async release(holder: string) {
+      for (const [work, now] of held) if (now.holder === holder) held.delete(work);
+    },
+  };
+}
+
+test('one process at a time does work with a lease; another takes over at once after a stop, and after the lease where one hangs', async () => {
+  const leases = makeLeases();
+  const runs = [0, 0, 0];
+  let hangs = false;
+  const process = (n: number): DueWorkLoop => {
+    const loop = new DueWorkLoop({ leases, onWarning: () => {} });
+    loop.start({
+      task: 'write',
+      lease: { work: 'log', forMs: 10_000 },
+      async run() {
+        runs[n] = (runs[n] ?? 0) + 1;
+        if (hangs) await new Promise(() => {});
+        return 1_000;
+      },
+    });
+    return loop;
+  };
+  const first = process(0);
+  await vi.advanceTimersByTimeAsync(0);
+  const second = process(1);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(runs).toEqual([61, 0, 0]);
+  // Renewed every five seconds, and asked for by the other one every second.
+  expect(leases.claims()).toBeLessThan(80);
+  await first.close();
+  hangs = true;
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(runs).toEqual([61, 1, 0]);
+  hangs = false;
+  const third = process(2);
+  await vi.advanceTimersByTimeAsync(9_000);
+  expect(runs[2]).toBe(0);
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(runs[2]).toBeGreaterThan(0);
+  const closed = Promise.all([second.close(), third.close()]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  await closed;
 });

@@ -12,7 +12,8 @@ import { evidenceIn } from './evidence/evidence.ts';
 import { flowsIn } from './flows/flows.ts';
 import { refusedReportsIn } from './flows/refused-reports.ts';
 import { ruleUsageIn } from './flows/rule-usage.ts';
-import { fleetSamplesIn } from './log/fleet-samples.ts';
+import { leasesIn } from './log/leases.ts';
+import { fleetSamplesIn, sampleRetentionMs } from './log/fleet-samples.ts';
 import { presenceIn } from './devices/presence.ts';
 import { receiptsIn } from './devices/receipts.ts';
 import { changeSetsIn } from './changes/change-sets.ts';
@@ -29,6 +30,8 @@ import { organizationsIn } from './accounts/organizations.ts';
 import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
 import { ticketSecretIn } from './accounts/ticket-secret.ts';
+import { idempotencyKeyMs } from './contract/change/idempotency.ts';
+import { removalsByAge } from './retention.ts';
 import { statement } from './postgres/sql.ts';
 import { WarningReads } from './postgres/warning-reads.ts';
 import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
@@ -50,6 +53,7 @@ import { Writer } from './write/writer.ts';
 const day = 86_400_000;
 /** The usage of rules is told of 30 days. */
 const leastUsageRetentionMs = 31 * day;
+const deliveryRetentionMs = 7 * day;
 const ping = statement<never>('ping', 'SELECT');
 /** Values: as `groupQuotas`. */
 const setGroupLimits = statement<never>(
@@ -158,7 +162,14 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const tokens = tokensIn(context, uses);
   const sessions = sessionsIn(context, onWarning);
   const devices = devicesIn(context);
-  const trials = trialsIn(context, options.historyRetentionMs ?? 365 * day);
+  const trials = trialsIn(context);
+  const historyMs = options.historyRetentionMs ?? 365 * day;
+  const history = historyIn(context, historyMs);
+  const audit = auditIn(context, options.auditRetentionMs ?? 365 * day);
+  const auditExport = auditExportIn(context, refusedReportsIn(context));
+  const presence = presenceIn(context);
+  const idempotencyKeys = idempotencyKeysIn(context);
+  const flows = flowsIn(context, { keepMs: flowRetentionMs, most: options.flowsPerOrganization ?? 10_000_000 });
   return {
     users,
     tokens,
@@ -167,30 +178,49 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     members,
     invitations: invitationsIn(context),
     access: accessIn(context),
-    changeSets: changeSetsIn(context, testedStates, options.historyRetentionMs ?? 365 * day),
-    idempotencyKeys: idempotencyKeysIn(context),
+    changeSets: changeSetsIn(context, testedStates),
+    idempotencyKeys,
     groups: groupsIn(context),
     devices,
-    presence: presenceIn(context),
+    presence,
     receipts: receiptsIn(context),
     samples: fleetSamplesIn(context),
-    flows: flowsIn(context, {
-      keepMs: flowRetentionMs,
-      keepCoverageMs: usageRetentionMs,
-      most: options.flowsPerOrganization ?? 10_000_000,
-    }),
+    flows,
     ruleUsage: ruleUsageIn(context, { keepMs: usageRetentionMs }),
     enrollmentKeys: enrollmentKeysIn(context),
-    history: historyIn(context, options.historyRetentionMs ?? 365 * day),
+    history,
     policyTests: policyTestsIn(context, testedStates),
     trials,
     ends: endsIn(context, { trials, devices }),
     webhooks: webhooksIn(context),
-    audit: auditIn(context, options.auditRetentionMs ?? 365 * day),
+    audit,
     evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),
-    auditExport: auditExportIn(context, refusedReportsIn(context)),
+    auditExport,
     log,
     models,
+    leases: leasesIn(context),
+    retention: [
+      ...removalsByAge(context, {
+        change_sets: historyMs,
+        trials: historyMs,
+        idempotency_keys: idempotencyKeyMs,
+        webhook_deliveries: deliveryRetentionMs,
+        sessions: 0,
+        used_tickets: 0,
+        fleet_samples: sampleRetentionMs,
+        flows: flowRetentionMs,
+        flow_coverage: usageRetentionMs,
+        refusal_levels: flowRetentionMs,
+        rule_usage: usageRetentionMs,
+      }),
+      { what: 'changes', forget: () => log.compact() },
+      { what: 'states', forget: () => history.forget() },
+      { what: 'audit entries', forget: () => audit.forget() },
+      { what: 'entries for the audit log', forget: () => auditExport.forget() },
+      { what: 'idempotency keys beyond those that are kept', forget: () => idempotencyKeys.forget() },
+      { what: 'presence', forget: () => presence.forget() },
+      { what: 'observed traffic', forget: () => flows.forget() },
+    ],
 
     broadcast: {
       send: (messages) => hints.tell({ messages }),

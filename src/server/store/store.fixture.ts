@@ -29,6 +29,11 @@ export async function openTestStore(url: string, options: Partial<StoreOptions> 
   return store;
 }
 
+/** As a server does now and then. */
+export async function forgetOld({ retention }: Store): Promise<void> {
+  for (const kind of retention) await kind.forget();
+}
+
 /** Looks past the store, on a connection of its own. */
 export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
   const client = new Client({ connectionString: url });

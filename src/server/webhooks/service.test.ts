@@ -1,9 +1,15 @@
 /** Proves when the webhook service checks devices: after a start or an outage, only once devices had time to reconnect, and no organization late because of others. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { parseOrganizationId, type OrganizationId } from '../../policy/ids.ts';
+import { DueWorkLoop } from '../scheduling/due-work.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import type { LookShare } from '../store/contract/webhooks.ts';
 import { startWebhooks, type WebhookServiceOptions } from './service.ts';
+
+function startLoop(): DueWorkLoop {
+  const leases = { claim: async () => true, release: async () => {} };
+  return new DueWorkLoop({ leases, onWarning: () => {} });
+}
 
 test('nothing is looked at in the first minute, nor in the first after the database was away', async () => {
   let now = 0;
@@ -11,19 +17,28 @@ test('nothing is looked at in the first minute, nor in the first after the datab
   const calls = { ping: 0, failure: 0, look: 0 };
   const store = {
     async ping() {
-      if (isAway) throw new Error('away');
+      if (isAway) {
+        calls.failure += 1;
+        throw new Error('away');
+      }
       calls.ping += 1;
     },
     webhooks: {
       async claimScan() {
-        if (isAway) throw new Error('away');
+        if (isAway) {
+          calls.failure += 1;
+          throw new Error('away');
+        }
         calls.look += 1;
         return undefined;
       },
       claimDeliveries: async () => [],
     },
   };
-  const service = startWebhooks({
+  const loop = startLoop();
+  onTestFinished(() => loop.close());
+  startWebhooks({
+    start: (work) => loop.start(work),
     store: store as unknown as WebhookServiceOptions['store'],
     convergence: { read: async () => ({ revision: 0, devices: [] }) },
     slices: processSlices(),
@@ -31,10 +46,9 @@ test('nothing is looked at in the first minute, nor in the first after the datab
     clock: () => now,
     random: () => 0,
     outcomes: { inc: () => {} },
-    onWarning: () => (calls.failure += 1),
+    onWarning: () => {},
     settings: { settleMs: 60_000, workEveryMs: 1 },
   });
-  onTestFinished(() => service.close());
   /** Twice, so that one began and ended after this call. */
   const again = (name: keyof typeof calls) => {
     const before = calls[name];
@@ -87,7 +101,9 @@ test('organizations that take forever to look at keep no other one waiting, and 
       tell: async ({ organization_id }: { organization_id: OrganizationId }) => told.push(organization_id),
     },
   };
-  const service = startWebhooks({
+  const loop = startLoop();
+  startWebhooks({
+    start: (work) => loop.start(work),
     store: store as unknown as WebhookServiceOptions['store'],
     convergence: {
       async read(org) {
@@ -111,7 +127,7 @@ test('organizations that take forever to look at keep no other one waiting, and 
   });
   onTestFinished(async () => {
     release();
-    await service.close();
+    await loop.close();
   });
   await vi.waitFor(() => expect(told).toEqual([honest]), { timeout: 60_000, interval: 2 });
   due.push(...late.slice(10));

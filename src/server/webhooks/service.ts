@@ -1,14 +1,14 @@
 /**
- * Owns the webhook work of one process: it looks for conditions and delivers alerts. Every process of every server does
- * both. Processes claim rows in the database, so that one process at a time holds each delivery. After a crash, its
+ * Owns the webhook work of one process, two kinds of the loop of due work: it looks for conditions and delivers alerts. Every process
+ * of every server does both. Processes claim rows in the database, so that one process at a time holds each delivery. After a crash, its
  * deliveries are due again when their leases end.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counter } from 'prom-client';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
 import type { Store } from '../store/contract/store.ts';
+import type { DueWork } from '../scheduling/due-work.ts';
 import { processorMs, type TimeSlices } from '../scheduling/time-slices.ts';
 import { WorkShares, type WorkBudget } from '../scheduling/work-budget.ts';
 import { failingIn } from '../store/contract/change/failing-tests.ts';
@@ -21,6 +21,8 @@ import { signedHeaders } from './sign.ts';
 import { GracePeriod } from './grace-period.ts';
 
 export interface WebhookServiceOptions {
+  /** Has work done again and again; gives back what asks it again at once. */
+  readonly start: (work: DueWork) => () => void;
   readonly store: Pick<Store, 'webhooks' | 'enrollmentKeys' | 'flows' | 'policyTests' | 'groups' | 'trials' | 'ping'>;
   readonly convergence: Pick<Convergence, 'read'>;
   readonly slices: TimeSlices;
@@ -39,7 +41,7 @@ export interface WebhookSettings {
   readonly scanEveryMs: number;
   /** For so long after a start or an outage nothing is looked at: devices need a moment to come back. */
   readonly settleMs: number;
-  /** How often this process looks for something to do. */
+  /** How often this process looks for something to do, where nothing ends before. */
   readonly workEveryMs: number;
   readonly timeoutMs: number;
   /** An attempt that takes longer gives its place to others. */
@@ -49,7 +51,6 @@ export interface WebhookSettings {
   readonly firstRetryMs: number;
   readonly longestRetryMs: number;
   readonly giveUpAfterMs: number;
-  readonly keepMs: number;
 }
 
 export const webhookSettings: WebhookSettings = {
@@ -62,13 +63,7 @@ export const webhookSettings: WebhookSettings = {
   firstRetryMs: 5_000,
   longestRetryMs: 3_600_000,
   giveUpAfterMs: 86_400_000,
-  keepMs: 7 * 86_400_000,
 };
-
-export interface WebhookService {
-  /** Ends attempts under way; they are made again, here or elsewhere. */
-  close(): Promise<void>;
-}
 
 const trialEvents = new Set<AlertEvent>(['trial.started', 'trial.confirmed', 'trial.reverted', 'trial.expired']);
 /** What happened before somebody wanted to hear of it is no news. When drift was repaired is not known: what the first look finds counts as earlier. */
@@ -107,7 +102,8 @@ export function retryAfter(attempt: number, random: number, settings: WebhookSet
   return Math.round(full * (0.5 + random / 2));
 }
 
-export function startWebhooks(options: WebhookServiceOptions): WebhookService {
+/** Looks at conditions, and sends deliveries. What is under way when the process stops is ended; it is done again, here or elsewhere. */
+export function startWebhooks(options: WebhookServiceOptions): void {
   const { store, convergence, slices, clock, hosts, onWarning } = options;
   const settings = { ...webhookSettings, ...options.settings };
   const stopped = new AbortController();
@@ -191,7 +187,7 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     if (looking.size >= mostLooks || lookPool.freePlaces(pool) === 0) return false;
     if (pool === 'slow' && lookPool.slowOrganizations(clock()).length === 0) return false;
     const webhook = await ask(() => claimScan(pool));
-    if (webhook === undefined || stopped.signal.aborted) return false;
+    if (webhook === undefined) return false;
     looks.set(webhook.id, clock());
     const organization = webhook.organization_id;
     const work = lookShares.budgetFor({ user: organization, organization });
@@ -205,19 +201,10 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
         work.end();
         lookPool.end(batch);
         looking.delete(organization);
+        lookAgain();
       });
     looking.set(organization, looked);
     return true;
-  }
-
-  /** Looks at the webhooks that are due. */
-  async function scan(): Promise<void> {
-    while (!stopped.signal.aborted) {
-      if (!gracePeriod.isOver(clock())) return ask(() => store.ping());
-      if ((await beginLook('fast')) || (await beginLook('slow'))) continue;
-      if (looking.size === 0) return;
-      await Promise.race([...looking.values(), rest()]);
-    }
   }
 
   async function deliver(delivery: ClaimedDelivery, signal: AbortSignal): Promise<void> {
@@ -236,9 +223,6 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
     return store.webhooks.failed(id, failure, tooOld ? undefined : retryAfter(attempt, options.random(), settings));
   }
 
-  const rest = (): Promise<void> =>
-    sleep(settings.workEveryMs, undefined, { signal: stopped.signal, ref: false }).catch(() => {});
-
   const pools = new FairPools(poolSettings);
   const flying = new Set<Promise<void>>();
 
@@ -253,53 +237,46 @@ export function startWebhooks(options: WebhookServiceOptions): WebhookService {
       clearTimeout(slow);
       pools.end(batch);
       flying.delete(work);
+      deliverMore();
       const failed = outcomes.find(({ status }) => status === 'rejected');
       if (failed !== undefined) warn((failed as PromiseRejectedResult).reason);
     });
     flying.add(work);
   }
 
-  /** Begins what is due in the pool; gives how many deliveries that are. */
-  async function fill(pool: 'fast' | 'slow'): Promise<number> {
+  /** Begins what is due in the pool. */
+  async function fill(pool: 'fast' | 'slow'): Promise<void> {
     const [limit, perOrganization] = [pools.freePlaces(pool), mostOfOrganization[pool]];
     const [slow, busy] = [pools.slowOrganizations(clock()), pools.busyOrganizations()];
-    if (limit === 0 || (pool === 'slow' && slow.length === 0)) return 0;
+    if (limit === 0 || (pool === 'slow' && slow.length === 0)) return;
     const among = pool === 'slow' ? { without: busy, among: slow } : { without: [...busy, ...slow] };
     const claimed = await store.webhooks.claimDeliveries({ limit, perOrganization, ...among }, settings.leaseMs);
     for (const org of new Set(claimed.map(({ organization_id }) => organization_id))) {
       const [first, ...more] = claimed.filter(({ organization_id }) => organization_id === org);
       if (first !== undefined) begin(pool, [first, ...more]);
     }
-    return claimed.length;
   }
 
-  async function deliverAll(): Promise<void> {
-    while (!stopped.signal.aborted) {
-      const begun = (await fill('fast')) + (await fill('slow'));
-      if (begun === 0) break;
-      // A finished batch frees places for the next ones. `rest` also looks for new deliveries while all batches are slow.
-      await Promise.race([...flying, rest()]);
-    }
-  }
-
-  /** Does it again and again, a while after each time. The two kinds of work do not wait for each other. */
-  async function repeat(work: () => Promise<void>): Promise<void> {
-    while (!stopped.signal.aborted) {
-      try {
-        await work();
-      } catch (cause) {
-        warn(cause);
-      }
-      await rest();
-    }
-  }
-  const working = Promise.all([repeat(scan), repeat(deliverAll)]);
-
-  return {
-    async close() {
-      stopped.abort();
-      await working;
-      await Promise.all([...flying, ...looking.values()]);
+  // What has ended frees its place for the next one; meanwhile, new ones are looked for.
+  const lookAgain = options.start({
+    task: 'look for what webhooks tell',
+    async run(stopping) {
+      if (!gracePeriod.isOver(clock())) await ask(() => store.ping());
+      else while (!stopping.aborted && ((await beginLook('fast')) || (await beginLook('slow'))));
+      return settings.workEveryMs;
     },
-  };
+    settle: () => Promise.all(looking.values()),
+  });
+  const deliverMore = options.start({
+    task: 'deliver webhooks',
+    async run() {
+      await fill('fast');
+      await fill('slow');
+      return settings.workEveryMs;
+    },
+    async settle() {
+      stopped.abort();
+      await Promise.all(flying);
+    },
+  });
 }

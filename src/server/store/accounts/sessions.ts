@@ -66,8 +66,6 @@ const takeTicket = statement<{ taken: boolean }>(
   'take_ticket',
   'INSERT INTO used_tickets (digest, until) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true AS taken',
 );
-const forgetTickets = statement<never>('forget_tickets', 'DELETE FROM used_tickets WHERE until < $1');
-const forgetSessions = statement<never>('forget_sessions', 'DELETE FROM sessions WHERE expires_at < $1');
 
 /** A request must not cost a write: being seen is written down this seldom, or four times within an idle time that is shorter. */
 const seenEveryMs = 60_000;
@@ -147,11 +145,6 @@ export function sessionsIn(
 
     async takeTicket(digest, until) {
       return (await writes.run(takeTicket, [Buffer.from(digest), until.toISOString()])).length > 0;
-    },
-
-    async forget() {
-      await writes.run(forgetTickets, [now(context)]);
-      await writes.run(forgetSessions, [now(context)]);
     },
   };
 }

@@ -54,8 +54,8 @@ async function currentOf(
   return current;
 }
 
-export function changeSetsIn(context: Context, memory: StateMemory, keepMs: number): ChangeSets {
-  const { reads, writes } = context;
+export function changeSetsIn(context: Context, memory: StateMemory): ChangeSets {
+  const { reads } = context;
 
   /** The organization with its tests, as it is in this transaction. */
   const testedIn = async ({ tx, org, model }: Locked): Promise<TestedOrganization> =>
@@ -150,9 +150,5 @@ export function changeSetsIn(context: Context, memory: StateMemory, keepMs: numb
         await locked.tx.run(sql.markReverted, [org, id, change_id]);
         return applied;
       }),
-
-    async forget() {
-      await writes.run(sql.forgetChangeSets, [new Date(context.clock() - keepMs).toISOString()]);
-    },
   };
 }

@@ -80,6 +80,3 @@ export const markReverted = statement<never>(
   'mark_reverted',
   'UPDATE change_sets SET reverted_by = $3 WHERE org_id = $1 AND id = $2',
 );
-
-/** Values: the border. */
-export const forgetChangeSets = statement<never>('forget_change_sets', 'DELETE FROM change_sets WHERE at < $1');

@@ -33,6 +33,4 @@ export interface FleetSamples {
   record(org: OrganizationId, state: { readonly devices: number; readonly in_force: number }): Promise<void>;
   /** Oldest first. */
   read(org: OrganizationId, query: SampleQuery): Promise<readonly Sample[]>;
-  /** Deletes those that are too old. Safe to run anywhere, any time. */
-  forget(): Promise<void>;
 }

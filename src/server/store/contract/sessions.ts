@@ -31,6 +31,4 @@ export interface Sessions {
   endAllBut(provider: SessionProvider): Promise<void>;
   /** Takes the ticket of a sign-in, by its digest: true for one caller of all servers, false for every later one. It is kept until then. */
   takeTicket(digest: Digest, until: Date): Promise<boolean>;
-  /** Forgets sessions and tickets that are past their time. */
-  forget(): Promise<void>;
 }

@@ -36,6 +36,7 @@ import type { Flows } from './flows/flows.ts';
 import type { RuleUsageCounts } from './flows/rule-usage.ts';
 import type { Groups } from './groups.ts';
 import type { History } from './history.ts';
+import type { Leases } from './leases.ts';
 import type { Members } from './members.ts';
 import type { Organizations } from './organizations.ts';
 import type { Phase } from './phase.ts';
@@ -43,6 +44,7 @@ import type { PolicyTests } from './change/policy-tests.ts';
 import type { Presence } from './presence.ts';
 import type { Quotas } from './quotas.ts';
 import type { Receipts } from './receipts.ts';
+import type { Retention } from './retention.ts';
 import type { Sessions } from './sessions.ts';
 import type { Tokens } from './tokens.ts';
 import type { Users } from './users.ts';
@@ -74,6 +76,9 @@ export interface Store {
   readonly trials: Trials;
   /** Ends of trials and isolations by their time, of all organizations. */
   readonly ends: Ends;
+  readonly leases: Leases;
+  /** All that is kept for a limited time, each by itself. */
+  readonly retention: readonly Retention[];
   readonly webhooks: Webhooks;
   readonly audit: Audit;
   readonly evidence: Evidence;

@@ -115,6 +115,4 @@ export interface Webhooks {
   delivered(id: string): Promise<void>;
   /** `nextInMs` undefined: no further attempt is made. */
   failed(id: string, failure: string, nextInMs: number | undefined): Promise<void>;
-  /** Forgets deliveries that are over for so long. */
-  forget(keepMs: number): Promise<void>;
 }

@@ -6,7 +6,7 @@ import type { DeviceId } from '../../../policy/ids.ts';
 import { asServer } from '../contract/actor.ts';
 import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
 import type { StoreOptions } from '../contract/store.ts';
-import { device, makeWorld, query } from '../store.fixture.ts';
+import { forgetOld, device, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -97,9 +97,9 @@ test('after two hours the reports of an hour are one, with the same packets', as
   const total = (flows: readonly StoredFlow[]): number => flows.reduce((packets, flow) => packets + flow.packets, 0);
   const before = total(await all());
   // The first begins in the hour, and half of it is too young.
-  await store.flows.forget();
+  await forgetOld(store);
   time.now += 60 * minute;
-  await store.flows.forget();
+  await forgetOld(store);
   const flows = await all();
   expect(total(flows)).toBe(before);
   expect(flows).toHaveLength(1 + 2 + 59);
@@ -130,13 +130,13 @@ test('what is too old goes, and of a device that has too much the oldest', async
   await at(0, 3);
   await at(60, 3);
   await at(61, 2);
-  await store.flows.forget();
+  await forgetOld(store);
   expect(await all()).toHaveLength(5);
   expect((await all()).every(({ until }) => until > new Date(start).toISOString())).toBe(true);
   // Of a day that lost sums, nothing counts as observed.
   expect(await store.flows.coverage(org, new Date(start).toISOString())).toEqual([]);
   time.now = start + 86_400_000 + 60.5 * minute;
-  await store.flows.forget();
+  await forgetOld(store);
   expect(await all()).toHaveLength(2);
 });
 
@@ -194,7 +194,7 @@ test('one device cannot push out the traffic of others, nor what is known of whe
   const { store, org, one, other, all, report } = await setUp({ flowsPerOrganization: 1_000 });
   await report(other, batch(start, many(100)));
   for (let at = 1; at <= 10; at += 1) await report(one, batch(start + at * minute, many(256)));
-  await store.flows.forget();
+  await forgetOld(store);
   expect(await all({ limit: 5_000, devices: [other] })).toHaveLength(100);
   expect(await all({ limit: 5_000, devices: [one] })).toHaveLength(3 * 256);
   const covered = await store.flows.coverage(org, new Date(start).toISOString());
@@ -206,7 +206,7 @@ test('an hour with too many sums stays as it was reported, and is not looked at 
   for (let at = 1; at < 4; at += 1) await report(one, batch(start + at * minute, [sum(1)]));
   await query(url, 'UPDATE flows SET sums = 262145 WHERE sums > 0');
   time.now = start + 240 * minute;
-  await store.flows.forget();
+  await forgetOld(store);
   expect(await all()).toHaveLength(3);
   expect(await query(url, 'SELECT id FROM flows WHERE NOT is_hourly')).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import { asServer } from '../contract/actor.ts';
 import type { FlowBatch, FlowSum } from '../contract/flows/flows.ts';
 import type { StoreOptions } from '../contract/store.ts';
-import { device, makeWorld, openTestStore } from '../store.fixture.ts';
+import { forgetOld, device, makeWorld, openTestStore } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -124,14 +124,13 @@ test('counts and the time that was observed outlive the sums, for 31 days', asyn
   await report(batch([22]));
   now.at += minute;
   await report({ ...batch([80]), sums: [sum, { ...sum, port: 80 }] });
-  await store.flows.forget();
+  await forgetOld(store);
   expect(await packets()).toEqual({ 22: 1, 80: 1 });
   expect(await store.flows.coverage(org, time(start), [id])).toEqual([]);
   expect(await store.ruleUsage.coverage(org, time(start), [id])).toMatchObject([{ all_seconds: 120 }]);
   const kept = async (days: number): Promise<readonly number[]> => {
     now.at = start + days * day;
-    await store.flows.forget();
-    await store.ruleUsage.forget();
+    await forgetOld(store);
     const covered = await store.ruleUsage.coverage(org, time(start), [id]);
     return [Object.keys(await packets()).length, covered.length];
   };

@@ -23,17 +23,11 @@ const readCounts = statement<{ group_id: string; rule: string; packets: string; 
   `SELECT group_id, encode(rule, 'hex') AS rule, sum(packets)::text AS packets, ${isoTime('max(last_hit)')} AS last_hit FROM rule_usage
    WHERE org_id = $1 AND ($3::uuid IS NULL OR group_id = $3::uuid) AND day >= ($2::timestamptz AT TIME ZONE 'UTC')::date GROUP BY group_id, rule`,
 );
-/** Values: the oldest time that is kept. */
-const removeOldUsage = statement<never>(
-  'remove_old_rule_usage',
-  `DELETE FROM rule_usage WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date`,
-);
-
 export interface RuleUsageOptions {
   readonly keepMs: number;
 }
 
-export function ruleUsageIn({ reads, writes, clock }: Context, { keepMs }: RuleUsageOptions): RuleUsageCounts {
+export function ruleUsageIn({ reads }: Context, { keepMs }: RuleUsageOptions): RuleUsageCounts {
   return {
     keptMs: keepMs,
 
@@ -59,10 +53,6 @@ export function ruleUsageIn({ reads, writes, clock }: Context, { keepMs }: RuleU
         packets: Number(packets),
         last_hit,
       }));
-    },
-
-    async forget() {
-      await writes.run(removeOldUsage, [new Date(clock() - keepMs).toISOString()]);
     },
   };
 }

@@ -169,19 +169,11 @@ export const readCoverage = statement<CoverageRow>(
 const cut = 'cut_refused_seconds = c.refused_seconds, cut_all_seconds = c.all_seconds';
 const isNotCut = '(c.cut_refused_seconds < c.refused_seconds OR c.cut_all_seconds < c.all_seconds)';
 
-/** Values: the oldest time that is kept. */
-export const removeOld = statement<never>('remove_old_flows', 'DELETE FROM flows WHERE until < $1');
 /** Values: the oldest time that sums are kept. */
 export const cutOldCoverage = statement<never>(
   'cut_old_flow_coverage',
   `UPDATE flow_coverage c SET ${cut} WHERE c.day < ($1::timestamptz AT TIME ZONE 'UTC')::date AND ${isNotCut}`,
 );
-/** Values: the oldest day on which it is kept when devices were observed. */
-export const removeOldCoverage = statement<never>(
-  'remove_old_flow_coverage',
-  `DELETE FROM flow_coverage WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date`,
-);
-
 /** Values: sums that an organization may have. */
 export const findFull = statement<{ org_id: string }>(
   'find_full_flows',
@@ -262,9 +254,4 @@ export const readSurges = statement<{
   'read_refusal_surges',
   `SELECT l.device_id, d.hostname, l.surge_since AS since, l.newest, l.usual FROM refusal_levels l JOIN devices d ON d.id = l.device_id
    WHERE l.org_id = $1 AND l.surge_until > $2::timestamptz`,
-);
-/** Values: the oldest time that is kept. */
-export const removeOldLevels = statement<never>(
-  'remove_old_refusal_levels',
-  'DELETE FROM refusal_levels l WHERE l.through < $1 OR NOT EXISTS (SELECT FROM devices d WHERE d.id = l.device_id)',
 );

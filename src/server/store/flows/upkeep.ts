@@ -1,4 +1,4 @@
-/** Owns what happens to sums as they age: added up by the hour, and removed by age and by number. */
+/** Owns what happens to sums as they age: added up by the hour, and removed by number. */
 import { processSlices, type TimeSlices } from '../../scheduling/time-slices.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
@@ -7,8 +7,6 @@ import { addUp, blockFilter, inBlocks, writeBlock } from './sum-block.ts';
 
 export interface FlowOptions {
   readonly keepMs: number;
-  /** How long is kept when devices were observed, as long as the usage of rules. */
-  readonly keepCoverageMs: number;
   /** Sums that an organization may have. */
   readonly most: number;
 }
@@ -16,19 +14,15 @@ export interface FlowOptions {
 const hourMs = 3_600_000;
 /** Hours that ended so long ago are added up. No report is taken for them any more. */
 export const addUpAfterMs = 2 * hourMs;
-/** Hours of devices that one call adds up: 24,000 in an hour, where a server calls it every five minutes. */
+/** Hours of devices that one call adds up: 24,000 in an hour, where one server of all calls it every five minutes. */
 const hoursAtOnce = 2_000;
 /** Sums that are added up at a time, some 40 MB. An hour with more stays as it was reported. */
 const mostAddedUp = 262_144;
 
-export async function forgetFlows(context: Context, { keepMs, keepCoverageMs, most }: FlowOptions): Promise<void> {
+export async function forgetFlows(context: Context, { keepMs, most }: FlowOptions): Promise<void> {
   const { writes, transactions, clock } = context;
   const slices = processSlices();
-  const oldest = new Date(clock() - keepMs).toISOString();
-  await writes.run(sql.removeOld, [oldest]);
-  await writes.run(sql.cutOldCoverage, [oldest]);
-  await writes.run(sql.removeOldCoverage, [new Date(clock() - keepCoverageMs).toISOString()]);
-  await writes.run(sql.removeOldLevels, [oldest]);
+  await writes.run(sql.cutOldCoverage, [new Date(clock() - keepMs).toISOString()]);
   for (const { org_id } of await writes.run(sql.findFull, [most])) await writes.run(sql.removeMost, [org_id, most]);
   // Whole hours: the count of their sums is that of what is added up.
   const before = new Date(Math.floor((clock() - addUpAfterMs) / hourMs) * hourMs).toISOString();

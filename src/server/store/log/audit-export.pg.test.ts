@@ -17,7 +17,7 @@ test('refused traffic makes room before entries of the audit do', async () => {
   const counts = async (): Promise<readonly object[]> =>
     query(
       url,
-      `SELECT count(audit_id)::integer AS entries, count(device_id)::integer AS reports, (SELECT lost FROM audit_log_lease)::integer AS lost FROM audit_outbox`,
+      `SELECT count(audit_id)::integer AS entries, count(device_id)::integer AS reports, (SELECT lost FROM audit_log_losses)::integer AS lost FROM audit_outbox`,
     );
   await store.auditExport.forget(5);
   expect(await counts()).toEqual([{ entries: 2, reports: 3, lost: 0 }]);

@@ -1,4 +1,4 @@
-/** Owns what waits for the audit log: rows that triggers add in the transaction of the entry, and the lease of the one process that writes (docs/decisions/audit-and-evidence.md). */
+/** Owns what waits for the audit log: rows that triggers add in the transaction of the entry (docs/decisions/audit-and-evidence.md). */
 import type { AuditExport, RefusedReport } from '../contract/change/audit-export.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -12,26 +12,16 @@ const readTriggers = statement<{ table: string }>(
   'read_audit_log_triggers',
   `SELECT tgrelid::regclass::text AS table FROM pg_trigger WHERE tgname = 'audit_log' AND tgenabled <> 'D'`,
 );
-/** Values: holder, milliseconds. */
-const claimLease = statement<{ holder: string }>(
-  'claim_audit_log',
-  `UPDATE audit_log_lease SET holder = $1::uuid, until = clock_timestamp() + $2::integer * interval '1 millisecond'
-   WHERE holder = $1::uuid OR until < clock_timestamp() RETURNING holder`,
-);
-const releaseLease = statement<never>(
-  'release_audit_log',
-  `UPDATE audit_log_lease SET until = '-infinity' WHERE holder = $1::uuid`,
-);
 /** Values: limit. */
 const readWaiting = statement<{ n: string; audit_id: string | null }>(
   'read_audit_outbox',
   'SELECT n::text AS n, audit_id FROM audit_outbox ORDER BY audit_outbox.n LIMIT $1',
 );
-const readLost = statement<{ lost: number }>('read_audit_log_lost', 'SELECT lost FROM audit_log_lease');
+const readLost = statement<{ lost: number }>('read_audit_log_lost', 'SELECT lost FROM audit_log_losses');
 /** Values: places, entries that were reported as lost. */
 const removeWritten = statement<never>(
   'remove_written_audit',
-  `WITH told AS (UPDATE audit_log_lease SET lost = greatest(0, lost - $2::bigint) WHERE $2::bigint > 0)
+  `WITH told AS (UPDATE audit_log_losses SET lost = greatest(0, lost - $2::bigint) WHERE $2::bigint > 0)
    DELETE FROM audit_outbox WHERE n = ANY ($1::text[]::bigint[])`,
 );
 /** Refused traffic goes first: a device can report much of it, and no entry of the audit shall make room for it. Values: rows that may wait. */
@@ -41,7 +31,7 @@ const dropOldest = statement<never>(
    gone AS (
      DELETE FROM audit_outbox WHERE (SELECT rows FROM surplus) > 0
        AND n IN (SELECT n FROM audit_outbox ORDER BY audit_id IS NOT NULL, n LIMIT (SELECT rows FROM surplus)) RETURNING n)
-   UPDATE audit_log_lease SET lost = lost + (SELECT count(*) FROM gone) WHERE EXISTS (SELECT FROM gone)`,
+   UPDATE audit_log_losses SET lost = lost + (SELECT count(*) FROM gone) WHERE EXISTS (SELECT FROM gone)`,
 );
 
 /** A few days of a busy server, and some 60 MB. */
@@ -58,12 +48,6 @@ export function auditExportIn(
       // A change of a trigger waits for all writers, so it is made only where it is needed.
       if (!on.has('audit')) await writes.run(enableAudit, []);
       if (refused !== on.has('flows')) await writes.run(refused ? enableRefused : disableRefused, []);
-    },
-
-    claim: async (holder, leaseMs) => (await writes.run(claimLease, [holder, leaseMs])).length > 0,
-
-    async release(holder) {
-      await writes.run(releaseLease, [holder]);
     },
 
     async next(limit) {

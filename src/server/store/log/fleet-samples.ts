@@ -50,10 +50,8 @@ const readSamples = statement<SampleRow>(
    FROM fleet_samples WHERE org_id = $1 AND at >= $2 GROUP BY 1 ORDER BY 1`,
 );
 
-/** Values: the oldest time that is kept. */
-const forgetSamples = statement<never>('forget_samples', 'DELETE FROM fleet_samples WHERE at < $1');
-
 const step = sampleSeconds * 1_000;
+export const sampleRetentionMs = sampleHours * 3_600_000;
 
 export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' | 'writes' | 'clock'>): FleetSamples {
   const text = (ms: number): string => new Date(ms).toISOString();
@@ -88,10 +86,6 @@ export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' |
         admitted,
         refused,
       }));
-    },
-
-    async forget() {
-      await writes.run(forgetSamples, [text(clock() - sampleHours * 3_600_000)]);
     },
   };
 }

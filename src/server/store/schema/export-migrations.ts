@@ -314,4 +314,14 @@ export const exportMigrations: readonly Migration[] = [
       DROP INDEX flows_written;
     `,
   },
+  {
+    version: 55,
+    title: 'leases of work that one process of all servers does',
+    sql: `
+      CREATE TABLE leases (kind text PRIMARY KEY, holder uuid, until timestamptz NOT NULL);
+      INSERT INTO leases (kind, until) VALUES ('audit_log', '-infinity'), ('retention', '-infinity');
+      ALTER TABLE audit_log_lease DROP COLUMN holder, DROP COLUMN until;
+      ALTER TABLE audit_log_lease RENAME TO audit_log_losses;
+    `,
+  },
 ];

@@ -73,12 +73,6 @@ export const shrinkTrial = statement<TrialRow>(
    WHERE id = $2 AND ${inOrg('trials')} RETURNING ${columns}`,
 );
 
-/** Values: the border. */
-export const forgetTrials = statement<never>(
-  'forget_trials',
-  `DELETE FROM trials WHERE state <> 'pending' AND ended_at < $1`,
-);
-
 /** Under the lock. The records of a trial that are still there. Values: organization, groups, trial. */
 export const findGroupsOnTrial = statement<{ id: string; user_id: string | null; trial: string }>(
   'find_groups_on_trial',

@@ -182,7 +182,7 @@ const expiryNote = (user: Actor['user_id']): AuditNote => ({
   request_id: '',
 });
 
-export function trialsIn(context: Context, keepMs: number): Trials {
+export function trialsIn(context: Context): Trials {
   const { reads } = context;
   const inTrial = async (
     org: OrganizationId,
@@ -280,10 +280,6 @@ export function trialsIn(context: Context, keepMs: number): Trials {
         opening: openingOfStatement,
         run: (tx, { revision }, model) => run({ org, tx, head: revision, model }),
       });
-    },
-
-    async forget() {
-      await context.writes.run(sql.forgetTrials, [new Date(context.clock() - keepMs).toISOString()]);
     },
   };
 }

@@ -93,11 +93,6 @@ const markFailed = statement<never>(
   `UPDATE webhook_deliveries SET failure = $2, next_at = $3, state = CASE WHEN $4 THEN 'pending' ELSE 'given_up' END
    WHERE id = $1 AND state = 'pending'`,
 );
-const forgetDeliveries = statement<never>(
-  'forget_deliveries',
-  `DELETE FROM webhook_deliveries WHERE state <> 'pending' AND next_at < $1`,
-);
-
 /** Those that wait are given up: they would name what the receiver may not know any more. Values: organization, user, now. */
 const pauseWebhooks = statement<never>(
   'pause_webhooks',
@@ -125,7 +120,7 @@ const record = (row: DeliveryRow): DeliveryRecord => ({
   body: JSON.parse(row.body) as unknown,
 });
 
-type Part = Pick<Webhooks, 'deliveries' | 'claimDeliveries' | 'delivered' | 'failed' | 'forget'>;
+type Part = Pick<Webhooks, 'deliveries' | 'claimDeliveries' | 'delivered' | 'failed'>;
 
 export function deliveriesIn(context: Context): Part {
   const { reads, writes, clock } = context;
@@ -151,10 +146,6 @@ export function deliveriesIn(context: Context): Part {
 
     async failed(id, failure, nextInMs) {
       await writes.run(markFailed, [id, failure, inMs(nextInMs ?? 0), nextInMs !== undefined]);
-    },
-
-    async forget(keepMs) {
-      await writes.run(forgetDeliveries, [inMs(-keepMs)]);
     },
   };
 }

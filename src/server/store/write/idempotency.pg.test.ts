@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { idempotencyKeysKept } from '../contract/change/idempotency.ts';
-import { makeWorld, query } from '../store.fixture.ts';
+import { forgetOld, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -23,10 +23,10 @@ test('keys older than a day are deleted, and of a full organization all but the 
     query(url, 'SELECT count(*)::int AS count, min(at) > now() - interval $$6 hours$$ AS young FROM idempotency_keys');
   await add(3, 25);
   await add(2, 5);
-  await store.idempotencyKeys.forget();
+  await forgetOld(store);
   expect(await kept()).toEqual([{ count: 2, young: true }]);
   await add(idempotencyKeysKept, 1);
-  await store.idempotencyKeys.forget();
+  await forgetOld(store);
   expect(await kept()).toEqual([{ count: idempotencyKeysKept, young: true }]);
 });
 
@@ -53,7 +53,7 @@ test('the keys of a member stay however many another makes, also with enrollment
   );
   // Of callers that are gone.
   await add('gen_random_uuid()', 500, 0);
-  await store.idempotencyKeys.forget();
+  await forgetOld(store);
   expect(await query(url, `SELECT FROM idempotency_keys WHERE caller = '${owner.user_id}'`)).toHaveLength(100);
   expect(await query(url, 'SELECT count(*)::int AS count FROM idempotency_keys')).toEqual([
     { count: idempotencyKeysKept },

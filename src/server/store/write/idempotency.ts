@@ -51,7 +51,6 @@ const finishAnswer = statement<AnswerRow>(
   'finish_idempotency_key',
   `UPDATE idempotency_keys SET answer = CASE WHEN is_final THEN answer ELSE $5 END, is_final = true WHERE ${known} RETURNING fingerprint, answer`,
 );
-const forgetOld = statement<never>('forget_idempotency_keys', 'DELETE FROM idempotency_keys WHERE at <= $1');
 /** The user to whom a key counts: its own, or that of the enrollment key that is its caller. Keys of callers that are gone, whose requests are refused, count together. */
 const keyOwner = `(SELECT u.id FROM users u WHERE u.id = i.caller UNION ALL SELECT e.user_id FROM enrollment_keys e WHERE e.id = i.caller LIMIT 1)`;
 /** Of a place that has too many: the newest of each user in turns, so that nobody's keys push out those of others who have fewer. Values: how many are kept of a place. */
@@ -136,7 +135,6 @@ export function idempotencyKeysIn(context: {
     },
 
     async forget() {
-      await writes.run(forgetOld, [knownSince(context)]);
       await writes.run(forgetMany, [idempotencyKeysKept]);
     },
   };

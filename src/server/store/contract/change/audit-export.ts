@@ -27,9 +27,6 @@ export interface WaitingEntries {
 export interface AuditExport {
   /** From now on every committed audit entry waits until it was written, whichever server commits it; with `refused`, reports of traffic too. */
   enable(what: { readonly refused: boolean }): Promise<void>;
-  /** Whether this holder writes, for so long; no other holder does meanwhile. */
-  claim(holder: string, leaseMs: number): Promise<boolean>;
-  release(holder: string): Promise<void>;
   /** What waits, about in the order of its commits. What was read is read again until `written` names it. */
   next(limit: number): Promise<WaitingEntries>;
   written(entries: WaitingEntries): Promise<void>;

@@ -124,6 +124,4 @@ export interface ChangeSets {
     id: ChangeSetId,
     options?: ChangeSetOptions & { readonly force?: boolean | undefined },
   ): Promise<WrittenChanges>;
-  /** Forgets sets that are older than the history. */
-  forget(): Promise<void>;
 }

@@ -33,6 +33,6 @@ export interface IdempotencyKeys {
   find(key: IdempotencyKey): Promise<Uint8Array | undefined>;
   /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
   finish(key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
-  /** Deletes keys that are older than a day, and of a place that has too many the oldest of those users who have the most. */
+  /** Deletes, of a place that has too many keys, the oldest of those users who have the most. */
   forget(): Promise<void>;
 }

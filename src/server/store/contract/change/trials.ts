@@ -72,6 +72,4 @@ export interface Trials {
   ): Promise<TrialRecord>;
   /** Reverts a trial whose time is over. False where it is not pending any more, or not over. */
   expire(trial: { readonly org: OrganizationId; readonly id: TrialId }): Promise<boolean>;
-  /** Forgets trials that ended before the history that is kept. */
-  forget(): Promise<void>;
 }

@@ -24,6 +24,4 @@ export interface RuleUsageCounts {
   reportedSince(org: OrganizationId, devices: readonly DeviceId[], group?: GroupId): Promise<readonly ReportedSince[]>;
   /** Sums of the days from this time on (UTC, the whole day), of the group or of all. */
   counts(org: OrganizationId, since: Timestamp, group?: GroupId): Promise<readonly RuleCount[]>;
-  /** Removes what is too old. */
-  forget(): Promise<void>;
 }
