@@ -10,7 +10,7 @@ import type { Health } from './http/pages/health.ts';
 import { Connections } from './http/listener/connections.ts';
 import { fittingConnections } from './http/listener/descriptors.ts';
 import { acceptQueue } from './http/listener/shared-listener.ts';
-import { keepRenewed, readPair, secureContextOf, ticketPeriodMs, type TicketSecret } from './http/listener/tls.ts';
+import { readPair, renewals, secureContextOf, ticketPeriodMs, type TicketSecret } from './http/listener/tls.ts';
 import type { ServerConfig } from './options/config.ts';
 import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 
@@ -34,21 +34,12 @@ export async function openTls(config: ServerConfig, log: Log, store: TicketSecre
   });
   const ticketSecret = () => store.ticketSecret(times.ticketPeriodMs ?? ticketPeriodMs);
   const tickets = await ticketSecret();
-  let stop = (): void => {};
-  const start = (server: TlsServer): void => {
-    stop = keepRenewed(
-      server,
-      { pair, tickets },
-      {
-        files,
-        everyMs: times.renewalMs ?? 5_000,
-        ticketSecret,
-        onRenewed: () => log.info('the certificate was renewed'),
-        onWarning: (message, cause) => log.warn({ err: cause }, message),
-      },
-    );
+  const onRenewed = () => log.info('the certificate was renewed');
+  const options = { files, everyMs: times.renewalMs ?? 5_000, ticketSecret, onRenewed };
+  return {
+    context: secureContextOf(pair, tickets.secret),
+    renewals: (server: TlsServer) => renewals(server, { pair, tickets }, options),
   };
-  return { context: secureContextOf(pair, tickets.secret), start, stop: () => stop() };
 }
 
 /** The connections that the process may keep. `reserved` descriptors are left for what it opens itself. */

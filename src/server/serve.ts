@@ -397,10 +397,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     });
     const shutdownMs = config.shutdownTimeout * 1000;
     cleanup.push(() => stopServing({ app, connections, health, watch, convergence }, requestTimeoutMs(shutdownMs)));
-    if (tls !== undefined) {
-      cleanup.push(() => tls.stop());
-      tls.start(app.server as unknown as TlsServer);
-    }
+    for (const work of tls?.renewals(app.server as unknown as TlsServer) ?? []) due.start(work);
     const at = { ...config.listen, host: await oneAddress(config.listen.host) };
     const url = await listen(app, { ...config, listen: at });
     listensAt = url;

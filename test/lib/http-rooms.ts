@@ -9,7 +9,7 @@ const httpBasics = ['server/problems.ts', 'server/http/observe', 'server/http/re
 
 export const httpRooms: Rooms = {
   'server/http/listener': {
-    may: ['server/limits'],
+    may: ['server/limits', 'server/scheduling'],
     npm: [],
     node: true,
     why: 'the port; it knows nothing of what is served',

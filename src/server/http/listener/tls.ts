@@ -2,6 +2,7 @@
 import { createPrivateKey, hkdfSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type Server } from 'node:tls';
+import type { DueWork } from '../../scheduling/due-work.ts';
 
 export interface TlsFiles {
   readonly cert: string;
@@ -89,67 +90,41 @@ export interface RenewalOptions {
   readonly everyMs: number;
   readonly ticketSecret: () => Promise<TicketSecret>;
   readonly onRenewed: () => void;
-  readonly onWarning: (message: string, cause: unknown) => void;
 }
-
-/** After a failed rotation. The database is away then, and the server answers little else. */
-const retryMs = 5_000;
 
 /**
  * Looks at the files now and then and puts a new pair in force for new connections. Content is compared, not times: files may be links that
  * are switched. A pair that does not fit, because only one file is written yet, leaves the old one in force. At the end of each period the next
- * period's ticket key replaces the one before: sessions of that one begin with a full handshake. Returns what ends all this.
+ * period's ticket key replaces the one before: sessions of that one begin with a full handshake.
  */
-export function keepRenewed(
+export function renewals(
   server: Server,
   started: { readonly pair: Pair; readonly tickets: TicketSecret },
-  options: RenewalOptions,
-): () => void {
+  { files, everyMs, ticketSecret, onRenewed }: RenewalOptions,
+): readonly DueWork[] {
   let current = started.pair;
   let { secret } = started.tickets;
-  let warned = '';
-  let looking = false;
-  const look = async (): Promise<void> => {
-    try {
-      const pair = await readPair(options.files);
-      warned = '';
-      if (pair.cert.equals(current.cert) && pair.key.equals(current.key)) return;
+  const certificate: DueWork = {
+    task: 'reload the certificate',
+    firstMs: everyMs,
+    async run() {
+      const pair = await readPair(files);
+      if (pair.cert.equals(current.cert) && pair.key.equals(current.key)) return everyMs;
       server.setSecureContext(secureContextOf(pair, secret));
       current = pair;
-      options.onRenewed();
-    } catch (cause) {
-      // Said once, not every few seconds.
-      if (warned === String(cause)) return;
-      warned = String(cause);
-      options.onWarning('cannot reload the certificate; the server keeps the current one', cause);
-    }
+      onRenewed();
+      return everyMs;
+    },
   };
-  const timer = setInterval(() => {
-    if (looking) return;
-    looking = true;
-    void look().finally(() => (looking = false));
-  }, options.everyMs).unref();
-
-  let stopped = false;
-  let rotation: NodeJS.Timeout | undefined;
-  const rotateIn = (ms: number): void => {
-    if (!stopped) rotation = setTimeout(() => void rotate(), Math.max(ms, 1)).unref();
-  };
-  const rotate = async (): Promise<void> => {
-    try {
-      const next = await options.ticketSecret();
+  const tickets: DueWork = {
+    task: 'replace the key of TLS session tickets',
+    firstMs: started.tickets.endsInMs,
+    async run() {
+      const next = await ticketSecret();
       secret = next.secret;
       server.setTicketKeys(ticketKeysOf(current, secret));
-      rotateIn(next.endsInMs);
-    } catch (cause) {
-      options.onWarning('cannot replace the key of TLS session tickets; the server tries again', cause);
-      rotateIn(retryMs);
-    }
+      return Math.max(next.endsInMs, 1);
+    },
   };
-  rotateIn(started.tickets.endsInMs);
-  return () => {
-    stopped = true;
-    clearInterval(timer);
-    clearTimeout(rotation);
-  };
+  return [certificate, tickets];
 }
