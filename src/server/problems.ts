@@ -350,11 +350,11 @@ export const problemTable = {
       'too_costly',
       'The answer takes more work than one request may cause. Ask about less: a smaller change, a shorter time, fewer devices.',
     ),
-  /** Too many other questions about whole organizations run or wait: ask again after so many seconds. */
+  /** Too much other work about whole organizations runs or waits: ask again after so many seconds. */
   busy: ({ seconds }: { readonly seconds: number }) =>
     new HttpError(
       'rate_limited',
-      `Too many questions about whole organizations are being worked out. Try again in ${seconds} s.`,
+      `Too much work about whole organizations runs or waits. Try again in ${seconds} s.`,
       later(seconds),
     ),
   /** The record is on trial: nothing else changes it until the trial ends. */

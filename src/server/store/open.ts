@@ -1,6 +1,7 @@
 /** Owns the opening of a store: first the schema, then the connections, then the parts of the interface. */
 import { randomFillSync } from 'node:crypto';
-import { processSlices } from '../scheduling/time-slices.ts';
+import { processorMs, processSlices } from '../scheduling/time-slices.ts';
+import { WorkRefused, WorkShares } from '../scheduling/work-budget.ts';
 import { accessIn } from './accounts/access.ts';
 import { auditIn } from './log/audit.ts';
 import { auditExportIn } from './log/audit-export.ts';
@@ -48,6 +49,7 @@ import { OrganizationModels } from './model/organizations.ts';
 import { webhooksIn } from './webhooks/webhooks.ts';
 import { idempotencyKeysIn } from './write/idempotency.ts';
 import { idMaker } from './write/uuid.ts';
+import type { Turns } from './write/turns.ts';
 import { Writer } from './write/writer.ts';
 
 const day = 86_400_000;
@@ -68,6 +70,36 @@ const readVersion = statement<{ version: number }>(
 );
 const recordUsesEveryMs = 30_000;
 
+/** Writes that take long have half of the connections for transactions, one of them each user. The others wait outside of a transaction. */
+function turnsOf(connections: number): Turns {
+  const shares = new WorkShares({
+    slices: processSlices(),
+    monotonic: () => performance.now(),
+    processorMs,
+    limits: {
+      perUser: 1,
+      perOrganization: 1,
+      perProcess: Math.max(1, Math.floor(connections / 2)),
+      waitingPerUser: 8,
+      // What the tests themselves may take is counted in steps.
+      workMs: Number.POSITIVE_INFINITY,
+      answerMs: 10_000,
+    },
+  });
+  return {
+    async take(user, organization) {
+      const work = shares.budgetFor({ user, organization });
+      try {
+        await work.next();
+      } catch (cause) {
+        if (cause instanceof WorkRefused) refuse({ code: 'busy', seconds: cause.seconds });
+        throw cause;
+      }
+      return () => work.end();
+    },
+  };
+}
+
 /** Migrates the database if need be and opens the store. Fails with `StoreError`: `unavailable` or `schema_too_new`. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const clock = options.clock ?? Date.now;
@@ -80,7 +112,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const reads = new PipelinedConnections(options.readConnections ?? 4, { ...connection, readsOnly: true });
   const warnings = new WarningReads(connection);
   const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
-  const transactions = new Transactions(options.transactionConnections ?? 4, connection);
+  const { transactionConnections = 4 } = options;
+  const transactions = new Transactions(transactionConnections, connection);
   const newId = idMaker({ clock, random });
   const hints = new Hints({
     ...connection,
@@ -110,6 +143,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     ownership: { clock, newId, quotas },
     check: policyTestCheck(testedStates),
     models,
+    turns: turnsOf(transactionConnections),
     committed: (org, { head, logged: entries }) => {
       if (head !== undefined) guard.wrote(org, head);
       hints.tell({ organizations: [org], ...(entries && { logged: [{ organization_id: org, entries }] }) });

@@ -109,8 +109,8 @@ export class OrganizationModels implements Models {
   }
 
   /** For a transaction that holds the organization's head. */
-  inTransaction(org: OrganizationId): ModelInTransaction {
-    return new ModelInTransaction(this, this.#o, org);
+  inTransaction(org: OrganizationId, { hasTurn = false }: { readonly hasTurn?: boolean } = {}): ModelInTransaction {
+    return new ModelInTransaction(this, this.#o, { org, hasTurn });
   }
 
   /** What is known of the organization, which may be behind; it is loaded where nothing is. */
@@ -232,9 +232,16 @@ export class ModelInTransaction {
   readonly #models: OrganizationModels;
   readonly #o: ModelsOptions;
   readonly #org: OrganizationId;
+  /** Whether what is worked out in the transaction may take long. */
+  readonly hasTurn: boolean;
   #known: Kept | undefined;
 
-  constructor(models: OrganizationModels, options: ModelsOptions, org: OrganizationId) {
+  constructor(
+    models: OrganizationModels,
+    options: ModelsOptions,
+    { org, hasTurn }: { readonly org: OrganizationId; readonly hasTurn: boolean },
+  ) {
+    this.hasTurn = hasTurn;
     this.#models = models;
     this.#o = options;
     this.#org = org;

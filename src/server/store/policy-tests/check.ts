@@ -6,7 +6,7 @@ import { refuse } from '../../problems.ts';
 import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { WriteCheck, WriteCheckSession } from '../write/write-check.ts';
-import { isSamePolicy, judge, readTested, type StateMemory, type TestedOrganization } from './state.ts';
+import { isSamePolicy, judgeInTransaction, readTested, type StateMemory, type TestedOrganization } from './state.ts';
 
 /** An answer names at most so many tests. */
 const mostNamed = 20;
@@ -22,18 +22,21 @@ export interface TestedWrite {
 }
 
 /** Throws where tests fail after a write that did not fail before. */
-export async function refuseBroken({ clock, slices }: StateMemory, write: TestedWrite): Promise<void> {
+export async function refuseBroken(
+  memory: StateMemory,
+  model: Pick<ModelInTransaction, 'hasTurn'>,
+  write: TestedWrite,
+): Promise<void> {
   const { before, after, identify, most } = write;
-  const moment = { now: clock(), slices };
-  const judged = await judge(after, moment, most);
+  const judged = await judgeInTransaction(after, memory, model, most);
   const failing = judged.states.flatMap((state, place) => (state === 'failing' ? [place] : []));
   if (failing.length === 0) return;
-  const { states } = await judge(before, moment);
+  const { states } = await judgeInTransaction(before, memory, model);
   const failed = new Set(before.tests.flatMap((test, place) => (states[place] === 'failing' ? [identify(test)] : [])));
   const broken = failing.filter((place) => !failed.has(identify(after.tests[place] as PolicyTest)));
   if (broken.length === 0) return;
   const named = broken.slice(0, mostNamed);
-  const results = await slices.run(resultsOf(judged, named));
+  const results = await memory.slices.run(resultsOf(judged, named));
   const tests = results.flatMap((result, index): FailingTest[] => {
     const test = after.tests[named[index] ?? -1];
     return test === undefined || result.state !== 'failing'
@@ -70,7 +73,12 @@ class TestCheckSession implements WriteCheckSession {
     const after = await this.#read(tx);
     // A write that replaces the tests judges them itself.
     if (after.mark === before.mark && !isSamePolicy(before.organization, after.organization))
-      await refuseBroken(this.#memory, { before, after, identify: ({ name }) => name, most: testLimits.steps });
+      await refuseBroken(this.#memory, this.#model, {
+        before,
+        after,
+        identify: ({ name }) => name,
+        most: testLimits.steps,
+      });
     this.#state = after;
   }
 

@@ -10,7 +10,7 @@ import { inOrganization, type Locked } from '../write/transaction.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import type { Actor } from '../contract/actor.ts';
 import { refuseBroken } from './check.ts';
-import { judge, readTested, type StateMemory, type TestedOrganization } from './state.ts';
+import { judge, judgeInTransaction, readTested, type StateMemory, type TestedOrganization } from './state.ts';
 
 /**
  * Runs in a transaction. The flag `has_tests` is beside the revision, in a row that every write reads anyway: without
@@ -76,8 +76,8 @@ export async function replaceTests(
   if (after === before) return after;
   const most = isSame ? testLimits.steps : testLimits.writtenSteps;
   // Also where they may fail, they have a price.
-  if (by.tests === 'skip') await judge(after, { now: at, slices: memory.slices }, most);
-  else await refuseBroken(memory, { before, after, identify: contentOf, most });
+  if (by.tests === 'skip') await judgeInTransaction(after, memory, model, most);
+  else await refuseBroken(memory, model, { before, after, identify: contentOf, most });
   return after;
 }
 

@@ -5,10 +5,12 @@ import { judgeTests, type JudgedTests } from '../../../organization/policy-test/
 import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import { emptyOrganization, type Organization } from '../../../organization/organization.ts';
 import { refuse } from '../../problems.ts';
+import { isTooCostly } from '../contract/change/failing-tests.ts';
 import type { ShortSteps } from '../contract/store.ts';
-import type { OrganizationModels } from '../model/organizations.ts';
+import type { ModelInTransaction, OrganizationModels } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
+import { NeedsTurn } from '../write/turns.ts';
 
 /** Values: organization, the mark of the tests that are known. The tests are given where they are others. */
 const readTests = statement<{ revision: number; mark: string; tests: string | null }>(
@@ -58,6 +60,8 @@ interface Judgement {
   readonly from: number;
   readonly most: number;
   readonly judged: Promise<JudgedTests>;
+  /** What it took; absent while it is worked out, and where it failed. */
+  steps?: number;
 }
 
 const judgements = new WeakMap<TestedOrganization, Judgement>();
@@ -88,12 +92,50 @@ export async function judge(
     if (judged.changesAt > now) return judged;
   }
   const judged = resultBefore(state)
-    .then((before) => slices.run(judgeTests({ ...state.organization, at: now }, state.tests, { most, before })))
+    .then(async (before) => {
+      const result = await slices.run(judgeTests({ ...state.organization, at: now }, state.tests, { most, before }));
+      judgement.steps = result.steps;
+      return result;
+    })
     .catch((cause: unknown): never => {
+      // With more steps it may come to something.
+      if (most < testLimits.steps && judgements.get(state) === judgement) judgements.delete(state);
       if (cause instanceof TestsTooCostly) return refuse({ code: 'tests_too_costly', tests: cause.tests });
       throw cause;
     });
-  judgements.set(state, { from: now, most, judged });
+  const judgement: Judgement = { from: now, most, judged };
+  judgements.set(state, judgement);
+  return judged;
+}
+
+/** Without a turn, judging takes no more steps than this: some milliseconds. */
+const briefSteps = 200_000;
+
+/** The states of the tests, where that takes a moment; undefined where it takes a turn. */
+async function judgeBriefly(
+  state: TestedOrganization,
+  moment: { readonly now: number; readonly slices: ShortSteps },
+): Promise<JudgedTests | undefined> {
+  for (const known of [judgements.get(state), earlier.get(state)])
+    // Somebody else may be at it just now: to wait for that takes as long as it does.
+    if (known !== undefined && (known.steps ?? Number.POSITIVE_INFINITY) > briefSteps) return undefined;
+  return judge(state, moment, briefSteps).catch((cause: unknown) => {
+    if (isTooCostly(cause)) return undefined;
+    throw cause;
+  });
+}
+
+/** The states of the tests for a write, in its transaction. Throws `NeedsTurn` where that takes long and the transaction has no turn. */
+export async function judgeInTransaction(
+  state: TestedOrganization,
+  { clock, slices }: StateMemory,
+  { hasTurn }: Pick<ModelInTransaction, 'hasTurn'>,
+  most: number = testLimits.steps,
+): Promise<JudgedTests> {
+  const moment = { now: clock(), slices };
+  if (hasTurn) return judge(state, moment, most);
+  const judged = await judgeBriefly(state, moment);
+  if (judged === undefined) throw new NeedsTurn();
   return judged;
 }
 

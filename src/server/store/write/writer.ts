@@ -44,6 +44,7 @@ import {
 import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
+import { NeedsTurn, type Turns } from './turns.ts';
 import type { WriteCheck } from './write-check.ts';
 import { inWaves, setValues } from './waves.ts';
 
@@ -153,6 +154,7 @@ export class Writer {
   readonly #check: WriteCheck;
   readonly #models: OrganizationModels;
   readonly #ownership: OwnershipContext;
+  readonly #turns: Turns;
   readonly #committed: (org: OrganizationId, what: Committed) => void;
   readonly #queues = new Map<OrganizationId, Queue>();
   #idle: (() => void) | undefined;
@@ -165,6 +167,7 @@ export class Writer {
     check: WriteCheck;
     models: OrganizationModels;
     ownership: OwnershipContext;
+    turns: Turns;
     committed: (org: OrganizationId, what: Committed) => void;
   }) {
     this.#connections = parts.connections;
@@ -173,6 +176,7 @@ export class Writer {
     this.#check = parts.check;
     this.#models = parts.models;
     this.#ownership = parts.ownership;
+    this.#turns = parts.turns;
     this.#committed = parts.committed;
   }
 
@@ -356,8 +360,27 @@ export class Writer {
   }
 
   async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<BatchResult | undefined> {
+    try {
+      return await this.#inTransaction(org, writes, { hasTurn: false });
+    } catch (cause) {
+      const [first] = writes;
+      if (!(cause instanceof NeedsTurn) || first === undefined) throw cause;
+      const end = await this.#turns.take(first.by.user_id, org);
+      try {
+        return await this.#inTransaction(org, writes, { hasTurn: true });
+      } finally {
+        end();
+      }
+    }
+  }
+
+  async #inTransaction(
+    org: OrganizationId,
+    writes: readonly Write<unknown>[],
+    { hasTurn }: { readonly hasTurn: boolean },
+  ): Promise<BatchResult | undefined> {
     let broken: unknown;
-    const model = this.#models.inTransaction(org);
+    const model = this.#models.inTransaction(org, { hasTurn });
     const check = this.#check.begin(org, model);
     try {
       const made = await this.#transactions.run(async (tx) => {
@@ -385,6 +408,7 @@ export class Writer {
       model.committed();
       return made;
     } catch (cause) {
+      if (broken instanceof NeedsTurn) throw broken;
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
       if (broken !== cause || isPassing(cause)) throw cause;
       return writes.length === 1 ? { outcomes: refused(writes, cause) } : undefined;
