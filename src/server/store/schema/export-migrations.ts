@@ -320,8 +320,13 @@ export const exportMigrations: readonly Migration[] = [
     sql: `
       CREATE TABLE leases (kind text PRIMARY KEY, holder uuid, until timestamptz NOT NULL);
       INSERT INTO leases (kind, until) VALUES ('audit_log', '-infinity'), ('retention', '-infinity');
-      ALTER TABLE audit_log_lease DROP COLUMN holder, DROP COLUMN until;
-      ALTER TABLE audit_log_lease RENAME TO audit_log_losses;
+      CREATE TABLE audit_log_losses (
+        id boolean PRIMARY KEY DEFAULT true CHECK (id),
+        -- Entries that were dropped since the last one that was written.
+        lost bigint NOT NULL
+      );
+      INSERT INTO audit_log_losses (lost) SELECT lost FROM audit_log_lease;
+      DROP TABLE audit_log_lease;
     `,
   },
 ];
