@@ -19,8 +19,16 @@ export class HeldGroups {
     this.#groups = new GroupsInEffect(organization);
   }
 
-  of({ list: tried, trial, identity: { labels } }: OrganizationDevice): ReadonlySet<GroupId> {
-    const list = [...tried, ...(trial?.before?.security_groups ?? [])];
+  /** Those of a device without list and labels. */
+  get everywhere(): ReadonlySet<GroupId> {
+    return this.#with([], []);
+  }
+
+  of({ list, trial, identity: { labels } }: OrganizationDevice): ReadonlySet<GroupId> {
+    return this.#with([...list, ...(trial?.before?.security_groups ?? [])], labels);
+  }
+
+  #with(list: readonly GroupId[], labels: readonly string[]): ReadonlySet<GroupId> {
     const key = `${list.join(' ')}|${labels.join(' ')}`;
     let held = this.#held.get(key);
     if (held === undefined) {

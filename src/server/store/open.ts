@@ -34,7 +34,6 @@ import { ticketSecretIn } from './accounts/ticket-secret.ts';
 import { idempotencyKeyMs } from './contract/change/idempotency.ts';
 import { removalsByAge } from './retention.ts';
 import { statement } from './postgres/sql.ts';
-import { WarningReads } from './postgres/warning-reads.ts';
 import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
 import { refuse } from '../problems.ts';
 import type { Store, StoreOptions } from './contract/store.ts';
@@ -110,7 +109,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const connection = { primary, onWarning };
   const callers = new PipelinedConnections(options.callerConnections ?? 2, { ...connection, readsOnly: true });
   const reads = new PipelinedConnections(options.readConnections ?? 4, { ...connection, readsOnly: true });
-  const warnings = new WarningReads(connection);
   const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
   const { transactionConnections = 4 } = options;
   const transactions = new Transactions(transactionConnections, connection);
@@ -154,7 +152,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     quotas,
     callers,
     reads,
-    warnings,
     writes,
     transactions,
     guard,
@@ -181,7 +178,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     await uses.flush().catch(() => {});
     await hints.close();
     transactions.close();
-    await Promise.all([callers.close(), reads.close(), warnings.close(), writes.close()]);
+    await Promise.all([callers.close(), reads.close(), writes.close()]);
   };
   let closing: Promise<void> | undefined;
 

@@ -1,6 +1,7 @@
 /** Proves that the answer to a group write says when its rules were not completely compared with the guardrails. */
 import { describe, expect, test } from 'vitest';
 import type { WrittenGroup } from '../../../api/group.ts';
+import { readGroupRecord } from '../../../policy/fleet/group-record.ts';
 import { parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
@@ -33,7 +34,8 @@ function group(n: number, inbound_rules: readonly StoredRule[]): Stored<GroupRec
 
 /** The warnings of the answer to a write of the group, where these guardrails forbid something to one device that has it. */
 async function warningsOf(written: Stored<GroupRecord>, ...guardrails: Stored<GroupRecord>[]) {
-  const groups = { forbidsOn: () => Promise.resolve([{ guardrails, devices: 1 }]) };
+  const forbids = guardrails.map(({ record }) => readGroupRecord(record));
+  const groups = { forbidsOn: () => Promise.resolve([{ guardrails: forbids, devices: 1 }]) };
   const answer = await withWarnings({ groups } as unknown as Store, org, { ...written, mayBeVoid: true });
   if (typeof answer.json !== 'string') throw new Error('the answer to a write is one text');
   const { warnings = [] } = JSON.parse(answer.json) as WrittenGroup;

@@ -88,8 +88,7 @@ export async function warningsFor(
   const found = new Map<string, GroupWarning>();
   /** Guardrails that were not compared completely. */
   const skipped = new Set<GroupId>();
-  for (const { guardrails, devices } of sets) {
-    const forbid = guardrails.map(({ record }) => policyOf(record));
+  for (const { guardrails: forbid, devices } of sets) {
     if (weightOf(group) + forbid.reduce((sum, one) => sum + weightOf(one), 0) > mostCompared) {
       for (const { id } of forbid) skipped.add(id);
       continue;

@@ -1,4 +1,5 @@
 /** Owns the interface of security groups in the store. */
+import type { StandingForbids } from '../../../organization/forbids.ts';
 import type { GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupMode, GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from './actor.ts';
@@ -105,7 +106,7 @@ export interface Groups {
   forbidsOn(
     org: OrganizationId,
     id: GroupId,
-  ): Promise<readonly { readonly guardrails: readonly Stored<GroupRecord>[]; readonly devices: number }[] | undefined>;
+  ): Promise<readonly StandingForbids[] | undefined>;
   /** The bytes of all groups of the organization together. */
   bytesOf(org: OrganizationId): Promise<number>;
   /** Groups of the owner that have this name, other than the group itself; at most a few. */

@@ -1,4 +1,6 @@
 /** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
+import { setTimeout } from 'node:timers/promises';
+import { forbidsOn } from '../../../organization/forbids.ts';
 import { HeldGroups, holdersOf } from '../../../organization/held-groups.ts';
 import { Closures } from '../../../organization/openings.ts';
 import type { OrganizationDevice } from '../../../organization/organization.ts';
@@ -35,7 +37,6 @@ import {
   rulesIn,
 } from './items.ts';
 import { refuseOpened } from '../devices/opening.ts';
-import { findForbids, getForbids } from '../devices/selectors.ts';
 import * as sql from './statements.ts';
 
 const ownerValue = (owner: GroupOwner | undefined): string | null =>
@@ -265,8 +266,11 @@ async function updateNamed(
   return group;
 }
 
+/** A write waits so long for what only warns, in milliseconds. */
+const mostWarningMs = 1_000;
+
 export function groupsIn(context: Context): Groups {
-  const { reads, warnings, models, writer } = context;
+  const { reads, models, writer } = context;
   const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
@@ -360,16 +364,13 @@ export function groupsIn(context: Context): Groups {
     },
 
     async forbidsOn(org, id) {
-      const sets = await warnings.run(org, findForbids, [id]);
-      if (sets === undefined) return undefined;
-      const ids = [...new Set(sets.flatMap(({ forbids }) => forbids))];
-      const rows = ids.length === 0 ? [] : await warnings.run(org, getForbids, [ids]);
-      if (rows === undefined) return undefined;
-      const byId = new Map(rows.map((row) => [row.id, stored<GroupRecord>(row)]));
-      return sets.map(({ forbids, devices }) => ({
-        guardrails: forbids.flatMap((one) => byId.get(one) ?? []),
-        devices,
-      }));
+      const finding = async () => models.run(forbidsOn(await models.read(org), id));
+      const timer = new AbortController();
+      const late = setTimeout(mostWarningMs, undefined, { signal: timer.signal });
+      // The write has happened, whatever becomes of its warnings.
+      return Promise.race([finding(), late])
+        .catch(() => undefined)
+        .finally(() => timer.abort());
     },
 
     async bytesOf(org) {

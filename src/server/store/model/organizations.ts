@@ -108,6 +108,11 @@ export class OrganizationModels implements Models {
     return kept === undefined || kept.model.revision < revision ? this.read(org) : this.#asOfNow(kept);
   }
 
+  /** Does work that grows with an organization in short steps. */
+  run<T>(steps: Generator<void, T>): Promise<T> {
+    return this.#o.slices.run(steps);
+  }
+
   /** For a transaction that holds the organization's head. */
   inTransaction(org: OrganizationId, { hasTurn = false }: { readonly hasTurn?: boolean } = {}): ModelInTransaction {
     return new ModelInTransaction(this, this.#o, { org, hasTurn });

@@ -4,7 +4,6 @@ import type { Quotas } from '../contract/quotas.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';
-import type { WarningReads } from '../postgres/warning-reads.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Stamps } from './stamp.ts';
 import type { Writer } from './writer.ts';
@@ -16,8 +15,6 @@ export interface Context extends Stamps {
   readonly callers: PipelinedConnections;
   /** For reading. Whoever reads for one organization gives it as the first value: it is what shares are counted by. */
   readonly reads: PipelinedConnections;
-  /** For reading what only warns. */
-  readonly warnings: WarningReads;
   /** For single statements that write, so that no long listing is in their way. */
   readonly writes: PipelinedConnections;
   readonly transactions: Transactions;
