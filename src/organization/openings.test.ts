@@ -310,6 +310,12 @@ describe('while something is tried', () => {
       ['d'],
     ],
     [
+      'a group of the list before a trial changes, where the list that is tried is empty',
+      { groups: { l: {} }, devices: { d: { before: ['l'] } } },
+      { groups: { l: app } },
+      none,
+    ],
+    [
       'a list is tried',
       { groups: { l: {}, m: {} }, devices: { d: { list: ['l'] } } },
       { devices: { d: { list: ['m'], before: ['l'] } } },
