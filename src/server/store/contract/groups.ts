@@ -103,10 +103,7 @@ export interface Groups {
    * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
    * device has it, those on all devices. At most a few sets. Undefined where that is not found out quickly.
    */
-  forbidsOn(
-    org: OrganizationId,
-    id: GroupId,
-  ): Promise<readonly StandingForbids[] | undefined>;
+  forbidsOn(org: OrganizationId, id: GroupId): Promise<readonly StandingForbids[] | undefined>;
   /** The bytes of all groups of the organization together. */
   bytesOf(org: OrganizationId): Promise<number>;
   /** Groups of the owner that have this name, other than the group itself; at most a few. */
