@@ -209,6 +209,19 @@ test(`a rolling restart of three servers under ${restartStreams} streams and ${w
   console.log(`rolling restart: ${figures}`);
 }, 1_800_000);
 
+/** Waits until the older agent opens this port of TCP alone. Its table is read as text: it differs from what the decompiler of this version reads. */
+async function untilNamed(port: number, { namespace }: Device, agent: RunningAgent): Promise<void> {
+  let seen: readonly string[] = [];
+  await eventually(
+    () => `the older agent opens ${port}, it opens ${seen.join(' ')}\n${agent.output}`,
+    async () => {
+      const { stdout } = await namespace.attempt(['nft', '-s', 'list', 'table', 'inet', 'service']);
+      seen = [...stdout.matchAll(/tcp dport (\S+)/g)].map(([, found = '']) => found);
+      return seen.join(' ') === String(port);
+    },
+  );
+}
+
 test(`a rolling upgrade from the previous release under ${upgradeStreams} streams, ${writerCount} writers and agents of both versions: nobody sees an error, and no server takes away what it does not know`, async () => {
   const commit = previousRelease();
   const checkout = await olderProgram(commit);
@@ -222,8 +235,14 @@ test(`a rolling upgrade from the previous release under ${upgradeStreams} stream
   const load = await startLoad(servers, upgradeStreams);
   const { api, base } = load;
 
-  const devices: { device: Device; agent: RunningAgent }[] = [];
-  for (const [name, program] of Object.entries({ older: join(older, 'bin/ringfence'), newer })) {
+  const untilOpen = (port: number, device: Device, agent: RunningAgent): Promise<void> =>
+    device.untilOpen(String(port), agent);
+  const devices: { until: typeof untilOpen; device: Device; agent: RunningAgent }[] = [];
+  const programs = [
+    { name: 'older', program: join(older, 'bin/ringfence'), until: untilNamed },
+    { name: 'newer', program: newer, until: untilOpen },
+  ];
+  for (const { name, program, until } of programs) {
     const device = await Device.open(program);
     onTestFinished(() => device.close());
     device.door.target = servers.proxy.url;
@@ -232,14 +251,14 @@ test(`a rolling upgrade from the previous release under ${upgradeStreams} stream
     const file = join(folder, `token-${name}`);
     await writeFile(file, `${device_token}\n`, { mode: 0o600 });
     const where = `--server ${device.door.url} --organization ${load.org} --interface ${driver} --state ${state}`;
-    devices.push({ device, agent: device.start(`${where} --device ${id} --token-file ${file}`.split(' ')) });
+    devices.push({ until, device, agent: device.start(`${where} --device ${id} --token-file ${file}`.split(' ')) });
   }
   const defaultGroup = (await api.expect(200, 'GET', base)).security_groups[0];
   const enforced = async (port: number): Promise<void> => {
     await api.expect(200, 'PATCH', `${base}/security_groups/${defaultGroup}`, {
       inbound_rules: [{ ip_protocol: 'tcp', from_port: port, to_port: port }],
     });
-    await Promise.all(devices.map(({ device, agent }) => device.untilOpen(String(port), agent)));
+    await Promise.all(devices.map(({ until, device, agent }) => until(port, device, agent)));
   };
   await enforced(22);
 
