@@ -1,6 +1,6 @@
 /**
  * Owns the opening of connections to the primary among the hosts of the database URL: never to a standby, and never to
- * a primary that another one has replaced. For reads that a standby may answer, it opens connections to standbys only.
+ * a primary that another one has replaced.
  *
  * A pooler such as PgBouncer may give each transaction another session. So a connection through one keeps no session
  * state: no settings, no named statements, no LISTEN. A connection uses a pooler when the backend's process id differs
