@@ -48,7 +48,7 @@ ringfence device create web-7 --public-key web-7 --label web --tunnel-ip 100.64.
 field() { grep "^  .$1.:" web-7.json | cut -d'"' -f4; }
 curl -sSf -o web-7.flows -H "Authorization: Bearer $(field device_token)" -H 'Content-Type: application/json' \\
   "$RINGFENCE_SERVER/api/organizations/$(field organization_id)/devices/$(field id)/flows" -d '{
-    "since": "'$(date -u -d '1 minute ago' +%FT%TZ)'", "until": "'$(date -u +%FT%TZ)'", "observed": "all", "not_recorded": 0,
+    "since": "'$(date -u -d '1 minute ago' +%FT%TZ)'", "until": "'$(date -u +%FT%T.%3NZ)'", "observed": "all", "not_recorded": 0,
     "tuples": [{ "direction": "in", "verdict": "admitted", "far": "100.64.0.5", "protocol": "tcp", "port": 9100, "packets": 40 }]
   }'
 ringfence group create database --applies-to label:db --in 'postgres from label:app'
