@@ -1,11 +1,13 @@
 /** Proves that the validator finds every problem at once and never throws. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { FlowReport } from './flows/flow-report.ts';
+import { flowLimits } from './limits.ts';
 import { AddDevice, DeviceReport, UpdateDevice } from './device.ts';
 import { AddOrganization } from './organization.ts';
 import { AddEnrollmentKey, AddToken } from './user.ts';
 import { isTimestamp } from '../policy/time/timestamp.ts';
-import { check } from './validate.ts';
+import { check, checkSteps } from './validate.ts';
 import { WatchRequest } from './watch.ts';
 
 const codes = (schema: object, value: unknown): string[] =>
@@ -69,6 +71,20 @@ describe('check', () => {
     expect(codes(AddOrganization, JSON.parse('{"name":"a","__proto__":{"description":5}}'))).toEqual([
       '/__proto__ unknown_field',
     ]);
+  });
+
+  test('an array is checked entry by entry, so that others get a turn in between, and with the same result', () => {
+    const tuple = { direction: 'in', verdict: 'refused', far: '10.0.0.1', protocol: 'tcp', port: 1, packets: 0 };
+    const tuples = Array.from({ length: flowLimits.tuplesPerReport }, () => tuple);
+    const report = { since: '2030-01-01T00:00:00Z', until: '2030-01-01T00:01:00Z', observed: 'all', not_recorded: 0 };
+    const steps = checkSteps(FlowReport, { ...report, tuples });
+    let pauses = 0;
+    let step = steps.next();
+    for (; step.done !== true; step = steps.next()) pauses += 1;
+    expect(pauses).toBe(tuples.length);
+    expect(step.value).toEqual(check(FlowReport, { ...report, tuples }));
+    expect(step.value.problems[0]).toMatchObject({ pointer: '/tuples/0/packets', code: 'out_of_range' });
+    expect(step.value.more).toBe(tuples.length - step.value.problems.length);
   });
 
   test('no JSON value makes it throw', () => {

@@ -40,6 +40,9 @@ export interface TextLengths {
   readonly description: number;
 }
 
+/** A step for each entry of an array. */
+type Steps = Generator<void, void>;
+
 interface Report {
   (place: Place, code: RequestProblemCode, detail: () => string): void;
   readonly lengths?: TextLengths | undefined;
@@ -101,7 +104,7 @@ function checkInteger(schema: Schema, value: unknown, place: Place, report: Repo
   }
 }
 
-function checkArray(schema: Schema, value: unknown, place: Place, report: Report): void {
+function* checkArray(schema: Schema, value: unknown, place: Place, report: Report): Steps {
   const name = nameOf(place);
   if (!Array.isArray(value))
     return report(place, 'not_an_array', () => `${name} must be an array, got ${show(value)}.`);
@@ -120,17 +123,20 @@ function checkArray(schema: Schema, value: unknown, place: Place, report: Report
   }
   const seen = new Set<unknown>();
   for (const [index, item] of items.entries()) {
-    if (schema.items !== undefined) walk(schema.items, item, { within: place, step: index }, report);
-    if (schema.uniqueItems !== true) continue;
-    const key = typeof item === 'string' ? item.toLowerCase() : item;
-    if (seen.has(key))
-      report({ within: place, step: index }, 'duplicate', () => `${show(item)} is already in ${name}.`);
-    seen.add(key);
+    const here: Place = { within: place, step: index };
+    const steps = schema.items && walk(schema.items, item, here, report);
+    if (steps !== undefined) yield* steps;
+    if (schema.uniqueItems === true) {
+      const key = typeof item === 'string' ? item.toLowerCase() : item;
+      if (seen.has(key)) report(here, 'duplicate', () => `${show(item)} is already in ${name}.`);
+      seen.add(key);
+    }
+    yield;
   }
   return undefined;
 }
 
-function checkObject(schema: Schema, value: unknown, place: Place, report: Report): void {
+function* checkObject(schema: Schema, value: unknown, place: Place, report: Report): Steps {
   if (!isObject(value)) {
     return report(place, 'not_an_object', () => `${nameOf(place)} must be an object, got ${show(value)}.`);
   }
@@ -155,18 +161,21 @@ function checkObject(schema: Schema, value: unknown, place: Place, report: Repor
     const part = field(value, name);
     if (part === undefined) {
       if (required.includes(name)) report({ within: place, step: name }, 'missing_field', () => `${name} is required.`);
-    } else if (inner !== undefined) walk(inner, part, { within: place, step: name }, report);
+    } else if (inner !== undefined) {
+      const steps = walk(inner, part, { within: place, step: name }, report);
+      if (steps !== undefined) yield* steps;
+    }
   }
   return undefined;
 }
 
-function walk(schema: Schema, value: unknown, place: Place, report: Report): void {
+/** Gives the steps of an object and of an array; everything else is checked at once. */
+function walk(schema: Schema, value: unknown, place: Place, report: Report): Steps | void {
   if (schema.anyOf !== undefined) {
     // The alternatives in our requests are null and other forms, each of another type.
     const forms = schema.anyOf.filter((option) => option.type !== 'null');
     const form = forms.find(({ type }) => type === (Array.isArray(value) ? 'array' : typeof value)) ?? forms[0];
-    if (value !== null && form !== undefined) walk(form, value, place, report);
-    return undefined;
+    return value === null || form === undefined ? undefined : walk(form, value, place, report);
   }
   if (value === null) return report(place, 'null_not_allowed', () => `${nameOf(place)} must not be null.`);
   const { enum: choices } = schema;
@@ -202,10 +211,24 @@ function walk(schema: Schema, value: unknown, place: Place, report: Report): voi
  * Every problem of the value, in the order of the schema, up to the limit of reported problems. An empty result means
  * that it is valid. Nothing is coerced.
  */
-export function check(schema: object, value: unknown, lengths?: TextLengths): Found<RequestProblem> {
+export function* checkSteps(
+  schema: object,
+  value: unknown,
+  lengths?: TextLengths,
+): Generator<void, Found<RequestProblem>> {
   const problems = new Problems<RequestProblemCode>();
   const add = (place: Place, code: RequestProblemCode, detail: () => string): void =>
     problems.add(pointerTo(place), code, detail);
-  walk(schema, value, undefined, Object.assign(add, { lengths }));
+  const steps = walk(schema, value, undefined, Object.assign(add, { lengths }));
+  if (steps !== undefined) yield* steps;
   return problems;
+}
+
+/** The same at once. */
+export function check(schema: object, value: unknown, lengths?: TextLengths): Found<RequestProblem> {
+  const steps = checkSteps(schema, value, lengths);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
 }

@@ -359,6 +359,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         convergence,
         preview,
         claimedRules,
+        slices,
         enterEvidence,
         streamQuota,
         sampler,

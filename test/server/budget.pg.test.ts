@@ -299,6 +299,8 @@ async function person(username: string): Promise<{ readonly id: string; readonly
 
 /** What one operation may do to others. Turns and waits are processor time of the loop, in plain requests. */
 const most = { turn: 500, wait: 700, memoryMiB: 600, answer: limits.answer } as const;
+/** Where reading the body is all the work: it is parsed in one piece, and checked in slices. */
+const mostTurn: Partial<Record<OperationId, number>> = { reportFlows: 40 };
 
 interface Effect {
   readonly turn: number;
@@ -371,7 +373,7 @@ test(
       effects.set(id, effect);
       found.push(...effect.problems);
       const { turn, wait, memoryMiB, answer } = effect;
-      if (turn > most.turn) found.push(`${id}: a turn of ${turn.toFixed(0)} plain requests`);
+      if (turn > (mostTurn[id] ?? most.turn)) found.push(`${id}: a turn of ${turn.toFixed(0)} plain requests`);
       if (wait > most.wait) found.push(`${id}: somebody else waited for ${wait.toFixed(0)} plain requests`);
       if (memoryMiB > most.memoryMiB) found.push(`${id}: ${memoryMiB.toFixed(0)} MiB of memory`);
       if (operations[id].cost !== 'fixed' && answer > most.answer) found.push(`${id}: an answer of ${answer} bytes`);

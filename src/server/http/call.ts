@@ -23,6 +23,7 @@ import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
 import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
 import type { Actor } from '../store/contract/actor.ts';
+import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
 import type { Store } from '../store/contract/store.ts';
 import type { StreamQuota } from '../limits/stream-quota.ts';
@@ -131,6 +132,8 @@ export interface Services {
   readonly onRefused: (organization: OrganizationId, packets: number) => void;
   /** Counts, by caller, the users that it asked for and that do not exist: the seconds to wait, or 0. */
   readonly unknownUsers: { wait(user: string): number; take(user: string): number };
+  /** For work that grows with a request and with nothing else. */
+  readonly slices: SlicedWork;
   readonly clock: () => number;
   readonly random: Random;
   readonly limits: Limits;

@@ -50,6 +50,24 @@ test('a long walk does a slice of its work in each turn, and all of it in the en
   expect(done).toEqual(Array.from({ length: 20 }, (_, i) => i));
 });
 
+test('what has few steps waits for no slice, and what has more does', async () => {
+  const loop = new Loop();
+  function* steps(count: number): Generator<void, number> {
+    for (let step = 0; step < count; step += 1) {
+      loop.now += 1;
+      yield;
+    }
+    return count;
+  }
+  expect(await loop.slices.run(steps(9), { atOnce: 10 })).toBe(9);
+  expect(loop.now).toBe(9);
+  const long = loop.slices.run(steps(15), { atOnce: 10 });
+  expect(loop.now).toBe(19);
+  for (let turn = 0; turn < 5; turn += 1) await loop.turn();
+  expect(await long).toBe(15);
+  expect(loop.now).toBe(24);
+});
+
 test('however many walks there are, a turn holds one slice, and each gets its turn', async () => {
   const loop = new Loop();
   const done: string[] = [];

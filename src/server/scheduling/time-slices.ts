@@ -49,8 +49,12 @@ export abstract class SlicedWork {
     await this.run(pieces());
   }
 
-  /** Does the steps of a generator, as many in each turn as a slice holds. */
-  async run<T>(steps: Generator<void, T>): Promise<T> {
+  /** Does the steps of a generator, as many in each turn as a slice holds. Where there are no more than `atOnce` of them, it does not wait for a slice. */
+  async run<T>(steps: Generator<void, T>, { atOnce = 0 }: { readonly atOnce?: number } = {}): Promise<T> {
+    for (let taken = 0; taken < atOnce; taken += 1) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
     let handful = 1;
     this.begin();
     for (;;) {

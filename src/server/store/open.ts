@@ -200,7 +200,11 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const auditExport = auditExportIn(context, refusedReportsIn(context));
   const presence = presenceIn(context);
   const idempotencyKeys = idempotencyKeysIn(context);
-  const flows = flowsIn(context, { keepMs: flowRetentionMs, most: options.flowsPerOrganization ?? 10_000_000 });
+  const flows = flowsIn(context, {
+    slices,
+    keepMs: flowRetentionMs,
+    most: options.flowsPerOrganization ?? 10_000_000,
+  });
   return {
     users,
     tokens,

@@ -110,7 +110,8 @@ export interface ShortSteps {
   /** To be awaited before the next step; undefined where it can be done at once. */
   next(): Promise<void> | undefined;
   each<T>(items: Iterable<T>, work: (item: T) => void): Promise<void>;
-  run<T>(steps: Generator<void, T>): Promise<T>;
+  /** Without a wait where there are no more than `atOnce` steps. */
+  run<T>(steps: Generator<void, T>, options?: { readonly atOnce?: number }): Promise<T>;
 }
 
 /** The models of organizations. A model never changes: a later state is another one. */

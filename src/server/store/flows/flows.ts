@@ -5,7 +5,7 @@ import type { FlowBatch, Flows } from '../contract/flows/flows.ts';
 import type { Context } from '../write/context.ts';
 import { checkTime } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
-import { reportValues, reportWriter } from './reports.ts';
+import { blocksOf, reportValues, reportWriter } from './reports.ts';
 import * as sql from './statements.ts';
 import { addUpAfterMs, forgetFlows, type FlowOptions } from './upkeep.ts';
 import { readPage } from './walk.ts';
@@ -23,7 +23,8 @@ export function flowsIn(context: Context, options: FlowOptions): Flows {
 
     async report(org, id, batch, { right }) {
       checkTime(right, now(context));
-      return write({ org, id, batch, right });
+      const blocks = await options.slices.run(blocksOf(batch.sums), { atOnce: 2 });
+      return write({ org, id, batch, blocks, right });
     },
 
     async mayReport(org, id, { right }) {

@@ -17,12 +17,22 @@ export interface Report {
   readonly org: OrganizationId;
   readonly id: DeviceId;
   readonly batch: FlowBatch;
+  readonly blocks: readonly ReportBlock[];
   readonly right: Right;
+}
+
+/** A block of sums as it is written. */
+interface ReportBlock {
+  readonly sums: number;
+  readonly filter: string;
+  readonly bytes: string;
+  readonly packets: number;
+  readonly refused: number;
 }
 
 const bytea = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;
 
-export function reportValues(asked: readonly Report[]): Value[] {
+export function reportValues(asked: readonly Omit<Report, 'blocks'>[]): Value[] {
   const rights = asked.map(({ right }) => rightItem(right));
   return [
     asked.map(({ org }) => org),
@@ -43,17 +53,26 @@ const packetsOf = (sums: readonly FlowSum[]): number => sums.reduce((all, { pack
 const refusedOf = (sums: readonly FlowSum[]): number =>
   sums.reduce((all, { verdict, packets }) => (verdict === 'refused' ? all + packets : all), 0);
 
+/** The sums of a report as they are written, a block in each step. */
+export function* blocksOf(sums: readonly FlowSum[]): Generator<void, readonly ReportBlock[]> {
+  const blocks: ReportBlock[] = [];
+  for (const some of inBlocks(sums)) {
+    const counts = { sums: some.length, packets: packetsOf(some), refused: refusedOf(some) };
+    blocks.push({ ...counts, filter: blockFilter(some), bytes: bytea(writeBlock(some)) });
+    yield;
+  }
+  return blocks;
+}
+
 function blockValues(asked: readonly Report[]): Value[] {
-  const blocks = asked.flatMap(({ batch }, index) =>
-    inBlocks(batch.sums).map((sums, part) => ({ place: index + 1, part, sums })),
-  );
+  const all = asked.flatMap(({ blocks }, index) => blocks.map((block, part) => ({ place: index + 1, part, ...block })));
   return [
-    blocks.map(({ place }) => String(place)),
-    blocks.map(({ part }) => String(part)),
-    blocks.map(({ sums }) => String(sums.length)),
-    blocks.map(({ sums }) => blockFilter(sums)),
-    blocks.map(({ sums }) => bytea(writeBlock(sums))),
-    blocks.map(({ sums }) => String(packetsOf(sums))),
+    all.map(({ place }) => String(place)),
+    all.map(({ part }) => String(part)),
+    all.map(({ sums }) => String(sums)),
+    all.map(({ filter }) => filter),
+    all.map(({ bytes }) => bytes),
+    all.map(({ packets }) => String(packets)),
   ];
 }
 
@@ -75,8 +94,9 @@ function ruleValues(asked: readonly Report[]): Value[] {
   ];
 }
 
-const refusedPerMinute = ({ sums, since, until }: FlowBatch): number =>
-  refusedOf(sums) / Math.max(1, (Date.parse(until) - Date.parse(since)) / 60_000);
+const refusedIn = (blocks: readonly ReportBlock[]): number => blocks.reduce((all, { refused }) => all + refused, 0);
+const refusedPerMinute = ({ blocks, batch: { since, until } }: Report): number =>
+  refusedIn(blocks) / Math.max(1, (Date.parse(until) - Date.parse(since)) / 60_000);
 
 /** Each device once in a turn, because a statement writes a row once. */
 function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
@@ -90,14 +110,10 @@ function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
   return turns;
 }
 
-function keptOf({ batch: { sums } }: Report, { is_again, stored, beyond }: sql.WrittenRow): KeptFlows {
+function keptOf({ batch: { sums }, blocks }: Report, { is_again, stored, beyond }: sql.WrittenRow): KeptFlows {
   if (is_again) return { received: sums.length, refused: 0 };
   const parts = new Set(stored.split(','));
-  const refused = inBlocks(sums).reduce(
-    (all, block, part) => (parts.has(String(part)) ? all + refusedOf(block) : all),
-    0,
-  );
-  return { received: sums.length - beyond, refused };
+  return { received: sums.length - beyond, refused: refusedIn(blocks.filter((_, part) => parts.has(String(part)))) };
 }
 
 /** An error is that of its own report. */
@@ -107,7 +123,7 @@ export function reportWriter({ reads, writes }: Context): (report: Report) => Pr
   const writeOnce = async (asked: readonly Report[]): Promise<ReadonlyMap<Report, Outcome>> => {
     // In one order, as every process writes them, so that no two wait for each other.
     const ordered = asked.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    const rates = ordered.map(({ batch }) => String(refusedPerMinute(batch)));
+    const rates = ordered.map((report) => String(refusedPerMinute(report)));
     const rows = await writes.run(sql.insertFlows, [
       ...reportValues(ordered),
       ...blockValues(ordered),

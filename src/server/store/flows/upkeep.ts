@@ -1,11 +1,12 @@
 /** Owns what happens to sums as they age: added up by the hour, and removed by number. */
-import { processSlices, type TimeSlices } from '../../scheduling/time-slices.ts';
+import type { ShortSteps } from '../contract/store.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import * as sql from './statements.ts';
 import { addUp, blockFilter, inBlocks, writeBlock } from './sum-block.ts';
 
 export interface FlowOptions {
+  readonly slices: ShortSteps;
   readonly keepMs: number;
   /** Sums that an organization may have. */
   readonly most: number;
@@ -19,9 +20,8 @@ const hoursAtOnce = 2_000;
 /** Sums that are added up at a time, some 40 MB. An hour with more stays as it was reported. */
 const mostAddedUp = 262_144;
 
-export async function forgetFlows(context: Context, { keepMs, most }: FlowOptions): Promise<void> {
+export async function forgetFlows(context: Context, { keepMs, most, slices }: FlowOptions): Promise<void> {
   const { writes, transactions, clock } = context;
-  const slices = processSlices();
   await writes.run(sql.cutOldCoverage, [new Date(clock() - keepMs).toISOString()]);
   for (const { org_id } of await writes.run(sql.findFull, [most])) await writes.run(sql.removeMost, [org_id, most]);
   // Whole hours: the count of their sums is that of what is added up.
@@ -36,7 +36,7 @@ export async function forgetFlows(context: Context, { keepMs, most }: FlowOption
 async function addUpHour(
   tx: Runner,
   { org_id, device_id, hour, last }: sql.HourRow,
-  slices: TimeSlices,
+  slices: ShortSteps,
 ): Promise<void> {
   const rows = await tx.run(sql.takeHour, [device_id, hour, last]);
   for (const observedAll of [false, true]) {
