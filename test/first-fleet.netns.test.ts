@@ -15,7 +15,7 @@ const mark = '----- end of step -----';
 /** How to undo a change set: a hint on stderr. */
 const undoHint = /^To undo it: ringfence undo \S+\n/gm;
 /** What `--wait` says in the end, which is all else that the page may say on stderr. */
-const inForce = /^Revision \d+ is in force on 2 of 2 devices\.\n/gm;
+const inForce = /^Revision \d+ (is in force on (\d) of \2 devices?|concerns no device with an agent)\.\n/gm;
 
 let program: Program;
 let folder: string;

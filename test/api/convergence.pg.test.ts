@@ -118,6 +118,47 @@ test('every device is listed, also one never seen, and counts add up', async () 
   expect(rest.headers.link).toBeUndefined();
 });
 
+test('with since, or of a change set, only devices count whose policy it changed, on every server and in every page', async () => {
+  const { place, api, devices, setPort, convergence, applied } = await setUp(3);
+  const { revision: since } = await convergence();
+  const elsewhere = await api.expect(201, 'POST', `${place.base}/security_groups`, { group_name: 'elsewhere' });
+  expect(await convergence(`?revision=${elsewhere.revision}&since=${since}`)).toMatchObject({
+    devices: 0,
+    pending: [],
+  });
+  const [first] = devices;
+  const only = await api.expect(200, 'POST', `${place.base}/changes`, {
+    devices: [{ id: first?.id, security_groups: [elsewhere.id] }],
+  });
+  const concerned = { devices: 1, in_force: 0, never_seen: 1, pending: [{ device_id: first?.id }] };
+  expect(await convergence(`?revision=${only.revision}&since=${elsewhere.revision}`)).toMatchObject(concerned);
+  expect(await convergence(`?change=${only.change_id}`)).toMatchObject({ ...concerned, revision: only.revision });
+  // A server that did not follow the change counts rather too many than too few.
+  const fresh = await convergence(`?change=${only.change_id}`, second);
+  expect(fresh.pending.map((one: Json) => one.device_id)).toContain(first?.id);
+
+  const changed = await setPort(8_080);
+  const others = `?revision=${changed.revision}&since=${only.revision}`;
+  const page = await api.get(`${place.base}/convergence${others}&limit=1`);
+  const rest = await api.get(/<([^>]*)>/.exec(page.headers.link as string)?.[1] ?? '');
+  expect([page, rest].map(({ json }) => [json.devices, json.pending.length])).toEqual([
+    [2, 1],
+    [2, 1],
+  ]);
+  // The one that lacks nothing of this keeps nobody waiting.
+  const waiting = convergence(`${others}&wait=60`);
+  for (const device of devices.slice(1)) await device.report(second.nobody, applied(changed));
+  expect(await waiting).toMatchObject({ devices: 2, in_force: 2, pending: [] });
+
+  expect(await place.member.api.get(`${place.base}/convergence?change=${only.change_id}`)).toMatchObject({
+    status: 404,
+  });
+  expect(await api.get(`${place.base}/convergence?change=${only.change_id}&since=1`)).toMatchObject({
+    status: 422,
+    json: { errors: [{ code: 'contradiction' }] },
+  });
+});
+
 test('a rule that expires changes the digest that a device should have, and not what a device proved before', async () => {
   const { place, api, group, devices, applied, wordsOf } = await setUp(2);
   const [online, away] = devices;

@@ -1,11 +1,12 @@
 /** Proves `--wait`: it waits until a change is in force, and its exit code shows whether that happened in time. */
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { parseGroupId } from '../../src/policy/ids.ts';
 import type { Json } from '../lib/http.ts';
 import { newPerson } from '../lib/server.ts';
+import { EventStream } from '../lib/stream.ts';
 import { done, json, usePeople } from './people.fixture.ts';
 
 const people = usePeople();
@@ -32,16 +33,15 @@ async function setUp() {
     });
   };
   const restore = ['group', 'restore', 'web', String(web.revision), '--yes'];
-  const label = ['device', 'label', 'add', 'edge', 'app'];
-  return { web, changed, report, apply, restore, label };
+  const again = ['group', 'restore', 'web', String(changed.revision), '--yes'];
+  return { web, made, changed, report, apply, restore, again };
 }
 
 it('when the time is over it ends with 6 and names the device that never reported, with progress on a terminal', async () => {
-  const { restore, label } = await setUp();
-  const [restored, labelled] = await Promise.all([
-    people.owner.inTerminal([...restore, '--wait=3s'], { env: { NO_COLOR: '1' } }),
-    people.owner.run([...label, '--wait=1s']),
-  ]);
+  const { restore } = await setUp();
+  const waitForAll = ['--wait-for', 'all'];
+  const restored = await people.owner.inTerminal([...restore, '--wait=3s', ...waitForAll], { env: { NO_COLOR: '1' } });
+  const allowed = await people.owner.run(['group', 'allow', 'web', 'in', 'tcp', '22', '--wait=1s', ...waitForAll]);
   const asked = await people.owner.run(['status', '--wait=1s']);
   expect(asked.code).toBe(6);
   expect(asked.stdout).toMatch(/^Revision \d+ is in force on 0 of 1 device \(1 never seen\)\.$/m);
@@ -49,10 +49,73 @@ it('when the time is over it ends with 6 and names the device that never reporte
   expect(restored.code).toBe(6);
   expect(restored.stdout).toMatch(/waiting for revision \d+: in force on 0 of 1 device \(1 never seen\)/);
   expect(restored.stdout).toMatch(/timeout: revision \d+ is in force on 0 of 1 device \(1 never seen\)/);
-  expect(labelled).toMatchObject({ code: 6, stdout: 'Labels of device edge: app.\n' });
-  expect(labelled.stderr).toMatch(/^ringfence: timeout: revision \d+ is in force on 0 of 1 device/);
-  expect(labelled.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
-  expect(labelled.stderr).toContain('never seen: install the agent on the device');
+  expect(allowed).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining('never seen: install the agent on the device'),
+  });
+  expect(allowed.stderr).toMatch(/^ringfence: timeout: revision \d+ is in force on 0 of 1 device/);
+  expect(allowed.stderr).toMatch(/^ +never seen +edge +never +has never reported/m);
+});
+
+/** The device holds a stream, so that it is online. */
+const connectDevice = (token: string): void => {
+  const stream = new EventStream(people.server.url, token, people.place.org, [{ kind: 'device' }]);
+  onTestFinished(() => stream.close());
+};
+
+it('only installed devices whose policy the change touches count; those that are away are named, and end it with 0', async () => {
+  const { web, changed, apply, report, restore, made } = await setUp();
+  const { owner, place } = people;
+  // Neither the one that was never installed nor the one that failed elsewhere keeps a pipeline red.
+  await done(owner.run(['group', 'create', 'other', '--in', 'tcp 80']));
+  await done(owner.run(['device', 'create', 'planned', '--public-key', 'p', '--group', 'web']));
+  const broken = await json(
+    owner.run(['device', 'create', 'broken', '--public-key', 'b', '--group', 'other', '-o', 'json']),
+  );
+  await people.server.nobody
+    .as(broken.device_token)
+    .expect(200, 'PUT', `${place.base}/devices/${broken.id}/status`, { state: 'failed', detail: 'nft is missing' });
+  const elsewhere = await owner.run(['group', 'create', 'elsewhere', '--wait=50s']);
+  expect(elsewhere).toMatchObject({ code: 0, stderr: expect.stringMatching(/concerns no device with an agent\.$/m) });
+
+  await apply(changed, changed.revision);
+  const away = await owner.run([...restore, '--wait=50s']);
+  expect(away).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(
+      /Revision \d+ is in force on 0 of 1 device \(1 offline\)\.\n1 device is away and will follow: edge\.$/m,
+    ),
+  });
+  expect(
+    await owner.run(['group', 'revoke', 'web', 'in', 'tcp', '443', '--wait=0s', '--wait-for', 'all']),
+  ).toMatchObject({ code: 6 });
+  await done(owner.run(restore));
+
+  // Online, it is waited for.
+  connectDevice(made.device_token);
+  await expect
+    .poll(async () => (await owner.run(['device', 'status'])).stdout, { timeout: 60_000 })
+    .toContain('behind');
+  expect(await owner.run(['group', 'allow', 'web', 'in', 'tcp', '22', '--wait=0s'])).toMatchObject({ code: 6 });
+  let reported: Promise<Json> | undefined;
+  const online = await owner.inTerminal([...restore, '--wait=50s'], {
+    env: { NO_COLOR: '1' },
+    shown: {
+      pattern: /waiting for revision (\d+): in force on 0 of 1 device \(1 behind\)/,
+      act: ([, revision]) => {
+        reported = apply(web, Number(revision));
+      },
+    },
+  });
+  await reported;
+  expect([online.code, online.stdout]).toEqual([
+    0,
+    expect.stringMatching(/Revision \d+ is in force on 1 of 1 device\./),
+  ]);
+  await report({ state: 'failed', detail: 'nft is missing' });
+  expect(await owner.run(['group', 'create', 'elsewhere too', '--wait=50s'])).toMatchObject({ code: 0 });
+  expect((await owner.run(['group', 'list', '--wait-for', 'all'])).code).toBe(2);
+  expect((await owner.run(['group', 'create', 'never', '--wait-for', 'all'])).code).toBe(2);
 });
 
 it('waits for devices that have not joined yet, and ends with 6 where they do not come', async () => {
@@ -83,7 +146,7 @@ it('waits for devices that have not joined yet, and ends with 6 where they do no
 });
 
 it('a device that failed ends it with 1 once it has said so of this very change, and says why; one that the change repairs, with 0', async () => {
-  const { web, apply, report, restore, label } = await setUp();
+  const { changed, apply, report, restore, again } = await setUp();
   const failed = { state: 'failed', detail: 'nft is missing' };
   await report(failed);
   const waitFor = async (args: readonly string[], act: (revision: number) => Promise<Json>) => {
@@ -107,19 +170,19 @@ it('a device that failed ends it with 1 once it has said so of this very change,
   );
   expect(restored.code).toBe(1);
   expect(await people.owner.run(['status', '--wait=50s'])).toMatchObject({ code: 1 });
-  const labelled = await waitFor(label, (revision) => apply(web, revision));
-  expect(labelled.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
-  expect(labelled.code).toBe(0);
+  const repaired = await waitFor(again, (revision) => apply(changed, revision));
+  expect(repaired.stdout).toMatch(/Revision \d+ is in force on 1 of 1 device\./);
+  expect(repaired.code).toBe(0);
 });
 
 it('a device that put the policy before back ends it with 1; every list, and the answer of the server, says reverted', async () => {
-  const { web, changed, apply, report, label } = await setUp();
+  const { web, changed, apply, report, restore } = await setUp();
   await apply(changed, changed.revision);
   const { owner, place } = people;
   const reverted = { state: 'reverted', revision: web.revision, detail: 'lost its way to the server' };
   await report(reverted);
-  const labelled = await owner.run([...label, '--wait=0s']);
-  expect([labelled.code, labelled.stderr]).toEqual([
+  const restored = await owner.run([...restore, '--wait=0s']);
+  expect([restored.code, restored.stderr]).toEqual([
     1,
     expect.stringContaining('in force on 0 of 1 device (1 reverted)'),
   ]);
@@ -140,9 +203,9 @@ it('ends with 0 when every device has said so: at once where the change asks not
   await apply(changed, changed.revision);
   const created = await people.owner.run(['group', 'create', 'elsewhere', '--wait=50s']);
   expect(created).toMatchObject({ code: 0 });
-  expect(created.stderr).toMatch(/^Revision \d+ is in force on 1 of 1 device\.$/m);
+  expect(created.stderr).toMatch(/^Revision \d+ concerns no device with an agent\.$/m);
   let reported: Promise<Json> | undefined;
-  const restored = await people.owner.inTerminal([...restore, '--wait=50s'], {
+  const restored = await people.owner.inTerminal([...restore, '--wait=50s', '--wait-for', 'all'], {
     env: { NO_COLOR: '1' },
     shown: {
       pattern: /waiting for revision (\d+): in force on 0 of 1 device/,
@@ -184,11 +247,20 @@ it('every command that writes policy waits for the last revision that it made, a
     ['apply', '-f', file, '--yes'],
     ['member', 'remove', place.member.id, '--yes'],
   ];
+  const touching = new Set(['group restore']);
   for (const command of commands) {
+    const { revision: before } = await place.owner.api.expect(200, 'GET', place.base);
     const { code, stderr } = await owner.run([...command, '--wait=0s']);
     const { revision } = await place.owner.api.expect(200, 'GET', place.base);
-    const told = /revision (\d+) is in force on 0 of \d device/.exec(stderr)?.[1];
-    expect([command, code, told]).toEqual([command, 1, String(revision)]);
+    const [, told, concerned] = /revision (\d+) (is in force on 0 of [1-9]|concerns no device)/i.exec(stderr) ?? [];
+    expect([command, told]).toEqual([command, String(revision)]);
+    // Where nothing was left to change, every device counts, and one has failed.
+    const isFailing = revision === before || touching.has(command.slice(0, 2).join(' '));
+    expect([command, code, concerned]).toEqual([
+      command,
+      isFailing ? 1 : 0,
+      expect.stringContaining(isFailing ? 'in force' : 'concerns'),
+    ]);
   }
   const before = await place.owner.api.expect(200, 'GET', place.base);
   const refused = await owner.run(['group', 'create', 'later', '--wait=soon']);
@@ -203,7 +275,7 @@ it('who deletes a user waits where the devices went along, and is told where nob
   const { owner, member, place, server } = people;
   await done(member.run(['device', 'create', 'theirs', '--public-key', 'm']));
   const asAdmin = { env: { RINGFENCE_TOKEN: server.adminToken } };
-  const remove = ['user', 'delete', place.member.id, '--yes', '--wait=0s'];
+  const remove = ['user', 'delete', place.member.id, '--yes', '--wait=0s', '--wait-for', 'all'];
   const { id: admin } = await server.admin.expect(200, 'GET', '/api/users/me');
   await done(owner.run(['member', 'add', admin]));
   await done(owner.run(['device', 'create', 'edge', '--public-key', 'k']));

@@ -118,6 +118,17 @@ it('the CI example plans on a merge request without writing, and applies on main
     }
     return output;
   };
+  // Neither a device that was never installed nor one that fails elsewhere keeps the pipeline red.
+  await people.place.owner.api.expect(201, 'POST', `${people.place.base}/devices`, { public_key: 'planned' });
+  const broken = await people.place.owner.api.expect(201, 'POST', `${people.place.base}/devices`, {
+    public_key: 'broken',
+  });
+  await people.server.nobody
+    .as(broken.device_token)
+    .expect(200, 'PUT', `${people.place.base}/devices/${broken.id}/status`, {
+      state: 'failed',
+      detail: 'nft is missing',
+    });
   const before = await head();
   expect(await run('plan')).toContain('+ group web');
   expect(await head()).toBe(before);

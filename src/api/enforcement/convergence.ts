@@ -1,6 +1,6 @@
 /** Owns the wire form of convergence: on how many devices a revision is in force, and on which it is not (reference 4.10). */
 import { Type } from 'typebox';
-import type { DeviceId } from '../../policy/ids.ts';
+import type { ChangeSetId, DeviceId } from '../../policy/ids.ts';
 import { inForceWords } from './in-force.ts';
 import { largestRevision, limits } from '../limits.ts';
 import { id, Revision, ShortText, strict, Text, Timestamp, type Wire } from '../scalar.ts';
@@ -31,7 +31,9 @@ export type PendingDevice = Wire<typeof PendingDevice>;
 export const Convergence = Type.Object(
   {
     revision: Type.Integer({ ...Revision, description: 'The revision that was asked about.' }),
-    devices: count('Devices of the organization: the sum of the counts that follow.'),
+    devices: count(
+      'Devices of the organization; with `since` or `change`, those whose policy changed: the sum of the counts that follow.',
+    ),
     in_force: count('Devices that enforce it.'),
     behind: count('Connected, and not known to have it.'),
     failed: count('Could not put it in force, or enforce another policy.'),
@@ -52,6 +54,16 @@ export const ConvergenceQuery = Type.Object(
   {
     revision: Type.Optional(
       Type.Integer({ minimum: 0, maximum: largestRevision, description: "Absent: the organization's head." }),
+    ),
+    since: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: largestRevision,
+        description: 'Only devices whose policy changed after this revision, up to `revision`.',
+      }),
+    ),
+    change: Type.Optional(
+      id<ChangeSetId>('A change set, in place of `revision` and `since`: only devices whose policy it changed.'),
     ),
     wait: Type.Optional(
       Type.Integer({

@@ -31,8 +31,14 @@ const globalOptions: readonly Option[] = [
 const helpOption = new Option('-h, --help', 'print this help').helpGroup(heading);
 const waitOption = new Option(
   '--wait [duration]',
-  'wait until the change is in force on every device, for up to 2 minutes or the given time: --wait=30s',
+  'wait until every connected device that the change concerns enforces it, for up to 2 minutes or the given time: --wait=30s',
 );
+const waitForOption = new Option(
+  '--wait-for <devices>',
+  'with --wait: `online`, or `all` to wait also for devices that are away or were never installed',
+)
+  .choices(['online', 'all'])
+  .default('online');
 const dryRunOption = new Option('--dry-run', 'print what would change, without changing anything');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 const sureOption = new Option('-y, --yes', 'do not ask about a label or a name that looks like a mistake').env(
@@ -99,10 +105,13 @@ export const commandsOf =
         const waits = spec.policy !== undefined && values.wait !== undefined;
         // Before anything is written: a duration that is none must not be found afterwards.
         if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
+        if (spec.policy !== undefined && values.waitFor === 'all' && !waits)
+          throw (await import('../terminal/exit.ts')).usageError('--wait-for needs --wait');
+        const since = waits ? await (await import('../session/wait.ts')).revisionBefore(session) : undefined;
         if (spec.trial === true) await (await import('../session/trial-scope.ts')).checkTrial(session);
         await run(module, session, { args, options: options as Options });
         if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
-        else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true);
+        else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true, since);
       });
     });
   };
@@ -143,7 +152,7 @@ function describe(command: Command, spec: CommandSpec): Command {
     ...(dryRun ? [dryRunOption] : []),
     ...(trial ? trialOptions : []),
     ...(policy === true ? [skipTestsOption()] : []),
-    ...(policy ? [waitOption] : []),
+    ...(policy ? [waitOption, waitForOption] : []),
     destructive ? yesOption : asksIfUnsure ? sureOption : idleYesOption,
     ...globalOptions,
   ])

@@ -18,9 +18,25 @@ const exceptionCounts = (counts: Counts): string =>
 /** `in force on 7 of 10 devices (1 failed, 2 offline)`. */
 export function countsLine(counts: Counts): string {
   const rest = exceptionCounts(counts);
-  const devices = `${counts.devices} device${counts.devices === 1 ? '' : 's'}`;
+  const devices = devicesInWords(counts.devices);
   return `in force on ${counts.in_force} of ${devices}${rest === '' ? '' : ` (${rest})`}`;
 }
+
+const devicesInWords = (count: number): string => `${count} device${count === 1 ? '' : 's'}`;
+
+const shownNames = 5;
+
+/** `2 devices are away and will follow: web-1, web-2.`; undefined where none is away. */
+export function awayLine({ pending, offline }: Convergence): string | undefined {
+  if (offline === 0) return undefined;
+  const names = pending.filter(({ in_force }) => in_force === 'offline').map(nameOfPending);
+  const shown = names.slice(0, shownNames);
+  const more = offline > shown.length ? ` and ${offline - shown.length} more` : '';
+  const verb = offline === 1 ? 'is away and will follow' : 'are away and will follow';
+  return `${devicesInWords(offline)} ${verb}: ${shown.join(', ')}${more}.`;
+}
+
+const nameOfPending = ({ hostname, device_id }: PendingDevice): string => (hostname === '' ? device_id : hostname);
 
 const urgency = ({ in_force }: PendingDevice): number => mostUrgentFirst.indexOf(in_force);
 
@@ -42,7 +58,7 @@ export const renderExceptions = (pending: readonly PendingDevice[], now: number,
   renderTable(
     [
       { head: 'STATE', text: ({ in_force }) => inForceTitles[in_force] },
-      { head: 'DEVICE', text: ({ hostname, device_id }) => (hostname === '' ? device_id : hostname) },
+      { head: 'DEVICE', text: nameOfPending },
       { head: 'LAST SEEN', text: ({ last_seen_at }) => lastSeenWords(last_seen_at, now) },
       { head: 'WHY', text: ({ detail, in_force }) => detail ?? inForceMeanings[in_force] },
     ],

@@ -42,6 +42,8 @@ export interface GlobalValues extends TrialValues {
   readonly yes?: boolean;
   /** Of commands that write policy: how long to wait until it is in force. */
   readonly wait?: string | true;
+  /** With it: whether devices that are away count. */
+  readonly waitFor?: 'online' | 'all';
   /** Of those that may break policy tests. */
   readonly skipTests?: boolean;
   /** Of those that may leave devices with the default group. */

@@ -44,14 +44,15 @@ export async function status(session: Session, options: StatusOptions): Promise<
   const about = revision === undefined ? {} : { revision };
   const { wait } = options;
   const wanted = readDevices(options);
-  const awaited = async (until: number): Promise<Convergence> => {
+  const waitedFor = async (until: number): Promise<Convergence> => {
     if (wanted > 0) await followJoining(session, wanted, until);
     // What is the newest now is waited for, not what is written meanwhile.
     const newest = await ask(about);
-    await followInForce(session, { organization_id: organization, revision: newest.revision }, until);
-    return ask({ revision: newest.revision });
+    const { revision: awaited } = newest;
+    await followInForce(session, { organization_id: organization, revision: awaited }, { until, waitFor: 'all' });
+    return ask({ revision: awaited });
   };
-  const answer = wait === undefined ? await ask(about) : await awaited(deadlineOf(wait));
+  const answer = wait === undefined ? await ask(about) : await waitedFor(deadlineOf(wait));
   const [trials, tests, devices] = await Promise.all([
     client.trials.list(organization),
     client.policyTests.list(organization),

@@ -32,7 +32,7 @@ export interface EnforcementStatuses {
 /** How far a revision is in force, and which devices lack it. */
 export interface Converged {
   readonly revision: number;
-  /** The number of devices. */
+  /** The number of devices that were asked about. */
   readonly devices: number;
   /** All devices that lack it, by id. */
   readonly pending: readonly EnforcementStatus[];
@@ -41,6 +41,8 @@ export interface Converged {
 export interface ConvergenceQuery {
   /** The head unless given. */
   readonly revision?: number | undefined;
+  /** Only devices whose policy changed after this revision. */
+  readonly since?: number | undefined;
   /** Milliseconds to wait while the revision is not in force on every device. */
   readonly waitMs?: number | undefined;
   /** Aborts when the caller has disconnected. The wait ends then. */

@@ -152,6 +152,13 @@ export class PolicyModel {
     return this.policyOf(device).effect;
   }
 
+  /** Whether the device's policy changed after `since`, up to `upTo`. What is not remembered counts as a change. */
+  hasChanged(id: DeviceId, since: number, upTo: number): boolean {
+    const changes = this.devices.get(id)?.policyChanges ?? noPolicyChanges;
+    const first = changes[0]?.revision ?? 0;
+    return changes.some(({ revision }) => revision > since && revision <= upTo) || (first > upTo && upTo > since);
+  }
+
   policyOf(device: ModelDevice): CohortPolicy {
     const isolation = (this.#isolations ??= new Isolations([...this.#isolated.values()])).of(device.identity);
     // Devices of a cohort may be isolated themselves, or be allowed by isolated ones.

@@ -49,6 +49,11 @@ interface TrackedOrganization {
   asking: number;
 }
 
+function onlyOf({ revision, devices, pending }: Converged, among: ReadonlySet<DeviceId> | undefined): Converged {
+  if (among === undefined) return { revision, devices, pending };
+  return { revision, devices: among.size, pending: pending.filter(({ device_id }) => among.has(device_id)) };
+}
+
 export function startConvergence({ store, receipts, monotonic, now, slices }: ConvergenceOptions): ConvergenceService {
   const organizations = new Map<OrganizationId, TrackedOrganization>();
   const presence = new Coalescer<OrganizationId, ReadonlyMap<DeviceId, DevicePresence>>({
@@ -87,20 +92,34 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
     return { revision, devices: have + enforcementStatuses.length, pending };
   }
 
+  /** The devices whose policy changed after one revision, up to another. */
+  async function changedBetween(
+    { state: { model } }: TrackedOrganization,
+    since: number,
+    upTo: number,
+  ): Promise<ReadonlySet<DeviceId>> {
+    const changed = new Set<DeviceId>();
+    await slices.each(model.ids, (id) => {
+      if (model.hasChanged(id, since, upTo)) changed.add(id);
+    });
+    return changed;
+  }
+
   async function converge(
     kept: TrackedOrganization,
-    { revision, waitMs = 0, signal }: ConvergenceQuery,
+    { revision, since, waitMs = 0, signal }: ConvergenceQuery,
   ): Promise<Converged | undefined> {
     const until = monotonic() + waitMs;
     await kept.state.refresh();
     const asked = revision ?? kept.state.head;
     if (asked > kept.state.head) return undefined;
+    const among = since === undefined ? undefined : await changedBetween(kept, since, asked);
     for (;;) {
-      while (monotonic() < until && !(await kept.waits.isInForce(asked))) {
+      while (monotonic() < until && !(await kept.waits.isInForce(asked, among))) {
         if (closed) throw new StoreError({ code: 'unavailable' });
-        await kept.waits.wait(asked, { until, signal });
+        await kept.waits.wait(asked, { until, signal, among });
       }
-      const converged = await kept.answers.immediate.get(asked);
+      const converged = onlyOf(await kept.answers.immediate.get(asked), among);
       if (monotonic() >= until || converged.pending.length === 0) return converged;
     }
   }

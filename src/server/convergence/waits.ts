@@ -20,10 +20,13 @@ export interface WaitsOptions {
 export interface WaitLimit {
   readonly until: number;
   readonly signal?: AbortSignal | undefined;
+  /** Only these devices are waited for. */
+  readonly among?: ReadonlySet<DeviceId> | undefined;
 }
 
 interface Waiter {
   readonly revision: number;
+  readonly among: ReadonlySet<DeviceId> | undefined;
   readonly settle: (failure?: unknown) => void;
 }
 
@@ -44,11 +47,13 @@ const longestAskMs = 15_000;
 /** Up to this many devices are asked by id; beyond it, all devices of the organization. */
 const mostNamed = 400;
 
-const leastOf = (upTo: ReadonlyMap<unknown, number>): number => {
+/** What all of them have; of these alone, where they are given. */
+function leastOf(upTo: ReadonlyMap<DeviceId, number>, among?: ReadonlySet<DeviceId>): number {
   let least = Number.POSITIVE_INFINITY;
-  for (const revision of upTo.values()) if (revision < least) least = revision;
+  if (among === undefined) for (const revision of upTo.values()) least = Math.min(least, revision);
+  else for (const id of among) least = Math.min(least, upTo.get(id) ?? least);
   return least;
-};
+}
 
 const countBelow = (upTo: ReadonlyMap<unknown, number>, highest: number): number => {
   let count = 0;
@@ -88,16 +93,16 @@ export class OrganizationWaits {
     this.#settleAll(new StoreError({ code: 'unavailable' }));
   }
 
-  /** Whether every device has the revision in force, by what is known at this moment. */
-  async isInForce(revision: number): Promise<boolean> {
-    return leastOf(await this.#o.enforced.look()) >= revision;
+  /** Whether every device, or each of these, has the revision in force, by what is known at this moment. */
+  async isInForce(revision: number, among?: ReadonlySet<DeviceId>): Promise<boolean> {
+    return leastOf(await this.#o.enforced.look(), among) >= revision;
   }
 
   /**
-   * Resolves when a look has shown the revision on every device, or when the time is over. Fails with the signal's
+   * Resolves when a look has shown the revision on every device that is waited for, or when the time is over. Fails with the signal's
    * reason when the caller disconnects.
    */
-  wait(revision: number, { until, signal }: WaitLimit): Promise<void> {
+  wait(revision: number, { until, signal, among }: WaitLimit): Promise<void> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const settle = (failure?: unknown): void => {
@@ -110,7 +115,7 @@ export class OrganizationWaits {
       };
       const gone = (): void => settle(signal?.reason ?? new Error('gone'));
       const timer = setTimeout(settle, Math.max(0, until - this.#o.monotonic()));
-      const waiter = { revision, settle };
+      const waiter = { revision, among, settle };
       signal?.addEventListener('abort', gone);
       this.#waiters.add(waiter);
       // The look under way may be older than this question, and not go as far.
@@ -142,8 +147,8 @@ export class OrganizationWaits {
       const upTo = await enforced.look();
       const least = leastOf(upTo);
       let highest = -1;
-      for (const { revision, settle } of this.#waiters) {
-        if (revision <= least) settle();
+      for (const { revision, among, settle } of this.#waiters) {
+        if (revision <= (among === undefined ? least : leastOf(upTo, among))) settle();
         else highest = Math.max(highest, revision);
       }
       const devices = countBelow(upTo, highest);

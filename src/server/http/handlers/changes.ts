@@ -1,6 +1,6 @@
 /** Owns the operations on change sets (reference 4.13): they write, read and revert several records as one. */
 import type { GroupWarning } from '../../../api/group.ts';
-import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
+import { parseDeviceId, parseGroupId, type ChangeSetId } from '../../../policy/ids.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type {
   ChangeOperation,
@@ -205,11 +205,20 @@ async function presentNames(
   ]);
 }
 
+/** An owner reads every change set, anybody else their own. */
+export async function readableChangeSet(
+  { params, subjects, principal }: Pick<Call<'readConvergence'>, 'params' | 'subjects' | 'principal'>,
+  id: ChangeSetId,
+  { store }: Pick<Services, 'store'>,
+): Promise<ChangeSetRecord> {
+  const found = await store.changeSets.get(params.org_id, id);
+  if (subjects.byOwner === true || found.user_id === principal.user_id) return found;
+  throw problemTable.not_found({ what: 'change_set' });
+}
+
 const read: Handler<'readChangeSet'> = async (call, { store }) => {
-  const found = await store.changeSets.get(call.params.org_id, call.params.change_id);
+  const found = await readableChangeSet(call, call.params.change_id, { store });
   const { changes, ...set } = found;
-  if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id)
-    throw problemTable.not_found({ what: 'change_set' });
   const unseen = await unseenIn(call, found, { store });
   const names = await presentNames(call, found, { store });
   const records = changes.map((change) => ({

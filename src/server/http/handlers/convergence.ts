@@ -12,6 +12,7 @@ import type { StreamReservation, StreamQuota } from '../../limits/stream-quota.t
 import { record, type Call, type Handler, type Services } from '../call.ts';
 import { HttpError, invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
+import { readableChangeSet } from './changes.ts';
 
 /** Without packet counts where the organization records nothing, whatever an agent sends (reference 4.17). */
 function observedReport(report: DeviceReport, { observe }: AgentSettings): DeviceReport {
@@ -133,14 +134,32 @@ async function reserve(principal: Principal, streamQuota: StreamQuota): Promise<
   });
 }
 
-const convergedOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<Converged | undefined> = async (
-  { params: { org_id }, query: { revision, wait = 0 }, principal, gone },
-  { convergence, streamQuota },
-) => {
-  if (wait === 0) return convergence.converge(org_id, { revision });
+type Asked = Parameters<Handler<'readConvergence'>>;
+
+/** From which revision to which. */
+async function askedOf([call, services]: Asked): Promise<{
+  revision?: number | undefined;
+  since?: number | undefined;
+}> {
+  const { change, revision, since } = call.query;
+  if (change === undefined) return { revision, since };
+  if (revision !== undefined || since !== undefined) {
+    const detail = '`change` stands for `revision` and `since`: leave them out.';
+    throw invalid([{ pointer: '/change', code: 'contradiction', detail }]);
+  }
+  const set = await readableChangeSet(call, change, services);
+  return { revision: set.revision, since: set.first_revision - 1 };
+}
+
+const convergedOf = async (...[call, services]: Asked): Promise<Converged | undefined> => {
+  const { params, query, principal, gone } = call;
+  const { convergence, streamQuota } = services;
+  const asked = await askedOf([call, services]);
+  const { wait = 0 } = query;
+  if (wait === 0) return convergence.converge(params.org_id, asked);
   const reservation = await reserve(principal, streamQuota);
   try {
-    return await convergence.converge(org_id, { revision, waitMs: wait * 1_000, signal: gone });
+    return await convergence.converge(params.org_id, { ...asked, waitMs: wait * 1_000, signal: gone });
   } finally {
     reservation.release();
   }
@@ -148,7 +167,7 @@ const convergedOf: (...args: Parameters<Handler<'readConvergence'>>) => Promise<
 
 const read: Handler<'readConvergence'> = async (call, services) => {
   const { org_id } = call.params;
-  const { limit = Number.POSITIVE_INFINITY, after } = call.query;
+  const { limit = Number.POSITIVE_INFINITY, after, since, change } = call.query;
   const converged = await convergedOf(call, services);
   if (converged === undefined) {
     throw invalid([
@@ -160,7 +179,12 @@ const read: Handler<'readConvergence'> = async (call, services) => {
   const last = shown.at(-1);
   const next =
     last !== undefined && last !== pending.at(-1)
-      ? `${pathFor('readConvergence', { org_id })}?revision=${revision}&limit=${limit}&after=${last.device_id}`
+      ? `${pathFor('readConvergence', { org_id })}?${new URLSearchParams({
+          ...(change === undefined ? { revision: String(revision) } : { change }),
+          ...(since !== undefined && { since: String(since) }),
+          limit: String(limit),
+          after: last.device_id,
+        }).toString()}`
       : undefined;
   const head = { revision, ...countPending(converged) };
   return {
