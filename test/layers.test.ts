@@ -385,6 +385,34 @@ describe('the house', () => {
   });
 });
 
+describe('enforcement', () => {
+  const rules = (sources: readonly Source[]): readonly string[] =>
+    sources
+      .filter(({ path }) => path.startsWith('src/server/convergence/') && !isTest(path))
+      .filter((source) => {
+        const decides = importsOf(source).some((target = '') =>
+          /policy\/(effective|trial\/|fleet\/selector)/.test(target),
+        );
+        return decides || /\b(labels|scope|applies_?[tT]o)\b/.test(source.text);
+      })
+      .map(({ path }) => path);
+
+  it('has no model of its own: it looks at no label, selector or scope of a trial, and follows no log', () => {
+    expect(rules(src)).toEqual([]);
+    const own = {
+      path: 'src/server/convergence/x.ts',
+      text: "import { matches } from '../../policy/fleet/selector.ts';",
+    };
+    expect(
+      rules([own, { path: 'src/server/convergence/y.ts', text: 'if (device.labels.includes(label)) {}' }]),
+    ).toEqual(['src/server/convergence/x.ts', 'src/server/convergence/y.ts']);
+    const readers = src.filter(
+      ({ path, text }) => path.startsWith('src/server/convergence/') && /\b(readChanges|readState)\b/.test(text),
+    );
+    expect(readers).toEqual([]);
+  });
+});
+
 describe('the check of the house', () => {
   const check = (path: string, ...lines: string[]): readonly string[] =>
     wrongArrows(rooms, [{ path, text: `/** Owns an example. */\n${lines.join('\n')}\n` }]);

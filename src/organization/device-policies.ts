@@ -2,7 +2,7 @@
  * Owns the policy of each device in an organization: effective, with resolved peers. Devices with the same policy share one
  * object.
  */
-import { listFor, type EffectivePolicy, type GroupSelection, type MissingGroups } from '../policy/effective.ts';
+import type { EffectivePolicy, GroupSelection, MissingGroups } from '../policy/effective.ts';
 import { resolveGroup, resolveIsolation } from '../policy/fleet/resolve.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import { isolationKey } from '../policy/isolation/isolation.ts';
@@ -10,7 +10,7 @@ import { Isolations } from '../policy/isolation/isolations.ts';
 import type { PolicyIsolation } from '../policy/isolation/policy-isolation.ts';
 import type { Members, Peer, PolicyGroup } from '../policy/rule.ts';
 import { policyAt } from '../policy/time/policy-at.ts';
-import { groupsKey, GroupsInEffect, selecting } from './groups-in-effect.ts';
+import { cohortOf, groupsKey, GroupsInEffect } from './groups-in-effect.ts';
 import { OrganizationFleet } from './fleet.ts';
 import type { Organization, OrganizationDevice } from './organization.ts';
 
@@ -35,7 +35,6 @@ export class DevicePolicies {
   readonly #organization: Organization;
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
-  readonly #cohorts = new WeakMap<OrganizationDevice, string>();
   readonly #isolations: Isolations;
   /** By the groups in effect. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
@@ -56,11 +55,7 @@ export class DevicePolicies {
   }
 
   ofDevice(device: OrganizationDevice): DevicePolicy {
-    let cohort = this.#cohorts.get(device);
-    if (cohort === undefined) {
-      cohort = `${listFor(selecting(device)).join(' ')}|${device.identity.labels.join(' ')}`;
-      this.#cohorts.set(device, cohort);
-    }
+    let cohort = cohortOf(device);
     const isolation = this.#isolations.of(device.identity);
     if (isolation !== undefined) cohort += `|${isolationKey(isolation)}`;
     const known = this.#byCohort.get(cohort);

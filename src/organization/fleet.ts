@@ -138,6 +138,13 @@ const sameAddresses = (a: readonly Address[], b: readonly Address[]): boolean =>
 const addressesIf = (peer: Peer, identity: DeviceIdentity | undefined): readonly Address[] =>
   identity !== undefined && isNamed(peer, identity) ? identity.addresses : [];
 
+/** Whether the peer means other addresses by this change of a device, as far as no other device has the same ones. */
+export const isOtherPeer = (
+  peer: Peer,
+  before: DeviceIdentity | undefined,
+  after: DeviceIdentity | undefined,
+): boolean => !sameAddresses(addressesIf(peer, before), addressesIf(peer, after));
+
 /** What an address set is called: its devices, and whether it holds other addresses too. */
 export interface NamedSet {
   /** By name, then by id; each once. */
@@ -213,7 +220,7 @@ export class OrganizationFleet {
   #isTouched(peer: Peer): boolean {
     for (const [id, device] of this.#devices.changes) {
       const before = this.#devices.below.get(id);
-      if (!sameAddresses(addressesIf(peer, before?.identity), addressesIf(peer, device?.identity))) return true;
+      if (isOtherPeer(peer, before?.identity, device?.identity)) return true;
     }
     return false;
   }

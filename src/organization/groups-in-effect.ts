@@ -1,17 +1,17 @@
 /** Owns which groups of an organization are in effect on a device: its policy before the peers of rules are looked up, with what follows when trials end. */
 import {
   effectivePolicy,
+  listFor,
   selectGroups,
   type EffectivePolicy,
   type GroupSelection,
   type GroupSource,
   type MissingGroups,
-  type SelectableGroup,
   type SelectingDevice,
 } from '../policy/effective.ts';
 import type { GroupId } from '../policy/ids.ts';
 import type { PolicyGroup } from '../policy/rule.ts';
-import type { Organization, OrganizationDevice, OrganizationGroup } from './organization.ts';
+import type { GroupState, Organization, OrganizationDevice, OrganizationGroup } from './organization.ts';
 
 /** Numbers that distinguish groups, and the states of one group: a group never changes. */
 const serials = new WeakMap<PolicyGroup, number>();
@@ -35,21 +35,33 @@ export const selecting = ({ list, trial, identity: { labels } }: OrganizationDev
   labels,
 });
 
+const cohorts = new WeakMap<OrganizationDevice, string>();
+
+/** Equal for devices with the same list and labels: they have the same groups. */
+export function cohortOf(device: OrganizationDevice): string {
+  let cohort = cohorts.get(device);
+  if (cohort === undefined) {
+    cohort = `${listFor(selecting(device)).join(' ')}|${device.identity.labels.join(' ')}`;
+    cohorts.set(device, cohort);
+  }
+  return cohort;
+}
+
 interface GroupsByLabel {
   readonly everywhere: readonly OrganizationGroup[];
   readonly labels: ReadonlyMap<string, readonly OrganizationGroup[]>;
 }
 
 const policyOf = ({ group }: OrganizationGroup): PolicyGroup => group;
-const asStored = ({ selectable }: OrganizationGroup): SelectableGroup => selectable;
+const asStored = ({ selectable }: OrganizationGroup): GroupState => selectable;
 
 /** While changes are being tried, there are three answers to which groups a device has. */
 export const trialCases = ['kept', 'ended', 'now'] as const;
 export type TrialCase = (typeof trialCases)[number];
 
 /** What of a group stays when its trial is kept. */
-const kept = new WeakMap<OrganizationGroup, SelectableGroup>();
-function asKept(group: OrganizationGroup): SelectableGroup {
+const kept = new WeakMap<OrganizationGroup, GroupState>();
+function asKept(group: OrganizationGroup): GroupState {
   let state = kept.get(group);
   if (state === undefined) {
     const { trial: _trial, ...rest } = group.selectable;
@@ -80,7 +92,7 @@ export class GroupsInEffect {
   }
 
   /** Which groups the device has where every trial is kept (`kept`), has ended without that (`ended`), or as it is at this moment, where the scope of a trial decides. */
-  selectionIn(holder: SelectingDevice, which: TrialCase): GroupSelection<SelectableGroup> {
+  selectionIn(holder: SelectingDevice, which: TrialCase): GroupSelection<GroupState> {
     const { list, trial, labels = [] } = holder;
     if (which === 'kept') return selectGroups({ list, labels }, this.sourceFor(labels, asKept));
     return selectGroups(

@@ -10,11 +10,14 @@ import type { DeviceIdentity } from '../policy/fleet/identity.ts';
 import type { SelectableGroup } from '../policy/effective.ts';
 import type { DeviceId, GroupId } from '../policy/ids.ts';
 import type { ListBefore, PolicyGroup, Trial } from '../policy/rule.ts';
+import type { GroupRules } from './group-rules.ts';
 import { LayeredMap } from './layered-map.ts';
 
 /** A device, as far as it decides verdicts and as people call it. */
 export interface OrganizationDevice {
   readonly id: DeviceId;
+  /** Of the record, where it is written. */
+  readonly revision?: number | undefined;
   readonly hostname: string;
   /** The device's own list of groups. */
   readonly list: readonly GroupId[];
@@ -23,11 +26,18 @@ export interface OrganizationDevice {
   readonly identity: DeviceIdentity;
 }
 
+/** What decides which devices have a group, in a state that it has or had before a trial, and its rules in that state. */
+export interface GroupState extends SelectableGroup {
+  readonly trial?: Trial<Pick<GroupState, 'appliesTo' | 'mode' | 'rules'>> | undefined;
+  readonly rules: GroupRules;
+}
+
 /** A group of the organization or of a user, a guardrail, or the default group. */
 export interface OrganizationGroup {
   readonly id: GroupId;
-  /** What decides which devices have it. */
-  readonly selectable: SelectableGroup;
+  /** Of the record, where it is written. */
+  readonly revision?: number | undefined;
+  readonly selectable: GroupState;
   readonly isDefault: boolean;
   /** Whose group it is; undefined where it is the organization's. */
   readonly user_id?: string | undefined;
@@ -51,6 +61,12 @@ export interface Organization {
 export type OrganizationChange =
   | { readonly kind: 'device'; readonly id: DeviceId; readonly device: OrganizationDevice | undefined }
   | { readonly kind: 'group'; readonly id: GroupId; readonly group: OrganizationGroup | undefined };
+
+/** What the log says of one revision; no change where the model holds nothing of it, such as a device's endpoint. */
+export interface OrganizationStep {
+  readonly revision: number;
+  readonly change: OrganizationChange | undefined;
+}
 
 export const emptyOrganization: Organization = {
   revision: 0,

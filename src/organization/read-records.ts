@@ -4,12 +4,13 @@ import { deviceIdentity, type IdentityRecord } from '../policy/fleet/identity.ts
 import { parseDeviceId, parseGroupId, type GroupId } from '../policy/ids.ts';
 import { Problems } from '../policy/problem.ts';
 import type { GuardrailKind, PolicyGroup, Selector, StoredRule, Trial } from '../policy/rule.ts';
-import type { SelectableGroup } from '../policy/effective.ts';
 import { readListTrial } from '../policy/trial/read-trial.ts';
-import type { OrganizationChange, OrganizationDevice, OrganizationGroup } from './organization.ts';
+import { GroupRules, type RuleFields } from './group-rules.ts';
+import type { GroupState, OrganizationChange, OrganizationDevice, OrganizationGroup } from './organization.ts';
 
 /** A device's record, as far as a model needs it. */
 export interface DevicePolicyFields extends IdentityRecord {
+  readonly revision?: number;
   readonly hostname?: string;
   readonly security_groups?: readonly string[];
   readonly trial?: unknown;
@@ -19,6 +20,7 @@ function deviceOf(record: DevicePolicyFields): OrganizationDevice {
   const trial = readListTrial(record.trial, new Problems());
   return {
     id: parseDeviceId(record.id),
+    revision: record.revision,
     hostname: record.hostname ?? '',
     list: (record.security_groups ?? []).map(parseGroupId),
     ...(trial && { trial }),
@@ -26,37 +28,35 @@ function deviceOf(record: DevicePolicyFields): OrganizationDevice {
   };
 }
 
-/** The fields of a group's record from which one sees who has it. */
-interface ApplicationFields {
+/** The fields of a group's record, or of its state before a trial, from which one sees who has it and what rules. */
+interface StateFields extends RuleFields {
   readonly applies_to?: readonly Selector[];
   readonly mode?: string;
 }
 
-interface GroupFields extends ApplicationFields {
+interface GroupFields extends StateFields {
   readonly id: string;
+  readonly revision?: number;
   readonly group_name?: string;
   readonly user_id?: unknown;
   readonly is_default?: unknown;
   readonly guardrail?: string;
-  readonly inbound_rules?: readonly StoredRule[];
-  readonly outbound_rules?: readonly StoredRule[];
-  readonly trial?: Trial<ApplicationFields>;
+  readonly trial?: Trial<StateFields>;
 }
 
-type Application = Pick<SelectableGroup, 'appliesTo' | 'mode'>;
-
-const applicationOf = ({ applies_to = [], mode }: ApplicationFields): Application => ({
-  appliesTo: applies_to,
-  mode: mode === 'observe' ? 'observe' : 'enforce',
+const stateOf = (fields: StateFields): Pick<GroupState, 'appliesTo' | 'mode' | 'rules'> => ({
+  appliesTo: fields.applies_to ?? [],
+  mode: fields.mode === 'observe' ? 'observe' : 'enforce',
+  rules: new GroupRules(fields),
 });
 
-function selectableOf(id: GroupId, record: GroupFields): SelectableGroup {
+function selectableOf(id: GroupId, record: GroupFields): GroupState {
   const { guardrail, trial } = record;
   return {
     id,
-    ...applicationOf(record),
+    ...stateOf(record),
     ...(guardrail !== undefined && { guardrail: guardrail as GuardrailKind }),
-    ...(trial && { trial: { ...trial, before: trial.before && applicationOf(trial.before) } }),
+    ...(trial && { trial: { ...trial, before: trial.before && stateOf(trial.before) } }),
   };
 }
 
@@ -70,7 +70,8 @@ export const countNamed = (rules: readonly StoredRule[]): number =>
  */
 class GroupOfRecord implements OrganizationGroup {
   readonly id: GroupId;
-  readonly selectable: SelectableGroup;
+  readonly revision: number | undefined;
+  readonly selectable: GroupState;
   readonly isDefault: boolean;
   readonly user_id: string | undefined;
   readonly ranges: number;
@@ -78,8 +79,9 @@ class GroupOfRecord implements OrganizationGroup {
   #group: PolicyGroup | undefined;
 
   constructor(record: GroupFields) {
-    const { inbound_rules = [], outbound_rules = [], user_id, is_default } = record;
+    const { inbound_rules = [], outbound_rules = [], user_id, is_default, revision } = record;
     this.id = parseGroupId(record.id);
+    this.revision = revision;
     this.selectable = selectableOf(this.id, record);
     this.isDefault = is_default === true;
     this.user_id = typeof user_id === 'string' ? user_id : undefined;

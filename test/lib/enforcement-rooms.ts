@@ -9,7 +9,7 @@ export const enforcementRooms: Rooms = {
     why: 'which devices hold a stream of this process; the streams report to it',
   },
   'server/convergence': {
-    may: ['server/scheduling', 'server/store/model', 'server/store/contract', 'api', 'server/problems.ts', 'policy'],
+    may: ['server/scheduling', 'server/store/contract', 'api', 'server/problems.ts', 'organization', 'policy'],
     npm: [],
     node: true,
     why: 'whether the policy is in force: receipts held against the log; it knows no route and no stream',

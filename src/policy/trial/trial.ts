@@ -42,12 +42,6 @@ export function stateFor<T extends OnTrial>(record: T, labels: readonly string[]
   return (isTried(trial, labels, at) ? tried : before) as T | undefined;
 }
 
-/** A device as its record says, with the list that counts. Its own record always exists. */
-export const deviceFor = <T extends OnTrial & { readonly labels?: readonly string[] | undefined }>(
-  device: T,
-  at?: number,
-): T => stateFor(device, device.labels ?? [], at) ?? device;
-
 /** Whether every device of the narrower scope is in the wider one, by what the selectors say. Absent: all devices. */
 export function isWithin(narrower: readonly Selector[] | undefined, wider: readonly Selector[] | undefined): boolean {
   if (wider === undefined) return true;

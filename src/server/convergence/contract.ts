@@ -1,5 +1,6 @@
 /** Owns the interface for questions about enforcement: whether the policy is in force on each device, and when it is on all of them. */
 import type { InForce } from '../../api/enforcement/in-force.ts';
+import type { GroupRules } from '../../organization/group-rules.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
@@ -70,8 +71,8 @@ export interface Convergence {
 /** A group of one device, with what a reader of its record needs. */
 export interface GroupInEffect {
   readonly id: GroupId;
-  /** The hash of its rules (`contentHash`). */
-  readonly hash: string;
+  /** Of the state of it that counts for the device. */
+  readonly rules: Pick<GroupRules, 'hash'>;
 }
 
 export interface SurveyedDevice {

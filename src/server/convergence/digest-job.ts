@@ -2,6 +2,7 @@
  * Owns the computation of one digest: from group records as text, and the devices that rules may name, to 64 hex
  * digits. It has no side effects and runs in any thread.
  */
+import { stateWithHash } from '../../organization/group-rules.ts';
 import { canonicalize } from '../../policy/canonicalize.ts';
 import { policyDigest } from '../../policy/digest/digest.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
@@ -9,7 +10,6 @@ import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
-import { stateWithHash } from './group-content.ts';
 
 /** A record, and the hash that its rules must have. */
 export interface DigestGroup {

@@ -4,14 +4,14 @@ import { expect, test } from 'vitest';
 import { parseDeviceId, type DeviceId } from '../../policy/ids.ts';
 import { TimeSlices } from '../scheduling/time-slices.ts';
 import { EnforcedRevisions, type EnforcedRevisionsOptions } from './enforced-revisions.ts';
-import type { ModelDevice } from './policy-model.ts';
+import type { EnforcedDevice } from './policy-revisions.ts';
 import type { Receipt } from './receipt.ts';
 
 const idOf = (number: number): DeviceId => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);
 
 /** An organization whose devices have in force what their last word says. */
 function setUp(count: number) {
-  const devices = new Map<DeviceId, ModelDevice>();
+  const devices = new Map<DeviceId, EnforcedDevice>();
   const receipts = new Map<DeviceId, Receipt>();
   const world = {
     fails: false,
@@ -51,7 +51,7 @@ function setUp(count: number) {
     changed?.add(idOf(number));
   };
   const put = (number: number): void => {
-    devices.set(idOf(number), { id: idOf(number) } as ModelDevice);
+    devices.set(idOf(number), { id: idOf(number) } as EnforcedDevice);
     changed = undefined;
   };
   const remove = (number: number): void => {

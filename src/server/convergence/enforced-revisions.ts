@@ -6,7 +6,7 @@ import type { DeviceId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { JudgedDevice, OrganizationState } from './organization-state.ts';
-import type { ModelDevice } from './policy-model.ts';
+import type { EnforcedDevice } from './policy-revisions.ts';
 import type { Receipt } from './receipt.ts';
 
 export interface EnforcedRevisionsOptions {
@@ -21,7 +21,7 @@ export interface EnforcedRevisionsOptions {
 
 /** The input of a device's last judgement. */
 interface LastJudgement {
-  readonly device: ModelDevice;
+  readonly device: EnforcedDevice;
   readonly receipt: Receipt | undefined;
   /** Time alone changes the judgement then, in milliseconds since the epoch. */
   readonly until: number;
@@ -103,7 +103,7 @@ export class EnforcedRevisions {
   }
 
   /** Until when the last judgement of the device holds; undefined where it does not hold now. */
-  #sameUntil(device: ModelDevice, receipt: Receipt | undefined, now: number): number | undefined {
+  #sameUntil(device: EnforcedDevice, receipt: Receipt | undefined, now: number): number | undefined {
     const judged = this.#judged.get(device.id);
     if (this.#uncertain.has(device.id) || device !== judged?.device || receipt !== judged.receipt) return undefined;
     return judged.until > now ? judged.until : undefined;

@@ -1,12 +1,11 @@
 /** Owns the digests that devices should report. Devices with the same policy share one digest. */
-import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
+import type { GroupState, Organization } from '../../organization/organization.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { GroupRecord, Stored } from '../store/contract/records.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DigestGroup } from './digest-job.ts';
 import type { Digester } from './digest-thread.ts';
-import type { Effect } from './policy-model.ts';
 
 export interface ExpectedDigestsOptions {
   readonly org: OrganizationId;
@@ -20,16 +19,16 @@ export interface ExpectedDigestsOptions {
 
 /** A phase of a policy, by what the policy is made of. */
 export interface WantedDigest {
-  readonly effect: Effect;
+  readonly groups: readonly GroupState[];
   /** The isolation that concerns the device. */
   readonly isolation?: PolicyIsolation | undefined;
   readonly at: number;
 }
 
-/** As much of the model as digests need. */
+/** Whose digests are worked out. */
 export interface DigestModel {
-  readonly version: object;
-  readonly devices: ReadonlyMap<string, { readonly identity: DeviceIdentity }>;
+  /** What it is now: another object whenever something changed, and undefined while a change is being taken in. */
+  readonly organization: Organization | undefined;
 }
 
 /** Policies that are remembered; those asked for longest ago go first. */
@@ -58,27 +57,32 @@ export class ExpectedDigests {
 
   /** Works out those that are not known, by the keys of their phases. One that has changed meanwhile stays unknown: the model will ask for the new one. */
   workOut(wanted: ReadonlyMap<string, WantedDigest>, model: DigestModel): Promise<void> {
-    const { version } = model;
-    const work = this.#last.then(() => this.#workOut(wanted, model, version));
+    const { organization } = model;
+    const work = this.#last.then(() => organization && this.#workOut(wanted, model, organization));
     this.#last = work.catch(() => {});
     return work;
   }
 
-  async #workOut(wanted: ReadonlyMap<string, WantedDigest>, model: DigestModel, version: object): Promise<void> {
+  async #workOut(
+    wanted: ReadonlyMap<string, WantedDigest>,
+    model: DigestModel,
+    organization: Organization,
+  ): Promise<void> {
     const { digester, slices, monotonic } = this.#o;
     const until = monotonic() + timeoutMs;
-    for (const [key, { effect, isolation, at }] of wanted) {
+    const { devices: all } = organization;
+    for (const [key, { groups: states, isolation, at }] of wanted) {
       if (this.#digests.has(key)) continue;
       if (monotonic() > until) return;
-      const groups = await this.#read(effect);
+      const groups = await this.#read(states);
       // Large policies may take long. Other requests of this process run between them.
       await slices.next();
       // The devices that rules name are known for this moment only.
-      if (model.version !== version) return;
+      if (model.organization !== organization) return;
       if (groups === undefined) continue;
-      const names = effect.some(({ peers }) => peers.size > 0) || (isolation?.own?.allow ?? []).length > 0;
-      const devices = names ? [...model.devices.values()].map(({ identity }) => identity) : [];
-      const digest = await digester.digest({ groups, isolation, devices, fleet: version, at });
+      const names = states.some(({ rules }) => rules.peers.size > 0) || (isolation?.own?.allow ?? []).length > 0;
+      const devices = names ? [...all.values()].map(({ identity }) => identity) : [];
+      const digest = await digester.digest({ groups, isolation, devices, fleet: all, at });
       if (digest === undefined) continue;
       this.#digests.set(key, digest);
       const [oldest] = this.#digests.keys();
@@ -87,18 +91,18 @@ export class ExpectedDigests {
   }
 
   /** Their rules are held against the hashes where they are parsed. */
-  async #read(effect: Effect): Promise<readonly DigestGroup[] | undefined> {
+  async #read(states: readonly GroupState[]): Promise<readonly DigestGroup[] | undefined> {
     const groups: DigestGroup[] = [];
-    for (let from = 0; from < effect.length; from += mostRead) {
-      const part = effect.slice(from, from + mostRead);
+    for (let from = 0; from < states.length; from += mostRead) {
+      const part = states.slice(from, from + mostRead);
       const found = await this.#o.findGroups(
         this.#o.org,
         part.map(({ id }) => id),
       );
-      for (const { id, hash } of part) {
+      for (const { id, rules } of part) {
         const stored = found.find((group) => group.id === id);
         if (stored === undefined) return undefined;
-        groups.push({ json: stored.json, hash });
+        groups.push({ json: stored.json, hash: rules.hash });
       }
     }
     return groups;

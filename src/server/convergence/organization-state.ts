@@ -1,22 +1,22 @@
 /**
- * Owns one organization's enforcement state in memory: its policy, followed by the log, and its receipts. Each read
+ * Owns one organization's enforcement state in memory: when the policy of each device changed, by the model of the organization, and its receipts. Each read
  * fetches only what is new.
  */
-import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
-import type { Entry } from '../store/contract/change-log.ts';
+import { emptyOrganization, type Organization, type OrganizationStep } from '../../organization/organization.ts';
+import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { StoreError } from '../problems.ts';
 import type { NewReceipts } from '../store/contract/receipts.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { FollowedOrganization, Store } from '../store/contract/store.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DevicePresence } from '../store/contract/presence.ts';
 import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions, type WantedDigest } from './expected-digests.ts';
 import { phasesAround, samePhasesUntil } from './phases.ts';
-import { PolicyModel, type ModelDevice } from './policy-model.ts';
-import { readState } from '../store/model/read-state.ts';
+import { PolicyRevisions, type EnforcedDevice } from './policy-revisions.ts';
 import { readReceipt, type Receipt } from './receipt.ts';
 import { inForceUpTo, isUnreported, reflectedChange, verdictOf, type VerdictInput } from './verdict.ts';
 
-export type StateStore = Pick<Store, 'log' | 'receipts' | 'groups' | 'trials'>;
+export type StateStore = Pick<Store, 'models' | 'receipts' | 'groups' | 'trials'>;
 
 export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 'slices' | 'monotonic'> {
   readonly store: StateStore;
@@ -24,13 +24,11 @@ export interface StateOptions extends Pick<ExpectedDigestsOptions, 'digester' | 
   readonly now: () => number;
 }
 
-const entriesAtOnce = 64;
-
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** The input for judging a device, at one moment. */
 export interface JudgedDevice {
-  readonly device: ModelDevice;
+  readonly device: EnforcedDevice;
   readonly receipt: Receipt | undefined;
 }
 
@@ -50,7 +48,9 @@ export class OrganizationState {
   readonly #digests: ExpectedDigests;
   readonly #slices: TimeSlices;
   readonly #now: () => number;
-  #model: PolicyModel | undefined;
+  #policies: PolicyRevisions | undefined;
+  /** What was taken in last. */
+  #followed: FollowedOrganization | undefined;
   #receipts = new Map<DeviceId, Receipt>();
   /** The devices whose record, policy or last report may have changed since `takeChanged`; undefined: all of them. */
   #changed: Set<DeviceId> | undefined;
@@ -71,11 +71,11 @@ export class OrganizationState {
 
   /** The newest revision that is known here. */
   get head(): number {
-    return this.#model?.head ?? 0;
+    return this.#policies?.head ?? 0;
   }
 
-  get devices(): ReadonlyMap<DeviceId, ModelDevice> {
-    return this.#model?.devices ?? new Map();
+  get devices(): ReadonlyMap<DeviceId, EnforcedDevice> {
+    return this.#policies?.devices ?? new Map();
   }
 
   /** The devices whose record, policy or last report may have changed since the last call; undefined: all of them. For a single caller. */
@@ -131,9 +131,9 @@ export class OrganizationState {
     return enforcementStatuses;
   }
 
-  /** The policy as far as it is known here. */
-  get model(): PolicyModel {
-    return this.#model ?? new PolicyModel(this.#slices);
+  /** The policies as far as they are known here. */
+  get policies(): PolicyRevisions {
+    return this.#policies ?? new PolicyRevisions(emptyOrganization, this.#slices);
   }
 
   /** The last report of a device. */
@@ -150,21 +150,21 @@ export class OrganizationState {
    * The revision up to which the device has everything in force, by the known digests. Without `presence`, the device
    * counts as offline.
    */
-  inForceUpTo({ id, policyChanges }: ModelDevice, presence?: DevicePresence): number {
+  inForceUpTo({ id, policyChanges }: EnforcedDevice, presence?: DevicePresence): number {
     const receipt = this.#receipts.get(id);
     const online = isOnline(receipt, presence);
     return inForceUpTo({ head: this.head, policyChanges, receipt, online, ...this.#known });
   }
 
   /** Whether the device has everything in force only while it is offline. */
-  isUnreported({ id, policyChanges }: ModelDevice): boolean {
+  isUnreported({ id, policyChanges }: EnforcedDevice): boolean {
     if (policyChanges.every(({ moments }) => moments === undefined)) return false;
     const { head } = this;
     return isUnreported({ revision: 0, head, policyChanges, receipt: this.#receipts.get(id), ...this.#known });
   }
 
   /** Until when time alone does not change how the device is judged, in milliseconds since the epoch. */
-  judgedUntil({ policyChanges }: ModelDevice): number {
+  judgedUntil({ policyChanges }: EnforcedDevice): number {
     const { now } = this;
     return policyChanges.reduce(
       (until, change) => Math.min(until, samePhasesUntil(change, now)),
@@ -214,9 +214,9 @@ export class OrganizationState {
 
   /** Works out the digests that judging these devices takes. False: something changed meanwhile, and some are not known. */
   async workOutDigests(revision: number, known: readonly JudgedDevice[]): Promise<boolean> {
-    const model = this.#model;
-    if (model === undefined) return true;
-    const { head } = model;
+    const policies = this.#policies;
+    if (policies === undefined) return true;
+    const { head } = policies;
     const wanted = new Map<string, WantedDigest>();
     const now = this.#now();
     await this.#slices.each(known, ({ device, receipt }) => {
@@ -228,13 +228,13 @@ export class OrganizationState {
       for (const time of reflected.moments === undefined ? [now] : [now, Date.parse(receipt.reported_at)]) {
         for (const phase of phasesAround(reflected, time)) {
           if (wanted.has(phase.key) || this.#digests.get(phase.key) !== undefined) continue;
-          const { effect, isolation, key } = model.policyOf(device);
-          if (effect === undefined || key !== reflected.key) continue;
-          wanted.set(phase.key, { effect, isolation, at: phase.at });
+          const { groups, isolation, key } = policies.policyOf(device);
+          if (groups === undefined || key !== reflected.key) continue;
+          wanted.set(phase.key, { groups, isolation, at: phase.at });
         }
       }
     });
-    if (wanted.size > 0) await this.#digests.workOut(wanted, model);
+    if (wanted.size > 0) await this.#digests.workOut(wanted, policies);
     return [...wanted.keys()].every((key) => this.#digests.get(key) !== undefined);
   }
 
@@ -250,9 +250,9 @@ export class OrganizationState {
       // At once: who looks meanwhile takes no device for one that never reported.
       this.#receipts = receipts;
     }
-    const model = isOther || this.#model === undefined ? await this.#load() : this.#model;
+    const followed = await this.#follow(isOther ? undefined : this.#followed);
     this.#history = history;
-    if (!(await this.#follow(model))) await this.#follow(await this.#load());
+    await this.#takeIn(followed);
     await this.#slices.each(statuses, (status) => {
       if (!this.devices.has(status.device_id)) return;
       this.#receipts.set(status.device_id, readReceipt(status));
@@ -272,41 +272,44 @@ export class OrganizationState {
     return { statuses, through: first.through, history: first.history };
   }
 
-  /** False when the log no longer reaches back to the model's head. */
-  async #follow(model: PolicyModel): Promise<boolean> {
-    for (;;) {
-      const entries = await this.#store.log.readChanges(this.org, model.head, entriesAtOnce);
-      if (entries === undefined) return false;
-      for (const entry of entries) {
-        await this.#slices.next();
-        await this.#apply(model, entry);
-        if (entry.kind === 'device' && entry.type === 'delete') this.#receipts.delete(parseDeviceId(entry.id));
-      }
-      if (entries.length < entriesAtOnce) return true;
+  async #follow(last: FollowedOrganization | undefined): Promise<FollowedOrganization> {
+    try {
+      return await this.#store.models.follow(this.org, last);
+    } catch (error) {
+      // It was deleted meanwhile.
+      if (error instanceof StoreError && error.code === 'not_found')
+        return { organization: emptyOrganization, steps: undefined };
+      throw error;
     }
   }
 
-  /** A look that runs meanwhile sees a partly applied entry. It judges all devices again afterwards. */
-  async #apply(model: PolicyModel, entry: Entry): Promise<void> {
-    this.#changed = undefined;
-    this.#isApplying = true;
+  /** A look that runs meanwhile sees a partly applied step. It judges all devices again afterwards. */
+  async #takeIn(followed: FollowedOrganization): Promise<void> {
+    const { organization, steps } = followed;
+    const isChange = steps?.every(({ change }) => change === undefined) !== true;
+    // Where it fails halfway, everything is loaded the next time.
+    this.#followed = undefined;
+    if (isChange) this.#changed = undefined;
+    this.#isApplying = isChange;
     try {
-      await model.apply(entry);
+      if (this.#policies !== undefined && (await this.#policies.follow(followed))) this.#forgetDeleted(steps ?? []);
+      else this.#policies = await this.#load(organization);
     } finally {
       this.#isApplying = false;
     }
+    this.#followed = followed;
   }
 
-  async #load(): Promise<PolicyModel> {
-    const model = new PolicyModel(this.#slices);
-    const { organizations } = await this.#store.log.heads([this.org]);
-    const head = organizations.get(this.org)?.revision ?? 0;
-    await readState(this.#store.log, this.org, this.#slices, (entry) => model.load(entry));
-    model.confirmed.load(await this.#store.trials.recent(this.org, 0));
-    await model.finish(head);
-    for (const id of this.#receipts.keys()) if (!model.devices.has(id)) this.#receipts.delete(id);
-    this.#model = model;
-    this.#changed = undefined;
-    return model;
+  #forgetDeleted(steps: readonly OrganizationStep[]): void {
+    for (const { change } of steps)
+      if (change?.kind === 'device' && change.device === undefined) this.#receipts.delete(change.id);
+  }
+
+  async #load(organization: Organization): Promise<PolicyRevisions> {
+    const policies = new PolicyRevisions(organization, this.#slices);
+    policies.confirmed.load(await this.#store.trials.recent(this.org, 0));
+    await policies.load(organization);
+    for (const id of this.#receipts.keys()) if (!policies.devices.has(id)) this.#receipts.delete(id);
+    return policies;
   }
 }

@@ -13,7 +13,7 @@ import { OrganizationState } from './organization-state.ts';
 import { OrganizationWaits } from './waits.ts';
 
 export interface ConvergenceOptions {
-  readonly store: Pick<Store, 'log' | 'receipts' | 'groups' | 'trials' | 'presence'>;
+  readonly store: Pick<Store, 'log' | 'models' | 'receipts' | 'groups' | 'trials' | 'presence'>;
   readonly receipts: ReceiptRequester;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
@@ -78,14 +78,14 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
     await state.refresh();
     const revision = state.head;
     const presences = await presence.immediate.get(state.org);
-    return { revision, devices: await state.enforcementStatuses(revision, state.model.ids, presences) };
+    return { revision, devices: await state.enforcementStatuses(revision, state.policies.ids, presences) };
   }
 
   /** The devices that have the revision are known. Only for the others this computes the state and the presence. */
   async function convergedOf({ state, enforced }: TrackedOrganization, revision: number): Promise<Converged> {
     const upTo = await enforced.look();
-    const ids = state.model.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
-    const have = state.model.ids.length - ids.length;
+    const ids = state.policies.ids.filter((id) => (upTo.get(id) ?? -1) < revision);
+    const have = state.policies.ids.length - ids.length;
     const presences = ids.length === 0 ? new Map() : await presence.immediate.get(state.org);
     const enforcementStatuses = await state.enforcementStatuses(revision, ids, presences);
     const pending = enforcementStatuses.filter(({ in_force }) => in_force !== 'yes');
@@ -94,13 +94,13 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
 
   /** The devices whose policy changed after one revision, up to another. */
   async function changedBetween(
-    { state: { model } }: TrackedOrganization,
+    { state: { policies } }: TrackedOrganization,
     since: number,
     upTo: number,
   ): Promise<ReadonlySet<DeviceId>> {
     const changed = new Set<DeviceId>();
-    await slices.each(model.ids, (id) => {
-      if (model.hasChanged(id, since, upTo)) changed.add(id);
+    await slices.each(policies.ids, (id) => {
+      if (policies.hasChanged(id, since, upTo)) changed.add(id);
     });
     return changed;
   }
@@ -146,18 +146,18 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
 
   async function survey({ state }: TrackedOrganization): Promise<Survey> {
     await state.refresh();
-    const { model } = state;
-    const { head, devices } = model;
+    const { policies } = state;
+    const { head, devices } = policies;
     return {
       revision: head,
       devices,
       groupsOn: (id) => {
         const device = devices.get(id);
-        return device && model.effectOn(device);
+        return device && policies.groupsOn(device);
       },
       isolationOn: (id) => {
         const device = devices.get(id);
-        return device && model.policyOf(device).isolation;
+        return device && policies.isolationOn(device);
       },
       enforcementStatuses: async (ids) => {
         const presences = await presence.immediate.get(state.org);
@@ -187,7 +187,7 @@ export function startConvergence({ store, receipts, monotonic, now, slices }: Co
       await state.refresh();
       const counts = Object.fromEntries(inForceWords.map((word) => [word, 0])) as Record<InForce, number>;
       const presences = await presence.immediate.get(org);
-      await state.judge(state.head, state.model.ids, presences, ({ in_force }) => (counts[in_force] += 1));
+      await state.judge(state.head, state.policies.ids, presences, ({ in_force }) => (counts[in_force] += 1));
       return counts;
     },
 

@@ -8,7 +8,7 @@ import type { StoredRule } from '../../policy/rule.ts';
 import type { GroupRecord } from '../store/contract/records.ts';
 import type { Survey } from '../convergence/contract.ts';
 import { explain } from './explain.ts';
-import { contentHash } from '../convergence/group-content.ts';
+import { GroupRules } from '../../organization/group-rules.ts';
 import { processorMs, processSlices, type SlicedWork } from '../scheduling/time-slices.ts';
 import { workLimits, WorkShares } from '../scheduling/work-budget.ts';
 
@@ -49,7 +49,7 @@ async function sideAt(
     revision: 7,
     devices: new Map([[web, { id: web, hostname: 'web', identity }]]),
     isolationOn: () => undefined,
-    groupsOn: () => records.map((record) => ({ id: record.id, hash: contentHash(record) })),
+    groupsOn: () => records.map((record) => ({ id: record.id, rules: new GroupRules(record) })),
     enforcementStatuses: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
   };
   const stranger = parseAddress('203.0.113.9');

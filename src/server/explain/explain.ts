@@ -2,6 +2,7 @@
 import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { DeviceReport } from '../../api/device.ts';
+import { stateWithHash } from '../../organization/group-rules.ts';
 import { printAddress, type Address } from '../../policy/address.ts';
 import { admittingRules, decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
@@ -15,7 +16,6 @@ import type { Direction, Peer, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../problems.ts';
 import type { Groups } from '../store/contract/groups.ts';
 import type { Convergence, EnforcementStatus, GroupInEffect, Survey, SurveyedDevice } from '../convergence/contract.ts';
-import { stateWithHash } from '../convergence/group-content.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** One end: a device of the organization, or an address that may be one's. */
@@ -108,7 +108,7 @@ type Policies = ReadonlyMap<DeviceId, EffectivePolicy>;
 const mostRead = 4;
 
 /** Identifies a state of a group. During a trial, two devices may have different states of one group. */
-const stateKey = ({ id, hash }: GroupInEffect): string => `${id} ${hash}`;
+const stateKey = ({ id, rules }: GroupInEffect): string => `${id} ${rules.hash}`;
 
 /** The groups by state, each read once; undefined when one differs from the survey. */
 async function readGroups(
@@ -123,7 +123,7 @@ async function readGroups(
     for (const { record } of await groups.find(org, ids.slice(from, from + mostRead))) {
       const wantedOf = states.filter(({ id }) => id === record.id);
       await work.each(wantedOf, (one) => {
-        const state = stateWithHash(record, one.hash);
+        const state = stateWithHash(record, one.rules.hash);
         if (state !== undefined) read.set(stateKey(one), readGroupRecord(state));
       });
     }

@@ -15,7 +15,7 @@
  * - **Lists.** They are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page
  *   never repeats or skips a record that existed throughout.
  */
-import type { Organization } from '../../../organization/organization.ts';
+import type { Organization, OrganizationStep } from '../../../organization/organization.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Access } from './access.ts';
 import type { Audit } from './audit.ts';
@@ -114,10 +114,19 @@ export interface ShortSteps {
   run<T>(steps: Generator<void, T>, options?: { readonly atOnce?: number }): Promise<T>;
 }
 
+/** An organization, and how it came to what it is. */
+export interface FollowedOrganization {
+  readonly organization: Organization;
+  /** Every step since what was given, in the order of revisions; undefined where not all of them are known. */
+  readonly steps: readonly OrganizationStep[] | undefined;
+}
+
 /** The models of organizations. A model never changes: a later state is another one. */
 export interface Models {
   /** The organization with everything that was written before this call. */
   read(org: OrganizationId): Promise<Organization>;
+  /** The organization with everything that was written before this call, and how it came to that since `last`, which is an earlier answer. */
+  follow(org: OrganizationId, last?: FollowedOrganization): Promise<FollowedOrganization>;
   /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
   recent(org: OrganizationId, withinMs: number): Organization | undefined;
   /** The organization at this revision or a later one: without a question to the database where it is known here. */

@@ -1,5 +1,6 @@
 /** Proves that models follow the log: they load once, advance by new entries, and load again when the history was replaced. */
 import { describe, expect, it } from 'vitest';
+import type { OrganizationChange } from '../../../organization/organization.ts';
 import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
 import type { Entry } from '../contract/change-log.ts';
@@ -106,5 +107,26 @@ describe('models of organizations', () => {
     expect((await models.atLeast(org, 1)).revision).toBe(1);
     expect(log.reads.changes).toBe(changes);
     expect((await models.atLeast(org, 2)).revision).toBe(2);
+  });
+
+  it('tell who follows them what happened since it last asked, each step once', async () => {
+    const { log, models } = open();
+    log.entries.push(entry(1, 1, 'a'));
+    const first = await models.follow(org);
+    expect(first.steps).toBeUndefined();
+    log.entries.push(entry(2, 2, 'b'), entry(3, 1, undefined));
+    await models.read(org);
+    log.entries.push({ ...entry(4, 2, 'b'), identity: undefined });
+    const second = await models.follow(org, first);
+    const hostnameOf = (change: OrganizationChange | undefined): unknown =>
+      change?.kind === 'device' ? (change.device?.hostname ?? 'gone') : 'nothing';
+    expect(second.steps?.map(({ revision, change }) => [revision, hostnameOf(change)])).toEqual([
+      [2, 'b'],
+      [3, 'gone'],
+      [4, 'nothing'],
+    ]);
+    expect((await models.follow(org, second)).steps).toEqual([]);
+    log.version = 'two';
+    expect((await models.follow(org, second)).steps).toBeUndefined();
   });
 });

@@ -3,6 +3,7 @@
  *
  *     const now = await models.read(org);             // the organization at its head
  *     const before = await models.atLeast(org, 41);   // for a reader that found the head at 41
+ *     const next = await models.follow(org, last);    // with what happened since
  *     const seen = await models.inTransaction(org).read(tx); // as a transaction sees it that holds the organization's head
  */
 import { loggedChange } from '../../../organization/read-records.ts';
@@ -11,14 +12,16 @@ import {
   overlay,
   type Organization,
   type OrganizationChange,
+  type OrganizationStep,
 } from '../../../organization/organization.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { ChangeLog, Entry } from '../contract/change-log.ts';
 import { StoreError } from '../../problems.ts';
-import type { Models, ShortSteps } from '../contract/store.ts';
+import type { FollowedOrganization, Models, ShortSteps } from '../contract/store.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
 import { readState } from './read-state.ts';
+import { Trail, type LoggedStep } from './trail.ts';
 
 export interface ModelsOptions {
   readonly log: Pick<ChangeLog, 'heads' | 'readState' | 'readChanges'>;
@@ -40,6 +43,7 @@ export interface Kept {
   /** The log's version when the model was loaded: another one means that the history may be another. */
   readonly version: string;
   readonly characters: number;
+  readonly trail: Trail;
   /** When the head was read that the model shows. */
   readonly readAt: number;
   usedAt: number;
@@ -64,6 +68,24 @@ function loggedIn({
   return loggedChange(kind, id, json);
 }
 
+function stepOf(entry: Pick<Entry, 'revision' | 'kind' | 'type' | 'id' | 'json' | 'identity'>): LoggedStep {
+  const change = loggedIn(entry);
+  return { revision: entry.revision, change, characters: change === undefined ? 0 : entry.json.length };
+}
+
+type Model = Pick<Kept, 'model' | 'characters' | 'trail'>;
+
+function advanced({ model, characters, trail }: Model, steps: readonly LoggedStep[], revision: number): Model {
+  return {
+    model: overlay(model, changesIn(steps), { revision }),
+    characters: steps.reduce((sum, step) => sum + step.characters, characters),
+    trail: trail.with(steps),
+  };
+}
+
+const changesIn = (steps: readonly OrganizationStep[]): readonly OrganizationChange[] =>
+  steps.flatMap(({ change }) => change ?? []);
+
 type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
   readonly body: string;
   readonly identity: string | null;
@@ -83,7 +105,12 @@ const readLogged = statement<LoggedRow>(
 /** A model that it gives never changes. */
 export class OrganizationModels implements Models {
   readonly #o: ModelsOptions;
+  /** Those that were not used for longest come first. */
   readonly #kept = new Map<OrganizationId, Kept>();
+  /** Of all of them together. */
+  #characters = 0;
+  /** Of which model answers to `follow` came. */
+  readonly #origins = new WeakMap<FollowedOrganization, object>();
   /** By organization, the last of the readings that wait for each other. */
   readonly #reading = new Map<OrganizationId, Promise<Kept>>();
 
@@ -93,19 +120,29 @@ export class OrganizationModels implements Models {
 
   /** The organization with everything that was written before this call. */
   async read(org: OrganizationId): Promise<Organization> {
-    return this.#asOfNow(await this.#readInTurn(org));
+    return this.#asOfNow(org, await this.#readInTurn(org));
+  }
+
+  /** The organization with everything that was written before this call, and how it came to that since `last`. */
+  async follow(org: OrganizationId, last?: FollowedOrganization): Promise<FollowedOrganization> {
+    const kept = await this.#readInTurn(org);
+    const origin = last && this.#origins.get(last);
+    const steps = last && origin && kept.trail.since(origin, last.organization.revision);
+    const followed = { organization: this.#asOfNow(org, kept), steps };
+    this.#origins.set(followed, kept.trail.origin);
+    return followed;
   }
 
   /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
   recent(org: OrganizationId, withinMs: number): Organization | undefined {
     const kept = this.#kept.get(org);
-    return kept === undefined || this.#o.monotonic() - kept.readAt > withinMs ? undefined : this.#asOfNow(kept);
+    return kept === undefined || this.#o.monotonic() - kept.readAt > withinMs ? undefined : this.#asOfNow(org, kept);
   }
 
   /** The organization at this revision or a later one: without a question to the database where it is known here. */
   async atLeast(org: OrganizationId, revision: number): Promise<Organization> {
     const kept = this.#kept.get(org);
-    return kept === undefined || kept.model.revision < revision ? this.read(org) : this.#asOfNow(kept);
+    return kept === undefined || kept.model.revision < revision ? this.read(org) : this.#asOfNow(org, kept);
   }
 
   /** Does work that grows with an organization in short steps. */
@@ -132,7 +169,7 @@ export class OrganizationModels implements Models {
   remember(org: OrganizationId, kept: Kept): void {
     const known = this.#kept.get(org);
     if (known !== undefined && known.version === kept.version && known.model.revision >= kept.model.revision) return;
-    this.#kept.set(org, kept);
+    this.#keep(org, kept);
     this.#letGo(org);
   }
 
@@ -141,11 +178,19 @@ export class OrganizationModels implements Models {
   }
 
   forget(org: OrganizationId): void {
+    this.#characters -= this.#kept.get(org)?.characters ?? 0;
     this.#kept.delete(org);
   }
 
-  #asOfNow(kept: Kept): Organization {
+  #keep(org: OrganizationId, kept: Kept): void {
+    this.forget(org);
+    this.#kept.set(org, kept);
+    this.#characters += kept.characters;
+  }
+
+  #asOfNow(org: OrganizationId, kept: Kept): Organization {
     kept.usedAt = this.#o.monotonic();
+    if (this.#kept.get(org) === kept) this.#keep(org, kept);
     return { ...kept.model, at: this.#o.clock() };
   }
 
@@ -170,31 +215,31 @@ export class OrganizationModels implements Models {
     const isSameHistory = known?.version === head.version && known.model.revision <= head.revision;
     const found =
       (isSameHistory ? await this.#follow(org, known, head.revision) : undefined) ?? (await this.#load(org, head));
-    const kept = { ...found, readAt, usedAt: monotonic() };
-    this.#kept.set(org, kept);
+    // A transaction may have taken the model further meanwhile.
+    const newest = this.#kept.get(org);
+    const isOvertaken = newest?.version === found.version && newest.model.revision > found.model.revision;
+    const kept = { ...(isOvertaken ? newest : found), readAt, usedAt: monotonic() };
+    this.#keep(org, kept);
     this.#letGo(org);
     return kept;
   }
 
   /** Undefined where the log no longer reaches back that far. */
   async #follow(org: OrganizationId, kept: Kept, head: number): Promise<Kept | undefined> {
-    let { model, characters } = kept;
+    let { model, characters, trail } = kept;
     while (model.revision < head) {
       const entries = await this.#o.log.readChanges(org, model.revision, entriesAtOnce);
       if (entries === undefined) return undefined;
       const last = entries.at(-1);
       if (last === undefined) break;
-      const changes: OrganizationChange[] = [];
+      const steps: LoggedStep[] = [];
       for (const entry of entries) {
         await this.#o.slices.next();
-        const change = loggedIn(entry);
-        if (change === undefined) continue;
-        changes.push(change);
-        characters += entry.json.length;
+        steps.push(stepOf(entry));
       }
-      model = overlay(model, changes, { revision: last.revision });
+      ({ model, characters, trail } = advanced({ model, characters, trail }, steps, last.revision));
     }
-    return { ...kept, model, characters };
+    return { ...kept, model, characters, trail };
   }
 
   async #load(org: OrganizationId, { revision, version }: { revision: number; version: string }): Promise<Kept> {
@@ -210,22 +255,20 @@ export class OrganizationModels implements Models {
     const { organizations } = await this.#o.log.heads([org]);
     const head = organizations.get(org);
     if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
-    const followed = await this.#follow(org, { model, version, characters, readAt: 0, usedAt: 0 }, head.revision);
+    const loaded = { model, version, characters, trail: Trail.begin(revision), readAt: 0, usedAt: 0 };
+    const followed = await this.#follow(org, loaded, head.revision);
     if (followed === undefined) throw new StoreError({ code: 'unavailable' });
     return followed;
   }
 
   #letGo(used: OrganizationId): void {
     const now = this.#o.monotonic();
-    const oldest = [...this.#kept].filter(([org]) => org !== used).toSorted(([, a], [, b]) => a.usedAt - b.usedAt);
-    let characters = [...this.#kept.values()].reduce((sum, kept) => sum + kept.characters, 0);
-    for (const [org, kept] of oldest) {
-      if (now - kept.usedAt <= lingerMs && characters <= mostCharacters) continue;
-      this.#kept.delete(org);
-      characters -= kept.characters;
+    for (const [org, kept] of this.#kept) {
+      if (now - kept.usedAt <= lingerMs && this.#characters <= mostCharacters) break;
+      if (org !== used) this.forget(org);
     }
     // Changes from the log count too: a model that grew beyond the limit is loaded again next time.
-    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.#kept.delete(used);
+    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.forget(used);
   }
 }
 
@@ -285,24 +328,17 @@ export class ModelInTransaction {
   }
 
   async #folded(known: Kept, rows: readonly LoggedRow[], revision: number): Promise<Kept> {
-    const changes: OrganizationChange[] = [];
-    let { characters } = known;
+    const steps: LoggedStep[] = [];
     await this.#o.slices.each(rows, (row) => {
       const { body, identity } = row;
-      const change =
-        row.version === null
-          ? loggedIn({
-              ...row,
-              json: withRevision(body, row.revision),
-              identity: identity === null ? undefined : withRevision(identity, row.revision),
-            })
-          : undefined;
-      if (change === undefined) return;
-      changes.push(change);
-      characters += body.length;
+      if (row.version !== null) return;
+      const json = withRevision(body, row.revision);
+      steps.push(
+        stepOf({ ...row, json, identity: identity === null ? undefined : withRevision(identity, row.revision) }),
+      );
     });
-    const model = overlay(known.model, changes, { revision });
-    return { model, version: known.version, characters, readAt: known.readAt, usedAt: this.#o.monotonic() };
+    const { version, readAt } = known;
+    return { ...advanced(known, steps, revision), version, readAt, usedAt: this.#o.monotonic() };
   }
 
   /** The transaction is committed: what it saw may be known to others. */

@@ -1,10 +1,17 @@
 /** Proves which changes affect a device: those of its group list and of the rules of its groups, in log order. */
 import { expect, test } from 'vitest';
+import { rulesHash } from '../../organization/group-rules.ts';
+import {
+  emptyOrganization,
+  overlay,
+  type Organization,
+  type OrganizationChange,
+  type OrganizationStep,
+} from '../../organization/organization.ts';
+import { deviceChange, groupChange, loggedChange } from '../../organization/read-records.ts';
 import { parseDeviceId, parseGroupId } from '../../policy/ids.ts';
-import type { Entry } from '../store/contract/change-log.ts';
 import { processSlices, TimeSlices } from '../scheduling/time-slices.ts';
-import { contentHash } from './group-content.ts';
-import { PolicyModel } from './policy-model.ts';
+import { PolicyRevisions, type EnforcedDevice } from './policy-revisions.ts';
 
 const idOf = (number: number): string => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const [d1, d2, web, ssh, fallback, another] = [1, 2, 11, 12, 13, 14].map(idOf) as [
@@ -16,35 +23,55 @@ const [d1, d2, web, ssh, fallback, another] = [1, 2, 11, 12, 13, 14].map(idOf) a
   string,
 ];
 
-const entry = (
-  revision: number,
-  kind: Entry['kind'],
-  id: string,
-  record: object,
-  type: Entry['type'] = 'change',
-): Entry => ({
+type Step = OrganizationStep & { readonly change: OrganizationChange };
+const device = (revision: number, id: string, groups: readonly string[], more: object = {}): Step => ({
   revision,
-  kind,
-  type,
-  id,
-  json: JSON.stringify({ id, ...record, revision }),
-  only_for: undefined,
-  left_at: 0,
+  change: deviceChange({ id, hostname: 'h', revision, security_groups: groups, ...more }),
 });
-const device = (revision: number, id: string, groups: readonly string[], more: object = {}): Entry =>
-  entry(revision, 'device', id, { hostname: 'h', ...more, ...(groups.length > 0 && { security_groups: groups }) });
 const rules = (port: number) => [{ ip_protocol: 'tcp', from_port: port, to_port: port }];
-const group = (revision: number, id: string, port: number, more: object = {}): Entry =>
-  entry(revision, 'security-groups', id, { group_name: 'g', inbound_rules: rules(port), ...more });
+const group = (revision: number, id: string, port: number, more: object = {}): Step => ({
+  revision,
+  change: groupChange({ id, group_name: 'g', inbound_rules: rules(port), revision, ...more }),
+});
+const gone = (revision: number, kind: 'device' | 'security-groups', id: string): Step => ({
+  revision,
+  change: loggedChange(kind, id, undefined),
+});
 
-async function modelOf(...entries: readonly Entry[]): Promise<PolicyModel> {
-  const model = new PolicyModel(processSlices());
-  for (const one of entries) await model.load(one);
-  await model.finish(Math.max(...entries.map(({ revision }) => revision)));
+/** Follows an organization, step by step. */
+class Followed {
+  readonly policies: PolicyRevisions;
+  #organization: Organization;
+
+  constructor(steps: readonly Step[], slices = processSlices()) {
+    const revision = Math.max(...steps.map((step) => step.revision));
+    const changes = steps.map(({ change }) => change);
+    this.#organization = overlay(emptyOrganization, changes, { revision });
+    this.policies = new PolicyRevisions(this.#organization, slices);
+  }
+
+  load(): Promise<void> {
+    return this.policies.load(this.#organization);
+  }
+
+  async apply(step: OrganizationStep): Promise<void> {
+    const { revision, change } = step;
+    this.#organization = overlay(this.#organization, change === undefined ? [] : [change], { revision });
+    expect(await this.policies.follow({ organization: this.#organization, steps: [step] })).toBe(true);
+  }
+
+  device(id: string): EnforcedDevice | undefined {
+    return this.policies.devices.get(parseDeviceId(id));
+  }
+}
+
+async function modelOf(...steps: readonly Step[]): Promise<Followed> {
+  const model = new Followed(steps);
+  await model.load();
   return model;
 }
-const changesOf = (model: PolicyModel, id: string): readonly number[] =>
-  model.devices.get(parseDeviceId(id))?.policyChanges.map(({ revision }) => revision) ?? [];
+const changesOf = (model: Followed, id: string): readonly number[] =>
+  model.device(id)?.policyChanges.map(({ revision }) => revision) ?? [];
 
 test('a device that is loaded was touched by the newest of itself and its groups', async () => {
   const model = await modelOf(
@@ -67,12 +94,12 @@ test('only what changes the rules in effect touches: not a name, not another gro
   );
   await model.apply(group(6, web, 80, { group_name: 'renamed' }));
   await model.apply(group(7, ssh, 2222));
-  expect(contentHash({ inbound_rules: [{ to_port: 1 }] })).toBe(
-    contentHash({ inbound_rules: [{ to_port: 1, description: 'x' }] }),
+  expect(rulesHash({ inbound_rules: [{ to_port: 1 }] })).toBe(
+    rulesHash({ inbound_rules: [{ to_port: 1, description: 'x' }] }),
   );
   await model.apply(device(8, d1, [web], { hostname: 'other' }));
-  await model.apply(entry(9, 'organization', idOf(99), {}));
-  expect([changesOf(model, d1), changesOf(model, d2), model.head]).toEqual([[4], [5], 9]);
+  await model.apply({ revision: 9, change: undefined });
+  expect([changesOf(model, d1), changesOf(model, d2), model.policies.head]).toEqual([[4], [5], 9]);
   await model.apply(group(10, web, 81));
   await model.apply(device(11, d2, [ssh]));
   expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
@@ -90,7 +117,7 @@ test('a change that is taken back touches twice: what is in between may be in fo
   const model = await modelOf(group(1, web, 80), device(2, d1, [web]));
   await model.apply(group(3, web, 443));
   await model.apply(group(4, web, 80));
-  const { policyChanges = [] } = model.devices.get(parseDeviceId(d1)) ?? {};
+  const { policyChanges = [] } = model.device(d1) ?? {};
   expect(policyChanges.map(({ revision }) => revision)).toEqual([2, 3, 4]);
   expect(new Set(policyChanges.map(({ key }) => key)).size).toBe(3);
 });
@@ -102,35 +129,23 @@ test('a default group that is reset touches the devices without a list, and no o
     device(3, d1, []),
     device(4, d2, [web]),
   );
-  await model.apply(entry(5, 'security-groups', fallback, { is_default: true }, 'delete'));
+  await model.apply(gone(5, 'security-groups', fallback));
   await model.apply(group(6, another, 1, { is_default: true }));
   expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[3, 5, 6], [4]]);
   await model.apply(group(7, another, 2, { is_default: true }));
   expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[3, 5, 6, 7], [4]]);
 });
 
-test('the log may begin before what was loaded ends: nothing is taken twice, nothing goes back', async () => {
-  const model = await modelOf(group(5, web, 81), device(2, d1, [web]));
-  model.head = 1;
-  await model.apply(device(2, d1, [web]));
-  await model.apply(group(3, web, 79));
-  await model.apply(group(4, web, 80));
-  await model.apply(group(5, web, 81));
-  expect(changesOf(model, d1)).toEqual([5]);
-  await model.apply(group(6, web, 82));
-  expect(changesOf(model, d1)).toEqual([5, 6]);
-});
-
 test('a device that is deleted is gone, and one that comes is there with its first change', async () => {
   const model = await modelOf(group(1, web, 80), device(2, d1, [web]));
-  await model.apply(entry(3, 'device', d1, { security_groups: [web] }, 'delete'));
+  await model.apply(gone(3, 'device', d1));
   await model.apply(device(4, d2, [web]));
   await model.apply(group(5, web, 81));
-  expect([...model.devices.keys()]).toEqual([d2]);
+  expect([...model.policies.devices.keys()]).toEqual([d2]);
   expect(changesOf(model, d2)).toEqual([4, 5]);
 });
 
-const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Entry =>
+const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Step =>
   device(revision, id, [], { labels, tunnel_ip });
 
 test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', async () => {
@@ -140,7 +155,7 @@ test('a group that applies by label touches those that carry it, when they come 
   await model.apply(labelled(5, d1, ['web'], '100.64.0.1'));
   await model.apply(group(6, web, 81, { applies_to: [{ labels: ['web'] }] }));
   await model.apply(group(7, web, 81, { applies_to: [{ all_devices: true }] }));
-  await model.apply(entry(8, 'security-groups', web, {}, 'delete'));
+  await model.apply(gone(8, 'security-groups', web));
   expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
     [2, 5, 6, 8],
     [3, 7, 8],
@@ -160,7 +175,7 @@ test('a device that joins or leaves a peer touches those whose rules name it, an
   await model.apply(device(5, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9' }));
   await model.apply(device(6, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.9', hostname: 'other' }));
   await model.apply(device(7, d3, [ssh], { labels: ['app'], tunnel_ip: '100.64.0.8' }));
-  await model.apply(entry(8, 'device', d3, {}, 'delete'));
+  await model.apply(gone(8, 'device', d3));
   expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[4, 5, 7, 8], [4]]);
 });
 
@@ -191,37 +206,35 @@ class SlowTurns {
 
 test('a change of a whole fleet is taken in by slices; until the last device has it, the head is the one before', async () => {
   const turns = new SlowTurns();
-  const model = new PolicyModel(turns.slices);
   const ids = Array.from({ length: 30 }, (_, index) => idOf(100 + index));
-  await model.load(group(1, web, 80));
-  for (const id of ids) await model.load(device(2, id, [web]));
-  const loading = model.finish(2);
+  const model = new Followed([group(1, web, 80), ...ids.map((id) => device(2, id, [web]))], turns.slices);
+  const loading = model.load();
   while (await turns.next());
   await loading;
 
   const applying = model.apply(group(3, web, 81));
   const seen = new Set<number>();
-  const before = model.version;
   do {
+    expect(model.policies.organization).toBeUndefined();
     const count = ids.filter((id) => changesOf(model, id).includes(3)).length;
     expect(count).toBeLessThan(ids.length);
-    seen.add(model.head);
+    seen.add(model.policies.head);
     // A device that the slice has not reached yet keeps its old policy, and never gets the new one by mistake.
-    for (const { policyChanges, ...rest } of model.devices.values()) {
-      const { key } = model.policyOf({ policyChanges, ...rest });
+    for (const one of model.policies.devices.values()) {
+      const { policyChanges } = one;
+      const { key } = model.policies.policyOf(one);
       expect(policyChanges.at(-1)?.key === key).toBe(policyChanges.at(-1)?.revision === 3);
     }
   } while (await turns.next());
   await applying;
   expect([...seen]).toEqual([2]);
-  expect(model.head).toBe(3);
-  expect(model.version).toBe(before);
+  expect(model.policies.head).toBe(3);
+  expect(model.policies.organization?.revision).toBe(3);
   expect(ids.map((id) => changesOf(model, id))).toEqual(ids.map(() => [2, 3]));
 });
 
 test('a policy that time changes says since which revision: of its own rules that expire, and of isolations', async () => {
-  const timedAt = (model: PolicyModel, id: string): number | undefined =>
-    model.devices.get(parseDeviceId(id))?.policyChanges.at(-1)?.timedAt;
+  const timedAt = (model: Followed, id: string): number | undefined => model.device(id)?.policyChanges.at(-1)?.timedAt;
   const [rule] = rules(80);
   const expiring = { inbound_rules: [{ ...rule, expires_at: '2030-01-01T00:00:00Z' }] };
   const isolated = { since: '2026-01-01T00:00:00Z', by: 'somebody', reason: 'odd' };
@@ -245,8 +258,8 @@ test('a policy that time changes says since which revision: of its own rules tha
 });
 
 test('the confirmation of a trial touches the devices that tried the change: without it they go back', async () => {
-  const touched = (model: PolicyModel, id: string): unknown => {
-    const { revision, timedAt } = model.devices.get(parseDeviceId(id))?.policyChanges.at(-1) ?? {};
+  const touched = (model: Followed, id: string): unknown => {
+    const { revision, timedAt } = model.device(id)?.policyChanges.at(-1) ?? {};
     return [revision, timedAt];
   };
   const before = {
@@ -283,27 +296,42 @@ test('the confirmation of a trial touches the devices that tried the change: wit
   expect(touched(model, d1)).toEqual([11, 8]);
 });
 
+test('the end of a trial touches the devices that were not in its scope: they come to have the change', async () => {
+  const everywhere = { applies_to: [{ all_devices: true }] };
+  const trial = { id: 't', ends_at: '2030-01-01T00:00:00Z', scope: [{ labels: ['canary'] }], before: null };
+  const model = await modelOf(
+    group(1, fallback, 1, { is_default: true }),
+    device(2, d1, [], { labels: ['canary'] }),
+    device(3, d2, []),
+  );
+  await model.apply(group(4, web, 80, { ...everywhere, trial }));
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([[2, 4], [3]]);
+  await model.apply(group(5, web, 80, everywhere));
+  expect([changesOf(model, d1), changesOf(model, d2)]).toEqual([
+    [2, 4, 5],
+    [3, 5],
+  ]);
+});
+
 test('a model that is loaded knows the confirmed trials by their records', async () => {
-  const model = new PolicyModel(processSlices());
-  for (const one of [
+  const model = new Followed([
     group(1, fallback, 1, { is_default: true }),
     group(8, web, 80),
     device(4, d1, [web]),
     device(9, d2, []),
-  ])
-    await model.load(one);
+  ]);
   const records = (revision: number, ...devices: string[]) => ({
     revision,
     security_groups: [parseGroupId(web)],
     devices: devices.map(parseDeviceId),
   });
-  model.confirmed.load([
+  model.policies.confirmed.load([
     { state: 'confirmed', ...records(7) },
     { state: 'confirmed', ...records(6, d2) },
     { state: 'reverted', ...records(8, d1) },
   ]);
-  await model.finish(9);
-  const timedAt = [d1, d2].map((id) => model.devices.get(parseDeviceId(id))?.policyChanges.at(-1)?.timedAt);
+  await model.load();
+  const timedAt = [d1, d2].map((id) => model.device(id)?.policyChanges.at(-1)?.timedAt);
   expect(timedAt).toEqual([7, 6]);
 });
 
@@ -315,8 +343,8 @@ test('what isolated devices mean is worked out once for all devices with the sam
     device(4, idOf(3), [], { isolated: { since: '2026-01-01T00:00:00Z', by: d1, reason: 'x' } }),
   );
   const isolationOf = (id: string) => {
-    const found = model.devices.get(parseDeviceId(id));
-    return found && model.policyOf(found).isolation;
+    const found = model.device(id);
+    return found && model.policies.policyOf(found).isolation;
   };
   expect(isolationOf(d1)?.refused).toHaveLength(1);
   expect(isolationOf(d1)).toBe(isolationOf(d2));
