@@ -2,6 +2,7 @@
 import { fstatSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { DeviceReport } from '../api/device.ts';
 import { sleep, systemClock } from '../client/clock.ts';
 import { openFileWarning } from '../node/open-file.ts';
 import { isPlainRemote } from '../node/plain-http.ts';
@@ -101,9 +102,11 @@ export async function runAgent(
   });
   const reporter = new Reporter({
     send: async (report, within) => {
-      const { device, client } = source.who ?? {};
+      const { device, client, renewal } = source.who ?? {};
       if (device === undefined || client === undefined) return;
-      await answers.of(() => client.statuses.report(config.organization, device, report, { signal: within }));
+      const tell = (one: DeviceReport): Promise<unknown> =>
+        client.statuses.report(config.organization, device, one, { signal: within });
+      await answers.of(() => renewal?.report(report, tell) ?? tell(report));
     },
     count: async () => {
       if (observe === 'off') return { ...agent.status, counts: {} };

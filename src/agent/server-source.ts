@@ -21,6 +21,7 @@ import { budgetOf } from './source/budget.ts';
 import { enroll } from './source/enrollment.ts';
 import { IdentifiedSource } from './source/identified-policy-source.ts';
 import { BadIdentity, type Identity, type IdentityFolder } from './source/identity.ts';
+import { mintDeviceToken, TokenRenewal } from './source/token-renewal.ts';
 import { InformerSource } from './source/informer-policy-source.ts';
 import { connectionsThrough } from './source/open-server-access.ts';
 import type { AllServerAddresses } from './source/all-server-addresses.ts';
@@ -71,6 +72,8 @@ interface IdentifiedDevice {
   readonly client: Client;
   /** For reports that go out every minute. */
   readonly reports: Client;
+  /** Absent where the operator gave the token: it is theirs to renew. */
+  readonly renewal?: TokenRenewal;
 }
 
 export interface ServerSource {
@@ -114,6 +117,26 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
     client: clientWith(token),
     reports: clientWith(token, undefined, reportFetch),
   });
+  /** The device's own token: requests take the one of that moment, and say which one was refused. */
+  const renewing = (identity: Identity): IdentifiedDevice => {
+    const renewal = new TokenRenewal({ identity, folder, mint: mintDeviceToken, log });
+    const watched =
+      (by: Fetch): Fetch =>
+      async (url, init) => {
+        const used = renewal.token;
+        const answer = await by(url, init);
+        if (answer.status === 401) renewal.refused(used);
+        return answer;
+      };
+    const clientBy = (by: Fetch): Client =>
+      new Client({
+        url: server,
+        token: () => Promise.resolve(renewal.token),
+        headers: { 'user-agent': `ringfence-agent/${version}` },
+        fetch: watched(by),
+      });
+    return { device: identity.device, client: clientBy(fetch), reports: clientBy(reportFetch), renewal };
+  };
   let ready: Promise<void> | undefined;
   const identify = async (signal: AbortSignal): Promise<IdentifiedDevice> => {
     // The agent asks for the network when what it knows is in force, or has failed to be.
@@ -124,7 +147,7 @@ export function createServerSource(options: ServerSourceOptions): ServerSource {
         ? await folder.identity()
         : await enrollDevice(options, clientWith(proof.key, enrollmentSecret), proof.publicKey, signal);
     if (identity === undefined) throw new BadIdentity(`${folder.path('identity')} no longer exists`);
-    return identified(identity.device, { text: identity.token });
+    return renewing(identity);
   };
   const onFault = (fault: unknown): void => log('error', `internal error in the agent: ${String(fault)}`);
   let informer: InformerSource | undefined;

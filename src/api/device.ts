@@ -200,6 +200,11 @@ export const DeviceReport = Type.Object(
         },
       ),
     ),
+    next_token_digest: Type.Optional(
+      Digest(
+        'After an answer with `renew_token`: SHA-256 of the secret that the agent has made, `rf_device_` and 43 characters of base64url. Its first use ends the present one. Not kept with the status.',
+      ),
+    ),
     containers: Type.Optional(
       Type.Enum(['guard', 'ignore'], {
         description: 'Whether connections that the device redirects or translates for others are judged too.',
@@ -212,7 +217,17 @@ export type DeviceReport = Wire<typeof DeviceReport>;
 
 /** The answer to a report. */
 export const ReportedStatus = Type.Object(
-  { device_id: id<DeviceId>('The device.'), reported_at: Timestamp, status: DeviceReport, settings: AgentSettings },
+  {
+    device_id: id<DeviceId>('The device.'),
+    reported_at: Timestamp,
+    status: DeviceReport,
+    settings: AgentSettings,
+    renew_token: Type.Optional(
+      Type.Boolean({
+        description: 'The token is to have another secret: see `next_token_digest`. Absent where it stays.',
+      }),
+    ),
+  },
   { ...strict, $id: 'ReportedStatus', title: 'ReportedStatus' },
 );
 export type ReportedStatus = Wire<typeof ReportedStatus>;

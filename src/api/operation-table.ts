@@ -31,7 +31,17 @@ import {
 } from './organization.ts';
 import type { Row } from './operation-row.ts';
 import type { OperationId } from './paths.ts';
-import { AddToken, AddUser, IssuedToken, RemovedUser, Token, User, WhoAmI } from './user.ts';
+import {
+  AddToken,
+  AddUser,
+  IssuedToken,
+  RemovedUser,
+  RotatedToken,
+  RotateTokenQuery,
+  Token,
+  User,
+  WhoAmI,
+} from './user.ts';
 import { WatchDocument, WatchRequest } from './watch.ts';
 import { webhookRows } from './alerts/operations.ts';
 import { policyTestRows } from './policy-tests/operations.ts';
@@ -144,8 +154,9 @@ export const rows = {
     cost: 'fixed',
     subject: 'token',
     tag: 'users',
-    summary: 'Replace the secret of a token',
-    answer: IssuedToken,
+    summary: 'Replace the secret of a token, or have its device renew it',
+    query: RotateTokenQuery,
+    answer: RotatedToken,
   },
   revokeToken: {
     effect: 'write',

@@ -130,6 +130,28 @@ export const IssuedToken = Type.Object(
 );
 export type IssuedToken = Wire<typeof IssuedToken>;
 
+export const RotatedToken = Type.Object(
+  {
+    ...token,
+    token: Type.Optional(
+      Type.String({ description: 'The new secret. The server shows it only once. Absent where the device renews it.' }),
+    ),
+  },
+  { ...strict, $id: 'RotatedToken', title: 'RotatedToken' },
+);
+
+export const RotateTokenQuery = Type.Object(
+  {
+    by_device: Type.Optional(
+      Type.Boolean({
+        description:
+          'Of the token of an enrolled device: its agent makes the new secret, at once where it is connected. The present one ends when the new one is first used.',
+      }),
+    ),
+  },
+  strict,
+);
+
 const key = {
   id: id<EnrollmentKeyId>('The enrollment key.'),
   organization_id: id<OrganizationId>('The organization that its devices join.'),

@@ -368,6 +368,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         unknownUsers: new RateLimiter(unknownUserLimitOf(config), clock),
         clock,
         random,
+        tokenMaxAgeMs: config.tokenMaxAge * 1_000,
         webhookHosts: config.webhookHosts,
         publicUrl: config.publicUrl,
         issuers: config.oidcIssuer ?? [],

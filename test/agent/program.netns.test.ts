@@ -82,6 +82,34 @@ const status = (): Promise<StatusDocument | undefined> => statusOf(state);
 const statusByCommand = async (): Promise<Partial<StatusDocument>> =>
   JSON.parse((await device.run(['status', '--state', state, '--output', 'json'])).stdout) as Partial<StatusDocument>;
 
+test('an owner has the agent renew its token: over the stream, without anybody at the machine; restarts and changes go on with the new one', async () => {
+  await allow(22);
+  const agent = start(['--enroll', await newKey()]);
+  await device.untilOpen('22', agent);
+  const tokenOnDisk = async (): Promise<string> =>
+    JSON.parse(await readFile(join(state, 'identity.json'), 'utf8')).token;
+  const old = await tokenOnDisk();
+  const { api } = place.owner;
+  const token = (await api.expect(200, 'GET', '/api/users/me/tokens')).find(
+    (one: { kind: string }) => one.kind === 'device',
+  );
+  await api.expect(200, 'POST', `/api/tokens/${token.id}/rotate?by_device=true`);
+  await eventually('the agent has renewed its token', async () => (await tokenOnDisk()) !== old);
+  // The stream of the old token has ended; the change comes by that of the new one.
+  await eventually(
+    'the old token is refused',
+    async () => (await server.nobody.as(old).get('/api/users/me')).status === 401,
+  );
+  await allow(80);
+  await device.untilOpen('80', agent);
+  await agent.end('SIGTERM');
+  const again = start([]);
+  await allow(443);
+  await device.untilOpen('443', again);
+  expect(agent.lines('the device renewed its token')).toBe(1);
+  expect(again.lines('renewed')).toBe(0);
+});
+
 describe('an enrolled agent', () => {
   test('puts every change in force, tells how it stands, and stays enrolled over a restart', async () => {
     await allow(22);

@@ -9,6 +9,8 @@ export interface Identity {
   readonly organization: OrganizationId;
   readonly device: DeviceId;
   readonly token: string;
+  /** The token before this one, if it was renewed. */
+  readonly previousToken?: string;
   readonly publicKey: string;
   /** URLs of the servers at the enrollment; absent where an older agent enrolled it. */
   readonly servers?: readonly string[];
@@ -48,6 +50,9 @@ export class IdentityFolder {
       organization: parseOrganizationId(field(value, 'organization')),
       device: parseDeviceId(field(value, 'device')),
       token: deviceToken(field(value, 'token')),
+      ...(field(value, 'previous_token') !== undefined && {
+        previousToken: deviceToken(field(value, 'previous_token')),
+      }),
       publicKey: textIn(value, 'public_key'),
       ...(field(value, 'servers') !== undefined && { servers: textsIn(value, 'servers') }),
       ...(field(value, 'machine') !== undefined && { machine: textIn(value, 'machine') }),
@@ -67,8 +72,17 @@ export class IdentityFolder {
   }
 
   /** Saves what the server answered; the application is done with. */
-  async save({ organization, device, token, publicKey, servers, machine }: Identity): Promise<void> {
-    await this.#write('identity', { organization, device, token, public_key: publicKey, servers, machine });
+  async save({ organization, device, token, previousToken, publicKey, servers, machine }: Identity): Promise<void> {
+    const public_key = publicKey;
+    await this.#write('identity', {
+      organization,
+      device,
+      token,
+      previous_token: previousToken,
+      public_key,
+      servers,
+      machine,
+    });
     await rm(this.path('application'), { force: true });
   }
 

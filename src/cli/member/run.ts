@@ -263,7 +263,10 @@ async function rotateAll(
   const rotated: IssuedToken[] = [];
   let failure: unknown;
   try {
-    for (const { id } of tokens) rotated.push(await client.tokens.rotate(id));
+    for (const { id } of tokens) {
+      const { token, ...record } = await client.tokens.rotate(id);
+      if (token !== undefined) rotated.push({ ...record, token });
+    }
   } catch (error) {
     failure = error;
   }

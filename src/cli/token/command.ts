@@ -32,16 +32,26 @@ export function addTokenCommands(program: Command): void {
     },
     (run, session, { args: [name], options }) => run.create(session, name, options),
   );
-  addCommand(
+  addCommand<{ readonly byDevice?: boolean }>(
     token,
     {
       usage: 'rotate <token>',
       dryRun: true,
       summary: 'replace the secret of a token; the old secret stops working immediately',
       destructive: true,
-      examples: ['ringfence token rotate ci', 'ringfence token rotate ci --yes -q > token'],
+      options: [
+        new Option(
+          '--by-device',
+          "of an enrolled device's token: its agent makes the new secret, at once if it is connected; the old secret stops when the new one is first used",
+        ),
+      ],
+      examples: [
+        'ringfence token rotate ci',
+        'ringfence token rotate ci --yes -q > token',
+        'ringfence token rotate web-1 --by-device',
+      ],
     },
-    (run, session, { args: [text = ''] }) => run.rotate(session, text),
+    (run, session, { args: [text = ''], options }) => run.rotate(session, text, options),
   );
   addCommand(
     token,

@@ -82,18 +82,32 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
   session.say('Save the token now. You cannot see it again.');
 }
 
-export async function rotate(session: Session, text: string): Promise<void> {
+export async function rotate(
+  session: Session,
+  text: string,
+  { byDevice }: { readonly byDevice?: boolean },
+): Promise<void> {
   const found = await find(session, text);
+  const by =
+    byDevice === true ? 'the device makes another secret, and the old one ends when that is first used' : undefined;
   const device = found.device === undefined ? '' : ` of device ${found.device}`;
   const name = `${found.name || found.id}${device}`;
   if (session.values.dryRun === true)
     return session.printRecord(
       found,
-      `Would replace the secret of token ${name}. The old secret would stop working immediately. Nothing was written.`,
+      by === undefined
+        ? `Would replace the secret of token ${name}. The old secret would stop working immediately. Nothing was written.`
+        : `Would ask for another secret of token ${name}: ${by}. Nothing was written.`,
     );
+  const client = await session.client();
+  if (by !== undefined) {
+    const asked = await client.tokens.rotate(found.id, { by_device: true });
+    return session.printRecord(asked, `Asked for another secret of token ${name}: ${by}.`);
+  }
   const question = `Replace the secret of token ${name}? The old secret stops working immediately.`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  return showSecret(session, await (await session.client()).tokens.rotate(found.id));
+  const { token, ...rotated } = await client.tokens.rotate(found.id);
+  if (token !== undefined) return showSecret(session, { ...rotated, token });
 }
 
 async function userId(session: Session, text: string): Promise<string> {

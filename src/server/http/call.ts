@@ -126,7 +126,7 @@ export interface Services {
   readonly receipts: {
     reported(org: OrganizationId): void;
     /** Asks all devices of the organization to report once they reflect the revision. */
-    ask(org: OrganizationId, revision: number): void;
+    ask(org: OrganizationId, revision: number, devices?: readonly DeviceId[]): void;
   };
   /** Packets that a device refused were reported. */
   readonly onRefused: (organization: OrganizationId, packets: number) => void;
@@ -136,6 +136,8 @@ export interface Services {
   readonly slices: SlicedWork;
   readonly clock: () => number;
   readonly random: Random;
+  /** The age at which a device's token is to be renewed; 0: never. */
+  readonly tokenMaxAgeMs: number;
   readonly limits: Limits;
   /** The hosts that webhooks may reach. */
   readonly webhookHosts: readonly WebhookHost[];

@@ -1,7 +1,7 @@
 /** Owns the options that limit what callers may request and how long records are kept. */
 import { limits } from '../../api/limits.ts';
 import type { ServerOption } from './option.ts';
-import { between } from './values.ts';
+import { between, readSeconds } from './values.ts';
 
 export const boundOptions = {
   rateLimit: {
@@ -87,6 +87,13 @@ export const boundOptions = {
     help: 'maximum length of a description',
     fallback: String(limits.description),
     read: between(0, 1_000_000),
+  },
+  tokenMaxAge: {
+    flags: '--token-max-age <duration>',
+    env: 'RINGFENCE_TOKEN_MAX_AGE',
+    help: 'before its token is this old, an enrolled device exchanges it: 30d, 12h; 0: never',
+    fallback: '30d',
+    read: readSeconds,
   },
   keepDeletions: {
     flags: '--keep-deletions <days>',

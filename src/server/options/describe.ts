@@ -31,6 +31,7 @@ export function describeConfig(config: ServerConfig): readonly string[] {
     `limits ${config.maxRules} rules a direction, ${config.maxRanges} ranges, names ${config.maxName}, descriptions ${config.maxDescription}, bodies ${config.maxBody} bytes with rules, ${config.maxPlainBody} without`,
     `connections ${config.maxConnections ?? 'as many as open files allow'}, ${config.maxAddressConnections} an address; a first byte within ${config.firstByteTimeout} s`,
     `bodies that wait for an answer ${config.maxUserBodyMemory} bytes a user, ${config.maxAddressBodyMemory} an address, ${config.maxBodyMemory} a process`,
+    `tokens of devices renewed before they are ${config.tokenMaxAge} s old`,
     `deletions kept ${config.keepDeletions} days, the audit ${config.keepAudit} days`,
     `streams heartbeat ${config.streamHeartbeat} s, age ${config.streamMaxAge} s, stuck ${config.streamStuck} s, silent ${config.streamSilent} s; at most ${config.maxStreams} a user's credential, ${config.maxDeviceStreams} a device, ${config.maxOrganizationStreams} an organization; ${config.maxWaits} waits a user`,
     ...(audiences === undefined

@@ -15,6 +15,18 @@ export const between =
   (text: string): number =>
     whole(text, least, most);
 
+const secondsOf = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
+const longestSeconds = 36_500 * secondsOf.d;
+
+/** A duration such as 30d or 12h, in seconds. */
+export function readSeconds(text: string): number {
+  const [, number, unit = 's'] = /^(\d{1,12})([smhd])?$/.exec(text.trim()) ?? [];
+  const seconds = Number(number) * secondsOf[unit as keyof typeof secondsOf];
+  if (number === undefined || (unit === 's' && seconds > 0 && !text.includes('s')) || seconds > longestSeconds)
+    throw new Error('It must be a duration such as 30d, 12h or 90m, or 0.');
+  return seconds;
+}
+
 export function oneOf<T extends string>(choices: readonly T[]): (text: string) => T {
   return (text) => {
     const choice = choices.find((known) => known === text);

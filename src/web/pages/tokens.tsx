@@ -132,11 +132,13 @@ function Shown({ token, close }: { readonly token: IssuedToken | undefined; read
 function Entry({
   token,
   isThis,
+  renew,
   rotate,
   revoke,
 }: {
   readonly token: Token;
   readonly isThis: boolean;
+  readonly renew?: () => void;
   readonly rotate: () => void;
   readonly revoke: () => void;
 }): ReactNode {
@@ -175,6 +177,11 @@ function Entry({
       </div>
       {mayWrite ? (
         <div className="row">
+          {renew === undefined ? null : (
+            <Button size="compact-sm" variant="default" aria-label={`Renew ${name}`} onClick={renew}>
+              Renew
+            </Button>
+          )}
           {isThis ? null : (
             <Button size="compact-sm" variant="default" aria-label={`Rotate ${name}`} onClick={rotate}>
               Rotate
@@ -217,8 +224,19 @@ export function TokensPage(): ReactNode {
           : 'The old secret stops at once; whatever uses it needs the new one. Name, scope and expiry stay.',
       action: 'Rotate it',
       act: async () => {
-        setIssued(await client.tokens.rotate(token.id));
+        const { token: secret, ...rotated } = await client.tokens.rotate(token.id);
+        if (secret !== undefined) setIssued({ ...rotated, token: secret });
         await queries.invalidateQueries({ queryKey: tokensKey });
+      },
+    });
+  const renew = (token: Token): void =>
+    setConfirmation({
+      title: `Let the device renew its token?`,
+      body: 'Its agent makes another secret by itself, at once where it is connected. The old secret stops when the new one is first used. This works for devices that joined with an enrollment key.',
+      action: 'Renew it',
+      act: async () => {
+        await client.tokens.rotate(token.id, { by_device: true });
+        notify('The device is asked to renew its token.');
       },
     });
   const revoke = (token: Token): void =>
@@ -299,6 +317,7 @@ export function TokensPage(): ReactNode {
                 key={token.id}
                 token={token}
                 isThis={false}
+                renew={() => renew(token)}
                 rotate={() => rotate(token)}
                 revoke={() => revoke(token)}
               />

@@ -21,18 +21,40 @@ function observedReport(report: DeviceReport, { observe }: AgentSettings): Devic
   return rest;
 }
 
-const report: Handler<'reportDeviceStatus'> = async (call, { store, clock, sampler, receipts, onRefused }) => {
+const report: Handler<'reportDeviceStatus'> = async (call, services) => {
+  const { store, clock, sampler, receipts, onRefused, tokenMaxAgeMs } = services;
   const { org_id, device_id } = call.params;
   const settings = (await store.organizations.settings(org_id)) ?? defaultAgentSettings;
   // Packets are the fleet's, not the device's state: they are added up and not kept with it.
-  const { packets, ...status } = observedReport(call.body, settings);
+  const { next_token_digest: next, ...body } = call.body;
+  const { packets, ...status } = observedReport(body, settings);
   await store.receipts.report(org_id, device_id, status, call.by);
   receipts.reported(org_id);
   sampler.see(org_id, packets);
   // Where agents also record what they refuse, reports of traffic tell it (4.17).
   if (settings.observe === 'counters') onRefused(org_id, packets?.refused ?? 0);
-  return record({ device_id, reported_at: new Date(clock()).toISOString(), status: call.body, settings });
+  const { principal } = call;
+  const isDue = principal.kind === 'device' && isRenewalDue(principal, clock(), tokenMaxAgeMs);
+  // Only then: who has stolen a token must not be able to take it over at any time.
+  const isOffered = principal.kind === 'device' && isDue && next !== undefined;
+  if (isOffered) await store.tokens.offerSecret(principal, Buffer.from(next, 'hex'));
+  return record({
+    device_id,
+    reported_at: new Date(clock()).toISOString(),
+    status: body,
+    settings,
+    ...(isDue && { renew_token: true }),
+  });
 };
+
+/** Early enough that a device which is away for some days still renews it in time. */
+const renewedAfter = 0.8;
+
+const isRenewalDue = (
+  { secret_since, renewal_asked }: Extract<Principal, { kind: 'device' }>,
+  now: number,
+  maxAgeMs: number,
+): boolean => renewal_asked || (maxAgeMs > 0 && now - Date.parse(secret_since) > renewedAfter * maxAgeMs);
 
 /** Packet counts are for owners and for the device's own user (reference 2.11). */
 function statusFor(mayCount: (device: DeviceId) => boolean): (enforcement: EnforcementStatus) => string {

@@ -119,8 +119,17 @@ const readToken: Handler<'readToken'> = async (call, { store }) =>
 const revokeToken: Handler<'revokeToken'> = async (call, { store }) =>
   record(showToken(await store.tokens.revoke(call.params.token_id, call.by)));
 
-const rotateToken: Handler<'rotateToken'> = async (call, { store, random }) => {
+const rotateToken: Handler<'rotateToken'> = async (call, { store, random, receipts }) => {
   const { token_id } = call.params;
+  if (call.query.by_device === true) {
+    if (call.subjects.token?.kind === 'user') {
+      const detail = 'Only the token of a device can be renewed by its device.';
+      throw invalid([{ pointer: '/by_device', code: 'contradiction', detail }]);
+    }
+    const { token, organization } = await store.tokens.askRenewal(token_id, call.by);
+    if (token.device_id !== undefined) receipts.ask(organization, 0, [token.device_id]);
+    return record(showToken(token));
+  }
   const { secret, digest } = mint(call.subjects.token?.kind ?? 'user', random);
   return record({ ...showToken(await store.tokens.rotate(token_id, digest, call.by)), token: secret });
 };

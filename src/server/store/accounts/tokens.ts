@@ -31,11 +31,16 @@ interface TokenRow {
 
 const columns = 'id, user_id, org_id, device_id, name, scope, expires_at, last_used_at, created_at';
 
-type AuthenticatedRow = TokenRow & { readonly username: string; readonly is_admin: boolean };
+interface AuthenticatedRow extends TokenRow {
+  readonly username: string;
+  readonly is_admin: boolean;
+  readonly secret_since: string;
+  readonly renewal_asked: boolean;
+}
 
 /** The tokens of the digests `d.hex` that are good at `$2`. `d.n` says which of them, from 1. */
 const known = (asked: string, visible?: { readonly columns: string; readonly from: string }): string =>
-  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, u.username, u.is_admin ${visible === undefined ? '' : `, ${visible.columns}`}
+  `SELECT d.n, t.id, t.user_id, t.org_id, t.device_id, t.scope, t.expires_at, coalesce(t.renewed_at, t.created_at) AS secret_since, t.renewal_asked, u.username, u.is_admin ${visible === undefined ? '' : `, ${visible.columns}`}
    FROM ${asked} JOIN tokens t ON t.digest = decode(d.hex, 'hex') JOIN users u ON u.id = t.user_id ${visible?.from ?? ''}
    WHERE (t.expires_at IS NULL OR t.expires_at > $2) AND u.removed_at IS NULL`;
 
@@ -78,7 +83,27 @@ const getToken = statement<TokenRow>('get_token', `SELECT ${columns} FROM tokens
 const revoked = noteRevoked('id', 'gone');
 const rotateToken = statement<TokenRow>(
   'rotate_token',
-  `WITH gone AS (UPDATE tokens SET digest = $2, last_used_at = NULL WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
+  `WITH gone AS (UPDATE tokens SET digest = $2, next_digest = NULL, renewal_asked = false, last_used_at = NULL WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
+);
+const askRenewal = statement<TokenRow>(
+  'ask_renewal',
+  `UPDATE tokens SET renewal_asked = true WHERE id = $1 AND device_id IS NOT NULL RETURNING ${columns}`,
+);
+/** Values: token, its present digest in hexadecimal, the digest of the secret that is to follow. */
+const offerSecret = statement<never>(
+  'offer_secret',
+  `UPDATE tokens SET next_digest = $3 WHERE id = $1 AND digest = decode($2, 'hex') AND device_id IS NOT NULL`,
+);
+/** Whether a device offered a secret with this digest in hexadecimal. */
+const offered = statement<{ readonly id: string }>(
+  'offered_secret',
+  `SELECT id FROM tokens WHERE next_digest = decode($1, 'hex')`,
+);
+/** Values: a digest in hexadecimal, now. */
+const takeOffered = statement<{ readonly id: string }>(
+  'take_offered_secret',
+  `WITH gone AS (UPDATE tokens SET digest = next_digest, next_digest = NULL, renewed_at = $2, renewal_asked = false WHERE next_digest = decode($1, 'hex') RETURNING id),
+     log AS (${revoked}) SELECT id FROM gone`,
 );
 const revokeToken = statement<TokenRow>(
   'revoke_token',
@@ -133,6 +158,8 @@ function credential(row: AuthenticatedRow, digest: string): Credential {
     ...common,
     device_id: parseDeviceId(row.device_id),
     organization_id: parseOrganizationId(row.org_id),
+    secret_since: row.secret_since,
+    renewal_asked: row.renewal_asked,
   };
 }
 
@@ -209,11 +236,19 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       return inOrder(digests, await callers.run(authenticate, [digests, now(context)]));
     },
   });
+  /** Reads; an unknown secret that a device offered becomes its token's, and is read again. */
+  const reading = async <Row>(hex: string, read: () => Promise<Row | undefined>): Promise<Row | undefined> => {
+    const row = await read();
+    if (row !== undefined || (await callers.run(offered, [hex])).length === 0) return row;
+    const taken = await writes.run(takeOffered, [hex, now(context)]);
+    hints.tell({ credentials: taken.map(({ id }) => parseTokenId(id)) });
+    return read();
+  };
   const authenticateBy =
     (ask: CoalescedRead<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
     async (digest) => {
       const hex = hexOf(digest);
-      const row = await ask.get(hex);
+      const row = await reading(hex, () => ask.get(hex));
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return credential(row, hex);
@@ -238,7 +273,7 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
     (timing: 'batched' | 'immediate'): Tokens['authenticateFor'] =>
     async (digest, { kind, org, id }) => {
       const hex = hexOf(digest);
-      const row = await forEach[kind][timing].get({ hex, org, id });
+      const row = await reading(hex, () => forEach[kind][timing].get({ hex, org, id }));
       if (row === undefined) return undefined;
       uses.saw(row.id);
       return { credential: credential(row, hex), visible: visibleSubject(kind, row) };
@@ -275,6 +310,17 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
     async rotate(id, digest, by) {
       const rotate = async (runner: Runner) => existing((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
       return ended(await outsideOrganizations(context, by, rotate, auditSubject));
+    },
+
+    async askRenewal(id, by) {
+      const ask = async (runner: Runner) =>
+        (await runner.run(askRenewal, [id]))[0] ?? refuse({ code: 'not_found', what: 'token' });
+      const row = await outsideOrganizations(context, by, ask, (asked) => auditSubject(record(asked)));
+      return { token: record(row), organization: parseOrganizationId(row.org_id ?? '') };
+    },
+
+    async offerSecret({ token_id, digest }, next) {
+      await writes.run(offerSecret, [token_id, digest, Buffer.from(next)]);
     },
 
     async revoke(id, by) {

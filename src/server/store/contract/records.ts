@@ -272,6 +272,10 @@ export type Credential =
       readonly kind: 'device';
       readonly token_id: TokenId;
       readonly digest: string;
+      /** Since when its secret counts. */
+      readonly secret_since: Timestamp;
+      /** Somebody wants it to have another secret. */
+      readonly renewal_asked: boolean;
       readonly user_id: UserId;
       readonly username: string;
       readonly device_id: DeviceId;

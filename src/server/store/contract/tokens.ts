@@ -34,6 +34,16 @@ export interface Tokens {
   get(id: TokenId): Promise<TokenRecord>;
   /** Gives the token another secret; the old one stops at once: when this resolves, nothing is written by it any more. */
   rotate(id: TokenId, digest: Digest, by: Authority): Promise<TokenRecord>;
+  /** Notes that the device is to renew the token by itself. The secret stays until then. `not_found` where it is a user's. */
+  askRenewal(
+    id: TokenId,
+    by: Authority,
+  ): Promise<{ readonly token: TokenRecord; readonly organization: OrganizationId }>;
+  /**
+   * A device with this credential has made another secret, with this digest. Whoever shows that secret first makes it the token's, and ends the one
+   * before. A later offer replaces it.
+   */
+  offerSecret(of: Pick<Extract<Credential, { kind: 'device' }>, 'token_id' | 'digest'>, next: Digest): Promise<void>;
   /** Hints end the open streams of the token. When this resolves, no write with the token can still commit. */
   revoke(id: TokenId, by: Authority): Promise<TokenRecord>;
 }

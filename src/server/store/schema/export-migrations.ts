@@ -329,4 +329,14 @@ export const exportMigrations: readonly Migration[] = [
       DROP TABLE audit_log_lease;
     `,
   },
+  {
+    version: 56,
+    title: 'tokens of devices renew themselves',
+    sql: `
+      -- next_digest: of the secret that the agent has made and not used yet. renewed_at: since when the present secret counts, if not since the beginning.
+      ALTER TABLE tokens ADD COLUMN next_digest bytea CHECK (next_digest IS NULL OR device_id IS NOT NULL), ADD COLUMN renewed_at timestamptz,
+        ADD COLUMN renewal_asked boolean NOT NULL DEFAULT false;
+      CREATE UNIQUE INDEX tokens_next_digest ON tokens (next_digest) WHERE next_digest IS NOT NULL;
+    `,
+  },
 ];
