@@ -4,6 +4,7 @@ import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { oneChunk } from './one-chunk.mjs';
 import { modulesIn } from './packaging/components.mjs';
+import { buildCommit } from './packaging/version.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 
@@ -20,6 +21,7 @@ export async function buildProgram({ outdir }) {
     bundle: true,
     platform: 'node',
     target: 'node20',
+    define: { "process.env['RINGFENCE_BUILD_COMMIT']": JSON.stringify(buildCommit()) },
     format: 'esm',
     sourcemap: true,
     metafile: true,

@@ -9,6 +9,20 @@ const top = fileURLToPath(new URL('../..', import.meta.url));
 export const packageVersion = () => JSON.parse(readFileSync(`${top}package.json`, 'utf8')).version;
 
 /**
+ * The commit that a build is made from, in short; empty for a release, whose commit has the tag of its version, and where there is no history.
+ * @param {string} [folder]
+ * @returns {string}
+ */
+export function buildCommit(folder = top) {
+  /** @param {readonly string[]} args */
+  const git = (args) => spawnSync('git', args, { cwd: folder, encoding: 'utf8' });
+  const { version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+  const tags = git(['tag', '--points-at', 'HEAD']);
+  if (tags.status !== 0 || tags.stdout.split('\n').includes(`v${version}`)) return '';
+  return git(['rev-parse', '--short=10', 'HEAD']).stdout.trim();
+}
+
+/**
  * Debian sorts `~` before everything: 1.0.0-beta.1 comes before 1.0.0 there too.
  * @param {string} version
  */

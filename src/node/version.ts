@@ -1,4 +1,4 @@
-/** Owns the program's version, read from the package that it was built from. */
+/** Owns the program's version: that of the package, and the commit of a build that is no release. */
 
 /** An `import` of it touches all that it exports, which loads as much again. */
 const { readFileSync } = process.getBuiltinModule('node:fs');
@@ -17,4 +17,8 @@ function find(): string {
   return '0.0.0';
 }
 
-export const programVersion = find();
+/** What the build puts here: the commit; empty for a release, absent where nothing was built. */
+const commit = process.env['RINGFENCE_BUILD_COMMIT'] ?? '';
+
+/** `0.1.0` of a release, `0.1.0+1a2b3c4d5e` of what was built after it. */
+export const programVersion = commit === '' ? find() : `${find()}+${commit}`;
