@@ -30,6 +30,8 @@ export interface Scene {
   readonly ownGroup: string;
   readonly fleetGroup: string;
   readonly watchedGroup: string;
+  /** Of the organization; its newest states are small, and those before are as large as may be. */
+  readonly changedGroup: string;
   /** Before anything was made, and when the fleet was there. */
   readonly begun: string;
   readonly revision: number;
@@ -161,6 +163,7 @@ export async function makeScene(admin: Api, person: (name: string) => Promise<So
     heavy.push(await member.api.expect(201, 'POST', `${base}/devices`, body));
   }
   await owner.api.expect(200, 'PUT', `${base}/policy_tests`, policyTests());
+  const changedGroup = await manyStates(owner, base);
   const { revision } = await owner.api.expect(200, 'GET', `${base}/convergence?limit=1`);
   const reported = fleet.slice(0, 6);
   await inParallel(reported.length, async (n) => {
@@ -184,11 +187,34 @@ export async function makeScene(admin: Api, person: (name: string) => Promise<So
     ownGroup: own[0] ?? '',
     fleetGroup,
     watchedGroup,
+    changedGroup,
     begun,
     revision,
     newUser: () => person(unique()),
     newOrganization: (of) => smallOrganization(of, cohortGroups.length),
   };
+}
+
+/** Peers of eight long labels: megabytes of text in few rules. */
+const longLabels = (first: number): object[] =>
+  Array.from({ length: 100 }, (_, rule) => ({
+    ip_protocol: 'tcp',
+    from_port: 1 + rule,
+    to_port: 1 + rule,
+    peers: Array.from({ length: 60 }, (__, peer) => ({
+      labels: Array.from({ length: 8 }, (___, n) => `${first}-${rule}-${peer}-${n}-`.padEnd(63, 'x')).toSorted(),
+    })),
+  }));
+
+/** A group with states of three megabytes, and then as many small ones as make the next page long for who goes by the size of the last records. */
+async function manyStates({ api }: Someone, base: string): Promise<string> {
+  const { id } = await api.expect(201, 'POST', `${base}/security_groups`, { group_name: 'changed' });
+  const large = [1, 2].map((first) => ({ inbound_rules: longLabels(first) }));
+  for (let n = 0; n < 20; n += 1) await api.expect(200, 'PATCH', `${base}/security_groups/${id}`, large[n % 2]);
+  await api.expect(200, 'PATCH', `${base}/security_groups/${id}`, { inbound_rules: [] });
+  for (let n = 0; n < 20; n += 1)
+    await api.expect(200, 'PATCH', `${base}/security_groups/${id}`, { group_description: `${n}` });
+  return id;
 }
 
 async function smallOrganization({ api }: Someone, count: number): Promise<Json> {
@@ -411,7 +437,7 @@ export const worst: { readonly [Id in OperationId]: Worst } = {
   readSecurityGroupUsage: groupAt(({ watchedGroup }) => watchedGroup),
   readUnusedRules: () => ({}),
   readSecurityGroupObservation: groupAt(({ watchedGroup }) => watchedGroup, { query: '?limit=10000' }),
-  listSecurityGroupHistory: ({ member, ownGroup }) => ({ as: member.api, params: { sg_id: ownGroup } }),
+  listSecurityGroupHistory: groupAt(({ changedGroup }) => changedGroup, { query: '?limit=10000' }),
   restoreSecurityGroup: async (scene) => {
     const { owner, base, fleetGroup } = scene;
     const { revision } = await owner.api.expect(200, 'GET', `${base}/security_groups/${fleetGroup}`);

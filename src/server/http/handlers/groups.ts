@@ -124,7 +124,7 @@ const list =
     const past = await pastRevision(call, store);
     await store.log.checkListing(params.org_id, call.query.gt_revision);
     // A group may be a megabyte: few are read before it is known how large they are here.
-    const read = (part: { readonly limit: number }) =>
+    const read = (part: { readonly limit: number; readonly bytes: number }) =>
       past === undefined
         ? store.groups.list(params.org_id, { ...part, ...seen })
         : store.history.groupsAt(params.org_id, past, { ...part, ...seen }).catch(aboutRevision);

@@ -4,6 +4,7 @@ import { refuseEverything } from '../../store/contract/change/forbids-everything
 import { HttpError, invalid, problemTable, refuse } from '../../problems.ts';
 import type { GroupRecord, Stored } from '../../store/contract/records.ts';
 import type { State, StatePage } from '../../store/contract/history.ts';
+import type { Rows } from '../../store/contract/page.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler, ListResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
@@ -22,7 +23,7 @@ function answerStates(
   { path, query: { limit, after } }: Pick<Call<'listDeviceHistory'>, 'path' | 'query'>,
   /** The kind of record for a 404 when the list is empty; undefined when an empty list is a valid answer. */
   what: 'device' | 'group' | undefined,
-  read: (page: StatePage) => Promise<readonly State<unknown>[]>,
+  read: (page: StatePage) => Promise<Rows<State<unknown>>>,
 ): Promise<ListResult> {
   const start = after === undefined ? undefined : String(after);
   return answerList(
@@ -30,6 +31,7 @@ function answerStates(
     async (part) => {
       const states = await read({
         limit: part.limit,
+        bytes: part.bytes,
         below: part.after === undefined ? undefined : Number(part.after),
       });
       if (what !== undefined && part.after === undefined && states.length === 0) throw problemTable.not_found({ what });

@@ -68,6 +68,35 @@ test.each([
   expect(seen).toEqual(rows);
 });
 
+/** A store whose records are larger than what is shown of them, `stored` bytes each. */
+function largeStore(count: number, stored: number) {
+  const { rows, read, show } = store(count, 10);
+  const given: number[] = [];
+  const readWithin = async (part: Parameters<typeof read>[0] & { readonly bytes: number }) => {
+    const asked = await read(part);
+    const fitting = asked.slice(0, Math.max(1, Math.ceil(part.bytes / stored)));
+    given.push(fitting.length * stored);
+    return fitting.length < asked.length ? Object.assign(fitting, { isCut: true as const }) : fitting;
+  };
+  return { rows, given, read: readWithin, show };
+}
+
+test('a list of records that are larger than the last ones is whole, and no read takes more bytes than a part may have', async () => {
+  const { rows, given, read, show } = largeStore(500, 300_000);
+  const { json } = await answerList({ path: '/x', query: {} }, read, show);
+  expect(await whole(json)).toEqual(rows);
+  expect(Math.max(...given)).toBeLessThan(2 * 1024 * 1024);
+});
+
+test('a page ends after some reads that ended by their bytes, and another follows', async () => {
+  const { rows, given, read, show } = largeStore(500, 4_000_000);
+  const { json, next } = await answerList({ path: '/x', query: { limit: 500 } }, read, show);
+  const page = await whole(json);
+  expect(page).toEqual(rows.slice(0, page.length));
+  expect(given.length).toBeLessThan(20);
+  expect(next).toBe(`/x?limit=500&after=${page.at(-1)?.id}`);
+});
+
 test('a page that would be too large is shorter than its limit, and another follows', async () => {
   const { read, show } = store(100, 1024 * 1024);
   const { json, next } = await answerList({ path: '/x', query: { limit: 100 } }, read, show, { first: 2 });

@@ -56,8 +56,13 @@ interface PageQuery {
   readonly until?: string | undefined;
 }
 
+interface Rows<T> extends ReadonlyArray<T> {
+  /** `bytes` ended them: more rows follow. */
+  readonly isCut?: true;
+}
+
 /** Asks the store for one part. */
-type ReadPart<T> = (part: PageQuery & { readonly limit: number }) => Promise<readonly T[]>;
+type ReadPart<T> = (part: PageQuery & { readonly limit: number; readonly bytes: number }) => Promise<Rows<T>>;
 
 interface RowView<T> {
   readonly id: (row: T) => string;
@@ -69,12 +74,17 @@ const firstPart = 200;
 const largestPart = 5_000;
 /** Characters of a part: the most that the server holds for one slow reader. */
 const partSize = 512 * 1024;
+/** Bytes of records that are read for a part, whatever the last ones took: twice what a part should have. */
+const partBytes = 2 * partSize;
+/** Parts of a page that ended by their bytes: records may be far larger than what is shown of them. */
+const mostCuts = 8;
 /** Characters of a page: one with fewer records than `limit` is followed by another. */
 const pageSize = 8 * 1024 * 1024;
 
 interface Part {
   readonly texts: readonly string[];
   readonly size: number;
+  readonly isCut: boolean;
   /** Where the next part starts; undefined after the last. */
   readonly next: string | undefined;
 }
@@ -91,17 +101,25 @@ async function* partsOf<T>(
   for (let left = most; left > 0;) {
     const count = Math.min(size, left);
     // Reads one more row than the part holds, to see whether another part follows.
-    const rows = await read({ ...query, limit: count + 1, ...(after === undefined ? {} : { after }) });
+    const rows = await read({
+      ...query,
+      limit: count + 1,
+      bytes: partBytes,
+      ...(after === undefined ? {} : { after }),
+    });
     const shown = rows.slice(0, count);
+    const isCut = rows.isCut === true;
     const texts = shown.map(show.json);
     const characters = texts.reduce((sum, text) => sum + text.length, 0);
     const last = shown.at(-1);
-    const next = rows.length > count && last !== undefined ? show.id(last) : undefined;
-    yield { texts, size: characters, next };
+    const next = (isCut || rows.length > count) && last !== undefined ? show.id(last) : undefined;
+    yield { texts, size: characters, isCut, next };
     if (next === undefined) return;
     after = next;
     left -= shown.length;
-    size = Math.max(1, Math.min(largestPart, Math.floor((shown.length * partSize) / Math.max(1, characters))));
+    // What did not fit is looked for again: no more of it than is likely to fit then.
+    const largest = isCut ? 2 * shown.length : largestPart;
+    size = Math.max(1, Math.min(largest, Math.floor((shown.length * partSize) / Math.max(1, characters))));
   }
 }
 
@@ -131,11 +149,13 @@ export async function answerList<T>(
   }
   const texts = [...first.texts];
   let { size, next } = first;
-  while (next !== undefined && size < pageSize) {
+  let cuts = Number(first.isCut);
+  while (next !== undefined && size < pageSize && cuts < mostCuts) {
     const part = await parts.next();
     if (part.done === true) break;
     texts.push(...part.value.texts);
     size += part.value.size;
+    cuts += Number(part.value.isCut);
     next = part.value.next;
   }
   const json = `[${texts.join(',')}]`;

@@ -1,6 +1,6 @@
 /** Owns the interface of the audit, and the note that a write passes to it. */
 import type { ChangeSetId, OrganizationId, UserId } from '../../../policy/ids.ts';
-import type { Page } from './page.ts';
+import type { Page, Rows } from './page.ts';
 import type { AuditRecord } from './records.ts';
 
 /** What a request is to the audit: what was asked, by whom, with which credential and from where. */
@@ -37,7 +37,7 @@ export interface Audit {
       readonly since?: string | undefined;
       readonly until?: string | undefined;
     },
-  ): Promise<readonly AuditRecord[]>;
+  ): Promise<Rows<AuditRecord>>;
   /** Forgets entries past their retention. */
   forget(): Promise<void>;
 }

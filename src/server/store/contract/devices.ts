@@ -3,7 +3,7 @@ import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, UserId } from 
 import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
 import type { Actor } from './actor.ts';
 import type { NewTrial } from './change/trials.ts';
-import type { Expected, RevisionPage } from './page.ts';
+import type { Expected, RevisionPage, Rows } from './page.ts';
 import type { DeviceFields, DeviceRecord, Stored } from './records.ts';
 import type { Digest } from './tokens.ts';
 
@@ -48,7 +48,7 @@ export interface MoveDeviceOptions extends Expected {
  * device or delete an isolated one (`isolated_by_owner`).
  */
 export interface Devices {
-  list(org: OrganizationId, query?: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  list(org: OrganizationId, query?: RevisionPage): Promise<Rows<Stored<DeviceRecord>>>;
   /** The devices of one member. */
   ofUser(org: OrganizationId, user: UserId): Promise<readonly DeviceId[]>;
   get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>>;

@@ -4,7 +4,7 @@ import type { GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupMode, GuardrailKind, Selector, StoredRule } from '../../../policy/rule.ts';
 import type { Actor } from './actor.ts';
 import type { NewTrial } from './change/trials.ts';
-import type { Expected, RevisionPage } from './page.ts';
+import type { Expected, RevisionPage, Rows } from './page.ts';
 import type { GroupRecord, Stored } from './records.ts';
 
 /**
@@ -61,7 +61,7 @@ export interface Groups {
   list(
     org: OrganizationId,
     query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
-  ): Promise<readonly Stored<GroupRecord>[]>;
+  ): Promise<Rows<Stored<GroupRecord>>>;
   /** One group that `reader` may see; `not_found` otherwise. */
   get(
     org: OrganizationId,

@@ -1,7 +1,7 @@
 /** Owns the interface of the history: every state of a group, and of the fields that decide the policy of a device. */
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import type { GroupOwner, GroupReader } from './groups.ts';
-import type { RevisionPage } from './page.ts';
+import type { Page, RevisionPage, Rows } from './page.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored, Timestamp } from './records.ts';
 
 /** One state. A reader who could see the record at that time may see this state. */
@@ -54,9 +54,7 @@ export interface AddedAddress {
   readonly username?: string;
 }
 
-export interface StatePage {
-  /** At most this many; absent: all. */
-  readonly limit?: number | undefined;
+export interface StatePage extends Pick<Page, 'limit' | 'bytes'> {
   /** Only states below this revision. */
   readonly below?: number | undefined;
 }
@@ -67,25 +65,25 @@ export interface History {
     org: OrganizationId,
     id: GroupId,
     query: StatePage & { readonly reader: GroupReader },
-  ): Promise<readonly State<GroupRecord>[]>;
-  ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
+  ): Promise<Rows<State<GroupRecord>>>;
+  ofDevice(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<Rows<State<DevicePolicyRecord>>>;
   /** Every address that the device has or had in its newest 10,000 states, as it was written, each once: who added it last, and when. */
   addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly AddedAddress[]>;
   /** The newest 100 states of each of these devices: of one device after the other, newest first. */
   identitiesOf(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly IdentityState[]>;
   /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
-  namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<readonly State<DevicePolicyRecord>[]>;
+  namesakes(org: OrganizationId, id: DeviceId, query?: StatePage): Promise<Rows<State<DevicePolicyRecord>>>;
   /** The groups at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
   groupsAt(
     org: OrganizationId,
     revision: number,
     query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
-  ): Promise<readonly Stored<GroupRecord>[]>;
+  ): Promise<Rows<Stored<GroupRecord>>>;
   /**
    * The devices at a revision, in the order of ids: what decides their policy. Other fields are as they were at the last
    * change of these. Fails with `revision_ahead` or `revision_gone`.
    */
-  devicesAt(org: OrganizationId, revision: number, query: RevisionPage): Promise<readonly Stored<DeviceRecord>[]>;
+  devicesAt(org: OrganizationId, revision: number, query: RevisionPage): Promise<Rows<Stored<DeviceRecord>>>;
   /** All states that were written after a revision, up to another one, in their order: at most this many. */
   between(
     org: OrganizationId,

@@ -5,6 +5,14 @@ export interface Page {
   readonly limit?: number | undefined;
   /** Only records whose id is greater than this. */
   readonly after?: string | undefined;
+  /** The rows before the last one are smaller than this altogether, as they are stored; absent: any size. */
+  readonly bytes?: number | undefined;
+}
+
+/** Rows of a page in their order. */
+export interface Rows<T> extends ReadonlyArray<T> {
+  /** `bytes` ended them: rows that the limit admits were left out. */
+  readonly isCut?: true;
 }
 
 export interface RevisionPage extends Page {

@@ -5,7 +5,7 @@ import type { Actor } from '../contract/actor.ts';
 import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
 import { refuse } from '../../problems.ts';
 import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
-import { pageValues, type Value } from '../postgres/sql.ts';
+import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import {
@@ -206,12 +206,12 @@ export function devicesIn(context: Context): Devices {
   const read = reader(context);
   return {
     async list(org, query) {
-      const page: Value[] = [org, ...pageValues(query)];
+      const page: Value[] = [org, ...pageValues(query), query?.bytes ?? null];
       const since = query?.gt_revision ?? 0;
       const rows = await (since > 0
         ? reads.run(sql.listDevicesSince, [...page, since])
         : reads.run(sql.listDevices, page));
-      return rows.map((row) => stored<DeviceRecord>(row));
+      return rowsWithin(rows, stored<DeviceRecord>);
     },
 
     async ofUser(org, user) {

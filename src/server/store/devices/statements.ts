@@ -1,5 +1,5 @@
 /** Owns the SQL of devices. */
-import { found, inOrg, statement } from '../postgres/sql.ts';
+import { found, inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
 import { isMember, noteRevoked } from '../schema/fragments.ts';
 import { refuseNewerDevice } from '../write/newer-record.ts';
 import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
@@ -24,16 +24,20 @@ export interface DeviceRow extends BodyRow {
   readonly trial: string | null;
 }
 
-/** Values: organization, after this id, limit. */
-export const listDevices = statement<BodyRow>(
+const byBytes = { bytes: '$4', length: 'octet_length(p.body)', order: 'p.id' } as const;
+/** Values: organization, after this id, limit, bytes. */
+export const listDevices = statement<BodyRow & PageRow>(
   'list_devices',
-  'SELECT id, revision, body FROM devices WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3',
+  withinBytes('SELECT id, revision, body FROM devices WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3', byBytes),
 );
 
-/** Values: organization, after this id, limit, greater than this revision. */
-export const listDevicesSince = statement<BodyRow>(
+/** Values: organization, after this id, limit, bytes, greater than this revision. */
+export const listDevicesSince = statement<BodyRow & PageRow>(
   'list_devices_since',
-  'SELECT id, revision, body FROM devices WHERE org_id = $1 AND id > $2 AND revision > $4 ORDER BY id LIMIT $3',
+  withinBytes(
+    'SELECT id, revision, body FROM devices WHERE org_id = $1 AND id > $2 AND revision > $5 ORDER BY id LIMIT $3',
+    byBytes,
+  ),
 );
 
 /** Values: organization, user. */

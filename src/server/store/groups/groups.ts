@@ -17,7 +17,7 @@ import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../co
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
 import { relink, updateDevice } from '../devices/statements.ts';
-import { pageValues, type Value } from '../postgres/sql.ts';
+import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
 import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
@@ -280,8 +280,9 @@ export function groupsIn(context: Context): Groups {
         ownerValue(query.owner),
         query.gt_revision ?? 0,
         ...pageValues(query),
+        query.bytes ?? null,
       ];
-      return (await reads.run(sql.listGroups, values)).map((row) => stored<GroupRecord>(row));
+      return rowsWithin(await reads.run(sql.listGroups, values), stored<GroupRecord>);
     },
 
     async get(org, id, query) {

@@ -1,5 +1,5 @@
 /** Owns the SQL of security groups. */
-import { inOrg, statement } from '../postgres/sql.ts';
+import { inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
 import { isMember, isVisible, onlyFor } from '../schema/fragments.ts';
 import { singleStatement, type SingleStatementOperation } from '../write/single-statement.ts';
 import { askedColumns, bySingleInsert, bySingleUpdate, keepStates } from '../write/history.ts';
@@ -18,11 +18,14 @@ const visible = isVisible('g', '$2');
 /** `$3`: all owners (null), the organization (''), or one user's id. */
 const ownedBy = `($3::text IS NULL OR coalesce(g.user_id::text, '') = $3)`;
 
-/** Values: organization, reader, owner, greater than this revision, after this id, limit. */
-export const listGroups = statement<BodyRow>(
+/** Values: organization, reader, owner, greater than this revision, after this id, limit, bytes. */
+export const listGroups = statement<BodyRow & PageRow>(
   'list_groups',
-  `SELECT g.id, g.revision, g.body FROM security_groups g
-   WHERE g.org_id = $1 AND ${visible} AND ${ownedBy} AND g.revision > $4 AND g.id > $5 ORDER BY g.id LIMIT $6`,
+  withinBytes(
+    `SELECT g.id, g.revision, g.body FROM security_groups g
+     WHERE g.org_id = $1 AND ${visible} AND ${ownedBy} AND g.revision > $4 AND g.id > $5 ORDER BY g.id LIMIT $6`,
+    { bytes: '$7', length: 'octet_length(p.body)', order: 'p.id' },
+  ),
 );
 
 /** Values: organization, reader, owner, id. */

@@ -10,7 +10,7 @@ import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { statement, withRevision, type Value } from '../postgres/sql.ts';
+import { rowsWithin, statement, withinBytes, withRevision, type PageRow, type Value } from '../postgres/sql.ts';
 import { firstIdAt } from '../write/uuid.ts';
 import type { Audit } from '../contract/audit.ts';
 import { couldSee } from './history.ts';
@@ -65,18 +65,23 @@ const stateOf = (organization: string): string =>
 const isAsked = (n: number): string =>
   `a.id < $${n} AND a.id >= $${n + 2} AND a.at BETWEEN $${n + 3} AND $${n + 4} ORDER BY a.id DESC LIMIT $${n + 1}`;
 const margin = 60_000;
-/** Values: organization, reader, and what is asked. */
-const listOfOrganization = statement<AuditRow & StateRow>(
+const bytesOfEntry = ['p.before', 'p.after', 'p.body', 'p.old_body']
+  .map((text) => `coalesce(octet_length(${text}), 0)`)
+  .join(' + ');
+/** Values: organization, reader, what is asked, and bytes. */
+const listOfOrganization = statement<AuditRow & StateRow & PageRow>(
   'list_audit',
-  `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$2')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
+  withinBytes(
+    `SELECT a.*, s.kind, s.type, CASE WHEN ${couldSee('s', '$2')} THEN s.body END AS body, b.body AS old_body, b.revision AS old_revision
    FROM (${select} WHERE a.org_id = $1 AND ${isAsked(3)}) AS a
    ${stateOf('$1')}
    LEFT JOIN LATERAL (
      SELECT b.body, b.revision FROM (
        SELECT p.body, p.revision, p.type, p.only_for FROM history p
        WHERE s.kind = 'security-groups' AND p.org_id = $1 AND p.kind = s.kind AND p.id = s.id AND p.revision < s.revision ORDER BY p.revision DESC LIMIT 1) AS b
-     WHERE b.type = 'change' AND ${couldSee('b', '$2')}) AS b ON true
-   ORDER BY a.id DESC`,
+     WHERE b.type = 'change' AND ${couldSee('b', '$2')}) AS b ON true`,
+    { bytes: '$8', length: bytesOfEntry, order: 'p.id DESC' },
+  ),
 );
 /** Values: ids. As its owner would see each of them. */
 const readById = statement<AuditRow & StateRow>(
@@ -231,8 +236,8 @@ export function auditIn(context: Context, keepMs: number): Audit {
       const values = askedValues(page);
       if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
-      const rows = await reads.run(listOfOrganization, [org, reader ?? null, ...values]);
-      return rows.map((row) => (reader === undefined ? record(row) : detailed(row)));
+      const rows = await reads.run(listOfOrganization, [org, reader ?? null, ...values, page?.bytes ?? null]);
+      return rowsWithin(rows, (row) => (reader === undefined ? record(row) : detailed(row)));
     },
 
     async forget() {

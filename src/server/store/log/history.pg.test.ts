@@ -9,6 +9,7 @@ import { rounds } from '../../../../test/lib/thorough.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
+import type { Page, Rows } from '../contract/page.ts';
 import type { GroupRecord } from '../contract/records.ts';
 import { brief, device, group, join, logOf, makeWorld, problemOf, query, ssh, type World } from '../store.fixture.ts';
 
@@ -157,6 +158,59 @@ test('pages of a past organization neither repeat nor skip, and narrow by owner 
   expect(paged).toEqual(await names({}));
 });
 
+/** Somebody whose write the audit tells of. */
+const by = (actor: Actor, operation: string): Actor => ({
+  ...actor,
+  audit: { operation, user_id: actor.user_id, credential: { kind: 'user_token' }, address: '::1', request_id: 'r' },
+});
+
+test('a page ends with its bytes, whatever its limit, and the next ones give the rest', async () => {
+  const { store, org, owner } = await makeWorld(postgres);
+  const { user_id: reader } = owner;
+  const id = parseGroupId((await store.groups.create(org, owner, 'organization', group())).id);
+  const [first, ...others] = [1, 2, 3, 4, 5].map((n) => ({ group_description: `${n}`.repeat(4_000) }));
+  for (const large of others) {
+    await store.groups.create(org, owner, 'organization', group(large));
+    await store.groups.update(org, by(owner, 'updateSecurityGroup'), 'organization', id, large);
+    await store.devices.create(org, owner, device(reader));
+  }
+  await store.groups.update(org, owner, 'organization', id, { ...first });
+  const head = Math.max(...(await store.groups.list(org, { reader })).map(({ revision }) => revision));
+  const held = await store.devices.create(org, owner, device(reader));
+  for (const label of ['a', 'b', 'c']) await store.devices.update(org, owner, held.record.id, { labels: [label] });
+  interface Row {
+    readonly id?: string;
+    readonly revision?: number | undefined;
+  }
+  const lists: Readonly<Record<string, (page: Page, last: Row) => Promise<Rows<Row>>>> = {
+    groups: (page) => store.groups.list(org, { ...page, reader }),
+    devices: (page) => store.devices.list(org, page),
+    'devices of late': (page) => store.devices.list(org, { ...page, gt_revision: 2 }),
+    'groups at a revision': (page) => store.history.groupsAt(org, head, { ...page, reader }),
+    'devices at a revision': (page) => store.history.devicesAt(org, head, page),
+    'states of a group': (page, { revision: below }) => store.history.ofGroup(org, id, { ...page, below, reader }),
+    'states of a device': (page, { revision: below }) =>
+      store.history.ofDevice(org, held.record.id, { ...page, below }),
+    audit: (page) => store.audit.list(org, { ...page, reader }),
+  };
+  for (const [name, read] of Object.entries(lists)) {
+    const all = await read({ limit: 100 }, {});
+    expect(all.isCut, name).toBeUndefined();
+    expect(all.length, name).toBeGreaterThan(3);
+    const one = await read({ limit: 100, bytes: 1 }, {});
+    expect([...one], name).toEqual(all.slice(0, 1));
+    const walked: Row[] = [];
+    for (let page: Rows<Row> | undefined; page === undefined || page.isCut === true;) {
+      const last = walked.at(-1) ?? {};
+      page = await read({ limit: 100, bytes: 5_000, ...(last.id !== undefined && { after: last.id }) }, last);
+      walked.push(...page);
+    }
+    expect(walked, name).toEqual([...all]);
+  }
+  // Two of these groups fit into so many bytes.
+  expect(await lists['states of a group']?.({ limit: 100, bytes: 5_000 }, {})).toHaveLength(2);
+});
+
 test('each state is for whoever could see the group when it stood, also after its deletion', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   const id = parseGroupId((await store.groups.create(org, member, member.user_id, group())).id);
@@ -275,10 +329,6 @@ test('states that were over before the retention are forgotten in batches; what 
 
 test('the audit shows a record before and after, and no private state of somebody else', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
-  const by = (actor: Actor, operation: string): Actor => ({
-    ...actor,
-    audit: { operation, user_id: actor.user_id, credential: { kind: 'user_token' }, address: '::1', request_id: 'r' },
-  });
   const made = await store.groups.create(org, by(owner, 'createSecurityGroup'), 'organization', group());
   const id = parseGroupId(made.id);
   const update = () =>

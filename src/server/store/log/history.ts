@@ -4,9 +4,10 @@ import { parseDeviceId, parseUserId } from '../../../policy/ids.ts';
 import { refuse } from '../../problems.ts';
 import type { GroupReader } from '../contract/groups.ts';
 import type { History, IdentityState, State, StatePage, WrittenState } from '../contract/history.ts';
+import type { Rows } from '../contract/page.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { pageValues, statement, withRevision } from '../postgres/sql.ts';
+import { pageValues, rowsWithin, statement, withinBytes, withRevision, type PageRow } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { theServer } from '../write/history.ts';
 import { stored } from '../write/single-statement.ts';
@@ -25,28 +26,34 @@ export const couldSee = (state: string, reader: string): string =>
   `(${state}.only_for IS NULL OR ${state}.only_for = ${reader}::uuid)`;
 
 /**
- * Values: organization, kind, id, reader, below this revision, limit. The limit is a query, so that PostgreSQL plans the same for every limit, also before it
- * has statistics.
+ * Values: organization, kind, id, reader, below this revision, limit, bytes. The limit is a query, so that PostgreSQL plans the same for every limit, also before
+ * it has statistics.
  */
-const listStates = statement<StateRow>(
+const listStates = statement<StateRow & PageRow>(
   'list_states',
-  `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
-   WHERE s.org_id = $1 AND s.kind = $2 AND s.id = $3 AND ${couldSee('s', '$4')} AND s.revision < coalesce($5::bigint, 9223372036854775807)
-   ORDER BY s.revision DESC LIMIT (SELECT $6::bigint)`,
+  withinBytes(
+    `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM history s LEFT JOIN users u ON u.id = s.user_id
+     WHERE s.org_id = $1 AND s.kind = $2 AND s.id = $3 AND ${couldSee('s', '$4')} AND s.revision < coalesce($5::bigint, 9223372036854775807)
+     ORDER BY s.revision DESC LIMIT (SELECT $6::bigint)`,
+    { bytes: '$7', length: 'octet_length(p.body)', order: 'p.revision DESC' },
+  ),
 );
 
 /** As the index `history_device_names` has it. */
 const hostnameOf = "((s.body || '}')::json ->> 'hostname')";
-/** Values: organization, device, below this revision, limit. */
-const listNamesakes = statement<StateRow>(
+/** Values: organization, device, below this revision, limit, bytes. */
+const listNamesakes = statement<StateRow & PageRow>(
   'list_namesakes',
-  `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM (
-     SELECT DISTINCT ON (s.id) s.* FROM devices d JOIN history s
-       ON s.org_id = d.org_id AND s.kind = 'device' AND md5(${hostnameOf}) = md5(d.hostname) AND ${hostnameOf} = d.hostname AND s.id <> d.id
-     WHERE d.org_id = $1 AND d.id = $2 AND d.hostname <> ''
-     ORDER BY s.id, s.revision DESC) AS s LEFT JOIN users u ON u.id = s.user_id
-   WHERE s.revision < coalesce($3::bigint, 9223372036854775807)
-   ORDER BY s.revision DESC LIMIT $4`,
+  withinBytes(
+    `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM (
+       SELECT DISTINCT ON (s.id) s.* FROM devices d JOIN history s
+         ON s.org_id = d.org_id AND s.kind = 'device' AND md5(${hostnameOf}) = md5(d.hostname) AND ${hostnameOf} = d.hostname AND s.id <> d.id
+       WHERE d.org_id = $1 AND d.id = $2 AND d.hostname <> ''
+       ORDER BY s.id, s.revision DESC) AS s LEFT JOIN users u ON u.id = s.user_id
+     WHERE s.revision < coalesce($3::bigint, 9223372036854775807)
+     ORDER BY s.revision DESC LIMIT $4`,
+    { bytes: '$5', length: 'octet_length(p.body)', order: 'p.revision DESC' },
+  ),
 );
 
 /** Values: organization, device. Of each address the newest state that has it where the state before has not. */
@@ -81,7 +88,7 @@ const listIdentities = statement<IdentityRow>(
    ORDER BY d.id, s.revision DESC`,
 );
 
-interface AtRow {
+interface AtRow extends PageRow {
   readonly head: number;
   readonly history_start: number;
   /** Null in the single row that is returned when no group matches. */
@@ -104,20 +111,25 @@ const statesAt = (kind: WatchKind): string =>
     WHERE s.type = 'change') AS s`;
 
 /** With the head and the start of the history, which show whether the answer can be complete. */
-const withHead = (states: string): string =>
-  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body FROM heads h LEFT JOIN LATERAL (SELECT s.* FROM ${states}) AS s ON true
+const withHead = (states: string, bytes = 'NULL'): string =>
+  `SELECT h.revision AS head, h.history_start, s.id, s.revision, s.body, s.page_rows FROM heads h LEFT JOIN LATERAL (
+     ${withinBytes(`SELECT s.id, s.revision, s.body FROM ${states}`, { bytes, length: 'octet_length(p.body)', order: 'p.id' })}) AS s ON true
    WHERE h.org_id = $1 ORDER BY s.id`;
 
-/** Values: organization, revision, after this id, limit, greater than this revision, reader, owner (null: all, '': the organization). */
+/** Values: organization, revision, after this id, limit, greater than this revision, bytes, reader, owner (null: all, '': the organization). */
 const groupsAt = statement<AtRow>(
   'groups_at',
   withHead(
-    `${statesAt('security-groups')} WHERE s.revision > $5 AND ${couldSee('s', '$6')} AND ($7::text IS NULL OR coalesce(s.owner_id::text, '') = $7) LIMIT $4`,
+    `${statesAt('security-groups')} WHERE s.revision > $5 AND ${couldSee('s', '$7')} AND ($8::text IS NULL OR coalesce(s.owner_id::text, '') = $8) LIMIT $4`,
+    '$6',
   ),
 );
 
-/** Values: organization, revision, after this id, limit, greater than this revision. */
-const devicesAt = statement<AtRow>('devices_at', withHead(`${statesAt('device')} WHERE s.revision > $5 LIMIT $4`));
+/** Values: organization, revision, after this id, limit, greater than this revision, bytes. */
+const devicesAt = statement<AtRow>(
+  'devices_at',
+  withHead(`${statesAt('device')} WHERE s.revision > $5 LIMIT $4`, '$6'),
+);
 
 /** Values: organization, revision, group, reader. */
 const groupAt = statement<AtRow>(
@@ -220,25 +232,28 @@ export function historyIn(context: Context, keepMs: number): History {
   async function states<T>(
     kind: WatchKind,
     [org, id]: readonly [string, string],
-    { reader, below, limit }: StatePage & { readonly reader?: GroupReader },
-  ): Promise<readonly State<T>[]> {
-    const rows = await reads.run(listStates, [org, kind, id, reader ?? null, below ?? null, limit ?? null]);
-    return rows.map((row) => stateOf<T>(kind, row));
+    { reader, below, limit, bytes }: StatePage & { readonly reader?: GroupReader },
+  ): Promise<Rows<State<T>>> {
+    const page = [below ?? null, limit ?? null, bytes ?? null];
+    return rowsWithin(await reads.run(listStates, [org, kind, id, reader ?? null, ...page]), (row) =>
+      stateOf<T>(kind, row),
+    );
   }
 
   async function standing<T>(
     runner: Runner,
     list: typeof groupsAt,
     [org, revision, ...more]: readonly [org: string, revision: number, ...(string | number | null)[]],
-  ): Promise<readonly Stored<T>[]> {
+  ): Promise<Rows<Stored<T>>> {
     const rows = await runner.run(list, [org, revision, ...more]);
     const [first] = rows;
     if (first === undefined) return refuse({ code: 'not_found', what: 'organization' });
     if (revision > first.head) return refuse({ code: 'revision_ahead', head: first.head });
     if (revision < first.history_start) return refuse({ code: 'revision_gone', oldest: first.history_start });
-    return rows.flatMap(({ id, revision: own, body }) =>
-      id === null || own === null || body === null ? [] : [stored<T>({ id, revision: own, body })],
+    const found = rows.flatMap(({ id, revision: own, body, page_rows }) =>
+      id === null || own === null || body === null ? [] : [{ id, revision: own, body, page_rows }],
     );
+    return rowsWithin(found, stored<T>);
   }
 
   return {
@@ -262,19 +277,19 @@ export function historyIn(context: Context, keepMs: number): History {
         return { device_id: parseDeviceId(id), at, ...identity, by_owner, is_first: created_at === at };
       });
     },
-    async namesakes(org, id, { below, limit } = {}) {
-      const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null]);
-      return rows.map((row) => stateOf<DevicePolicyRecord>('device', row));
+    async namesakes(org, id, { below, limit, bytes } = {}) {
+      const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null, bytes ?? null]);
+      return rowsWithin(rows, (row) => stateOf<DevicePolicyRecord>('device', row));
     },
 
-    groupsAt(org, revision, { reader, owner, gt_revision, ...page }) {
+    groupsAt(org, revision, { reader, owner, gt_revision, bytes, ...page }) {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
-      const values = [...pageValues(page), gt_revision ?? 0, reader ?? null, owned];
+      const values = [...pageValues(page), gt_revision ?? 0, bytes ?? null, reader ?? null, owned];
       return standing<GroupRecord>(reads, groupsAt, [org, revision, ...values]);
     },
 
-    devicesAt: (org, revision, { gt_revision, ...page }) =>
-      standing<DeviceRecord>(reads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0]),
+    devicesAt: (org, revision, { gt_revision, bytes, ...page }) =>
+      standing<DeviceRecord>(reads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0, bytes ?? null]),
 
     async between(org, { after, through, limit }) {
       const rows = await reads.run(listBetween, [org, after, through, limit]);

@@ -1,5 +1,5 @@
 /** Owns how the store writes SQL: named statements with typed rows, and the values that they take. */
-import type { Page } from '../contract/page.ts';
+import type { Page, Rows } from '../contract/page.ts';
 
 declare const rows: unique symbol;
 
@@ -44,6 +44,30 @@ export const jsonText = (value: string): string => `to_json(${value})::text`;
  * the deletion that follows, and is stored beside the columns so that listings and streams never build JSON.
  */
 export const withRevision = (body: string, revision: number): string => `${body},"revision":${revision}}`;
+
+/**
+ * The rows of a page, in this order, up to so many bytes (a value; null: any number), and the row that goes beyond them. So a statement reads no more than that
+ * and one row, whatever the sizes of records are: PostgreSQL knows the length of a stored text without reading it.
+ */
+export const withinBytes = (
+  page: string,
+  { bytes, length, order }: { readonly bytes: string; readonly length: string; readonly order: string },
+): string =>
+  `SELECT p.* FROM (
+     SELECT p.*, count(*) OVER ()::integer AS page_rows, sum(${length}) OVER (ORDER BY ${order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+     FROM (${page}) AS p) AS p
+   WHERE coalesce(p.bytes_before < ${bytes}::bigint, true) ORDER BY ${order}`;
+
+/** What a statement `withinBytes` gives: how many rows the page has without the bound. */
+export interface PageRow {
+  readonly page_rows: number;
+}
+
+/** The rows of a statement `withinBytes`, as what they are shown as. */
+export function rowsWithin<Row extends PageRow, T>(given: readonly Row[], show: (row: Row) => T): Rows<T> {
+  const shown = given.map(show);
+  return given.length < (given[0]?.page_rows ?? 0) ? Object.assign(shown, { isCut: true as const }) : shown;
+}
 
 const firstId = '00000000-0000-0000-0000-000000000000';
 
