@@ -321,7 +321,7 @@ const rooms: Rooms = {
     why: 'the list of client commands',
   },
   'cli/main.ts': {
-    may: ['cli', 'cli/agent', 'cli/lab', 'cli/server', 'cli/command-line', 'cli/terminal', 'node'],
+    may: ['cli', 'cli/agent', 'cli/lab', 'cli/server', 'cli/command-line', 'cli/terminal', 'node', 'policy'],
     npm: ['commander'],
     node: true,
     why: 'the one program: server, agent and client commands behind one name',

@@ -65,7 +65,7 @@ const computed: Readonly<Record<string, string>> = {
   'agent/host/driver-interface.ts': "the operator's own --interface, matched with names of at most 15 characters",
   'agent/kernel/monitor-events.ts': 'put together of literals, matched with lines of the kernel',
   'cli/terminal/screen.ts': 'one class of characters, put together of literals',
-  'node/printable.ts': 'one class of characters, put together of literals',
+  'policy/names/printable.ts': 'one class of characters, put together of literals',
 };
 
 const top = fileURLToPath(new URL('../src/', import.meta.url));

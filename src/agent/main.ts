@@ -1,7 +1,7 @@
 /** Owns the command `ringfence agent`: it runs the agent or removes its rules, and reports a failure in one line. */
 import { readFile } from 'node:fs/promises';
 import { systemClock } from '../client/clock.ts';
-import { printable } from '../node/printable.ts';
+import { printable } from '../policy/names/printable.ts';
 import { agentConfig, keyOf, organizationOf, WrongOptions, type AgentConfig } from './config.ts';
 import { runAgent } from './run-agent.ts';
 import { knownDestination } from './destination.ts';

@@ -1,6 +1,6 @@
 /** Owns the start of the agent: it reads the command line here, without loading the other commands. */
 import { readCommandLine, WrongCommandLine } from '../node/command-line.ts';
-import { printable } from '../node/printable.ts';
+import { printable } from '../policy/names/printable.ts';
 import { programVersion } from '../node/version.ts';
 import { tuneRuntime } from './host/runtime.ts';
 import { runAgentCommand } from './main.ts';

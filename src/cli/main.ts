@@ -8,7 +8,7 @@ import { addFamilies, type Family } from './command-line/family.ts';
 import { readCommandWords } from './command-line/unknown-command.ts';
 import { addLabCommands } from './lab/command.ts';
 import { addBackupCommands, addServerCommand } from './server/command.ts';
-import { printable } from '../node/printable.ts';
+import { printable } from '../policy/names/printable.ts';
 import { isOff } from '../node/environment.ts';
 import { programVersion } from '../node/version.ts';
 

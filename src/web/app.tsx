@@ -1,6 +1,16 @@
 /** Owns the outermost parts: the theme, and the choice between the pages and the sign-in. */
 import { MantineProvider } from '@mantine/core';
-import { startTransition, useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+import {
+  lazy,
+  startTransition,
+  Suspense,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ReactNode,
+} from 'react';
 import type { SignInMethods } from '../api/sign-in.ts';
 import type { WhoAmI } from '../api/user.ts';
 import type { Client } from '../client/http.ts';
@@ -30,6 +40,11 @@ const loadPages = async () => {
   return SignedInApp;
 };
 type Pages = Awaited<ReturnType<typeof loadPages>>;
+/** For auditors too, who have no account. Its file needs those of all pages. */
+const EvidencePage = lazy(async () => {
+  await loadPages();
+  return { default: (await import('./pages/evidence.tsx')).EvidencePage };
+});
 /** A user who was signed in in this tab most likely still is: the server is asked, and the pages load, before the first draw. */
 const stored = storedToken();
 const firstAnswer = stored === undefined ? undefined : signIn(stored);
@@ -137,6 +152,12 @@ function AuthBoundary(): ReactNode {
         : { client, token: currentToken, me, round, end, expired },
     [client, currentToken, me, round, end, expired],
   );
+  if (authState.kind === 'out' && location.pathname === '/ui/evidence')
+    return (
+      <Suspense>
+        <EvidencePage />
+      </Suspense>
+    );
   if (authState.kind === 'out') return <SignIn enter={enter} methods={methods} why={authState.why} />;
   if (signedIn === undefined || session === undefined) return <Splash />;
   return (

@@ -1,12 +1,13 @@
 /** Proves evidence about a device over HTTP and against a real database: what it says, who gets it, and how it is signed (reference 4.19). */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EvidenceDocument, EvidenceState } from '../../src/api/evidence/document.ts';
-import { checkEvidence, parseEvidenceKey } from '../../src/node/evidence-file.ts';
+import { checkEvidence, digestOfEvidence, parseEvidenceKey } from '../../src/node/evidence-file.ts';
 import { canonicalize } from '../../src/policy/canonicalize.ts';
 import { digestForm } from '../../src/policy/digest/digest-form.ts';
 import { policyDigest } from '../../src/policy/digest/digest.ts';
 import { readGroupRecord } from '../../src/policy/fleet/group-record.ts';
 import { deviceIdentity } from '../../src/policy/fleet/identity.ts';
+import { evidenceInWords } from '../../src/web/model/evidence.ts';
 import type { Json } from '../lib/http.ts';
 import { query } from '../../src/server/store/store.fixture.ts';
 import {
@@ -75,14 +76,17 @@ interface Received {
   readonly file: string;
   readonly key: string;
   readonly document: EvidenceDocument;
+  /** As the page says it. */
+  readonly words: string;
 }
 
 async function evidence({ owner, base }: Place, device: string, span: object): Promise<Received> {
-  const { file, key, sha256 } = await owner.api.expect(200, 'POST', `${base}/devices/${device}/evidence`, span);
+  const signed = await owner.api.expect(200, 'POST', `${base}/devices/${device}/evidence`, span);
+  const [file, { key }] = [JSON.stringify(signed), signed.signature];
   const checked = checkEvidence(Buffer.from(file), [parseEvidenceKey(key) ?? Buffer.alloc(0)]);
   if (checked.outcome !== 'verified') throw new Error(checked.outcome);
-  expect(checked.sha256).toBe(sha256);
-  return { file, key, document: checked.document as EvidenceDocument };
+  const words = (evidenceInWords(file)?.sections ?? []).flatMap(({ sentences }) => sentences).join('\n');
+  return { file, key, document: checked.document as EvidenceDocument, words };
 }
 
 const reachOf = (rows: EvidenceState['reached_by']): readonly string[] =>
@@ -93,7 +97,7 @@ const reachOf = (rows: EvidenceState['reached_by']): readonly string[] =>
 
 test('evidence of a moment says who could connect, by which rules, who wrote them, and what is not known', async () => {
   const fleet = await newFleet();
-  const { document, file } = await evidence(fleet, fleet.db, { at: fleet.start });
+  const { document, words } = await evidence(fleet, fleet.db, { at: fleet.start });
   expect(document).toMatchObject({
     format: 'ringfence-evidence-1',
     organization: { id: fleet.org },
@@ -132,10 +136,11 @@ test('evidence of a moment says who could connect, by which rules, who wrote the
   expect(document.not_known.join(' ')).toMatch(
     /Whether the device enforced its policy in that time is not known.*What was refused in that time is not known/,
   );
-  // Nothing that people write becomes markup, and nothing hides.
-  expect(file).not.toMatch(/<img|\u202e/);
-  expect(file).toContain('&lt;img src=x onerror=alert(1)&gt;\\u202e');
-  expect(file.match(/<\/script>/g)).toHaveLength(1);
+  // Nothing that people write hides on the page.
+  expect(words).toContain(
+    `database inbound tcp 5432 from label:app # </script><img src=x onerror=alert(1)>\\u202e, since `,
+  );
+  expect(words).toContain('app-1: tcp 5432. Let out by no outbound rules, let in by r1.');
 });
 
 test('evidence of a span has each state with the change that made it, up to the deletion of the device', async () => {
@@ -267,7 +272,7 @@ test('evidence of an isolated device has the report of every other device, and s
   const at = moment();
   const othersOf = async (): Promise<EvidenceDocument['in_force']['others']> =>
     (await evidence(fleet, db, { at })).document.in_force.others;
-  const { document, file } = await evidence(fleet, db, { at });
+  const { document, words } = await evidence(fleet, db, { at });
   expect(document.in_force.others).toMatchObject({ whose: 'every_device', devices: 5, proven: 1 });
   const receipts = document.in_force.others?.receipts ?? [];
   expect(receipts.map(({ hostname, in_force, same_policy }) => `${hostname} ${in_force} ${same_policy}`)).toEqual([
@@ -281,7 +286,8 @@ test('evidence of an isolated device has the report of every other device, and s
   expect(document.not_known.join(' ')).toMatch(
     /isolated in a state in whose time no sample.*every other device that had to refuse it did so is not known.*Of the 5 other devices, .*4 do not prove now/,
   );
-  expect(file).toContain('every other device has to refuse it');
+
+  expect(words).toContain('every other device has to refuse it');
 
   // What devices report of another policy proves nothing about that time, nor do devices that are gone.
   await owner.api.expect(200, 'DELETE', `${base}/devices/${fleet.app}`);
@@ -302,12 +308,12 @@ test('evidence of an isolated device says that those which its isolation allows 
     reason: 'strange traffic',
     allow: [{ labels: ['app'] }],
   });
-  const { document, file } = await evidence(fleet, db, { at: moment() });
+  const { document, words } = await evidence(fleet, db, { at: moment() });
   expect(document.states[0]?.reached_by.flatMap(({ devices }) => devices)).toEqual([{ id: app, hostname: 'app-1' }]);
   expect(document.not_known.join(' ')).toContain(
     'Of the 2 other devices, which have to refuse the isolated device except those that its isolation allows, 2 do not prove',
   );
-  expect(file).toContain('every other device has to refuse it except those that its isolation allows: 2.');
+  expect(words).toContain('every other device has to refuse it except those that its isolation allows: 2.');
 });
 
 test('only owners make evidence, of the past, and of devices that the organization had; the audit has the digest of each file', async () => {
@@ -327,7 +333,7 @@ test('only owners make evidence, of the past, and of devices that the organizati
     expect(await owner.api.expect(422, 'POST', path, body)).toMatchObject({ errors: [{ pointer }] });
   }
   await owner.api.expect(410, 'POST', path, { at: '2001-01-01T00:00:00Z' });
-  const { sha256 } = await owner.api.expect(200, 'POST', path, { at: start });
+  const { signature: _signature, ...document } = await owner.api.expect(200, 'POST', path, { at: start });
   const [entry, ...more] = (await owner.api.expect(200, 'GET', `${base}/audit`)).filter(
     ({ operation }: Json) => operation === 'createEvidence',
   );
@@ -336,7 +342,7 @@ test('only owners make evidence, of the past, and of devices that the organizati
     subject_id: db,
     subject: { name: 'db-1' },
     user_id: owner.id,
-    after: { at: start, sha256 },
+    after: { at: start, sha256: digestOfEvidence(document) },
   });
 });
 

@@ -204,7 +204,7 @@ const rows = (tag: string, guest: string): readonly Row[] => [
   },
   {
     path: 'evidence verify',
-    args: ['evidence.html', '--key', evidenceKey],
+    args: ['evidence.json', '--key', evidenceKey],
     shows: /verified: nothing|"verified"/i,
     data: true,
   },
@@ -239,7 +239,7 @@ describe('every command', () => {
   it('works in a pipe: data is JSON where asked for, nothing is coloured, nobody is asked', async () => {
     const person = await installed.program.as('pipe');
     await person.file('policy.yaml', yaml('pipe'));
-    await person.file('evidence.html', evidenceFile);
+    await person.file('evidence.json', evidenceFile);
     const guest = await newGuest();
     for (const { path, args = [], shows, data, asks, input, endless } of rows('pipe', guest.username)) {
       const line = [
@@ -271,7 +271,7 @@ describe('every command', () => {
   it('works in a terminal: a person is asked before something is lost, and Ctrl-C ends what goes on', async () => {
     const person = await installed.program.as('terminal');
     await person.file('policy.yaml', yaml('terminal'));
-    await person.file('evidence.html', evidenceFile);
+    await person.file('evidence.json', evidenceFile);
     const guest = await newGuest();
     for (const [turn, { path, args = [], shows, asks, input, endless }] of rows('terminal', guest.username).entries()) {
       const typed: RunOptions['typed'] = [

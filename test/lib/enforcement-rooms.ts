@@ -64,15 +64,13 @@ export const enforcementRooms: Rooms = {
       'server/store/contract',
       'server/convergence',
       'server/explain',
-      'node',
-      'client',
       'api',
       'organization',
       'policy',
     ],
     npm: [],
     node: true,
-    why: 'what is known of a device at a past time; its page has the words of the command line; it knows no route',
+    why: 'what is known of a device at a past time; it knows no route',
   },
   'server/audit-log': {
     may: [

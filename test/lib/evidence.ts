@@ -1,7 +1,6 @@
 /** Owns a small evidence file for tests, signed by a key of its own. */
 import { generateKeyPairSync } from 'node:crypto';
-import { digestOfEvidence, evidenceBody, evidenceKeyText, signEvidence } from '../../src/node/evidence-file.ts';
-import { finished } from './finished.ts';
+import { digestOfEvidence, evidenceKeyText, signEvidence } from '../../src/node/evidence-file.ts';
 
 const document = {
   format: 'ringfence-evidence-1',
@@ -22,9 +21,6 @@ export function newEvidenceFile(): TestEvidence {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const public_key = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
   const private_key = privateKey.export({ format: 'der', type: 'pkcs8' });
-  const body = finished(evidenceBody({ head: '<head></head>\n', body: '<p>db-1</p>\n' }, document));
-  return {
-    file: signEvidence(body, digestOfEvidence(body), { public_key, private_key }),
-    key: evidenceKeyText(public_key),
-  };
+  const signature = signEvidence(digestOfEvidence(document), { public_key, private_key });
+  return { file: JSON.stringify({ ...document, signature }), key: evidenceKeyText(public_key) };
 }

@@ -389,7 +389,19 @@ test('the page of an open device leads from recording to proposed rules, a watch
   await page.getByRole('button', { name: 'Evidence', exact: true }).click();
   const download = page.waitForEvent('download');
   await page.getByRole('dialog', { name: 'Evidence about web-1' }).getByRole('button', { name: 'Download' }).click();
-  expect((await download).suggestedFilename()).toMatch(/^evidence-web-1-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.html$/);
+  const file = await download;
+  expect(file.suggestedFilename()).toMatch(/^evidence-web-1-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.json$/);
+  await expectShown(page.getByRole('heading', { name: 'Evidence about web-1', level: 1 }));
+  await expectShown(page.getByText('proposed: web inbound tcp 9100').first());
+
+  // An auditor has the file and no account.
+  const auditor = await stage.open({ path: '/evidence' });
+  await auditor
+    .locator('input[type=file]')
+    .setInputFiles({ name: 'notes.json', mimeType: 'application/json', buffer: Buffer.from('{}') });
+  await expectShown(auditor.getByText('This is no evidence'));
+  await auditor.locator('input[type=file]').setInputFiles(await file.path());
+  await expectShown(auditor.getByRole('heading', { name: 'Evidence about web-1', level: 1 }));
 
   const theirs = await stage.open({ token: member.token, path });
   await expectShown(theirs.getByRole('heading', { name: 'web-1', level: 1 }));

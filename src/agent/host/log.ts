@@ -1,6 +1,6 @@
 /** Owns the agent's log: one line per event, readable by people and by the journal. */
 
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 
 export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;

@@ -1,5 +1,5 @@
 /**
- * Owns what an evidence file says, as the JSON in it has it. Files are kept for years: a field keeps its meaning, or `format` changes.
+ * Owns what an evidence file says. Files are kept for years: a field keeps its meaning, or `format` changes.
  */
 import type { StoredRule } from '../../policy/rule.ts';
 import type { PolicyTestResult } from '../policy-tests/policy-test.ts';
@@ -35,6 +35,11 @@ export interface EvidenceDocument {
   readonly policy_tests: EvidenceTests;
   /** What this file cannot say, in sentences. */
   readonly not_known: readonly string[];
+}
+
+export interface SignedEvidence extends EvidenceDocument {
+  /** Over all other members (reference 4.19 (2)). */
+  readonly signature: { readonly key: string; readonly value: string };
 }
 
 export interface EvidenceState {

@@ -1,8 +1,8 @@
 /** Owns the wire form of evidence about a device, and its rows of the table of operations (reference 4.19). */
 import { Type } from 'typebox';
-import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { Row } from '../operation-row.ts';
-import { id, strict, Timestamp, type Wire } from '../scalar.ts';
+import { strict, Timestamp, type Wire } from '../scalar.ts';
+import { evidenceFormat, type SignedEvidence } from './document.ts';
 
 const EvidenceRequest = Type.Object(
   {
@@ -19,20 +19,33 @@ const EvidenceRequest = Type.Object(
 
 const keyText = 'Public key of the organization: `ed25519:` and the key in base64url.';
 
-const EvidenceFile = Type.Object(
-  {
-    organization_id: id<OrganizationId>('The organization.'),
-    device_id: id<DeviceId>('The device.'),
-    at: Timestamp,
-    to: Type.Optional(Timestamp),
-    key: Type.String({ description: keyText }),
-    sha256: Type.String({ description: 'Digest of the file, as the audit keeps it.' }),
-    file: Type.String({
-      description:
-        'The file: an HTML page that holds the same as JSON, and a signature over all of it in its last line. Write it as it is.',
-    }),
-  },
-  { ...strict, $id: 'EvidenceFile', title: 'EvidenceFile' },
+const part = (description: string) => Type.Object({}, { additionalProperties: true, description });
+
+/** Its parts are described by their types: a program that reads them is written against a file, and not against a schema. */
+const Evidence = Type.Unsafe<SignedEvidence>(
+  Type.Object(
+    {
+      format: Type.Literal(evidenceFormat),
+      organization: part('The organization.'),
+      device: part('The device.'),
+      at: Timestamp,
+      to: Type.Optional(Timestamp),
+      created_at: Timestamp,
+      created_by: part('Who asked for it.'),
+      server_version: Type.String(),
+      states: Type.Array(part('One state of the device, and what made it.')),
+      rules: part('Every rule that a state names, by the key that states use.'),
+      in_force: part('What the devices report, and samples of the organization.'),
+      traffic: part('What the device refused.'),
+      policy_tests: part('The tests about the device.'),
+      not_known: Type.Array(Type.String(), { description: 'What it cannot say, in sentences.' }),
+      signature: Type.Object(
+        { key: Type.String({ description: keyText }), value: Type.String({ description: 'In base64url.' }) },
+        { ...strict, description: 'Ed25519 over the canonical form of all other members.' },
+      ),
+    },
+    { ...strict, $id: 'Evidence', title: 'Evidence' },
+  ),
 );
 
 export const EvidenceKey = Type.Object(
@@ -53,9 +66,9 @@ export const evidenceRows = {
     effect: 'write',
     cost: 'organization',
     tag: 'audit',
-    summary: 'Make a signed file about a device: who could reach it, by which rules, and who wrote them',
+    summary: 'Make signed evidence about a device: who could reach it, by which rules, and who wrote them',
     body: EvidenceRequest,
-    answer: EvidenceFile,
+    answer: Evidence,
     fails: ['revision_gone'],
   },
   listEvidenceKeys: {

@@ -3,7 +3,7 @@ import type { Device } from '../../api/device.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
-import { isPrintable } from '../../node/printable.ts';
+import { isPrintable } from '../../policy/names/printable.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { candidatesAfter, type NameKind } from './candidates.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';

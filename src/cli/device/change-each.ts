@@ -11,7 +11,7 @@ import { sayUndo, writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 
 /** How a list is changed: replaced, or by some of its entries. */
 export type ListChange = 'set' | 'add' | 'remove';

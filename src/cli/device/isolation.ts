@@ -1,7 +1,7 @@
 /** Owns the commands that isolate a device and release it, and how isolations are shown. */
 import type { Device } from '../../api/device.ts';
 import type { RefusedAddress } from '../../api/isolation.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { peerNames, readPeerWord, type PeerNames } from '../group/peer-text.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import type { Peer } from '../../policy/rule.ts';

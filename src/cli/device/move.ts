@@ -1,6 +1,6 @@
 /** Owns the command that gives a device to another member. */
 import { fieldLines } from '../../client/words/changes.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { deviceName, findDevice } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { findMember, userNames } from '../lookup/member.ts';

@@ -15,7 +15,7 @@ import { groupIds } from '../lookup/group.ts';
 import { findMember, userNames } from '../lookup/member.ts';
 import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
 import { devicesForIsolation, isolationLines } from './isolation.ts';
 

@@ -3,7 +3,7 @@ import type { Session } from '../session/session.ts';
 import { exitCodes } from '../terminal/exit.ts';
 import type { Style } from '../terminal/screen.ts';
 import type { Layout } from '../terminal/table.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Check, CheckState } from './check.ts';
 import { deviceChecks } from './device-checks.ts';
 import { serverChecks } from './server-checks.ts';

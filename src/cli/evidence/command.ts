@@ -18,20 +18,20 @@ export function addEvidenceCommands(program: Command): void {
       isDefault: true,
       summary: 'make a signed file about a device at a past time (owners only)',
       about:
-        'This is what `ringfence evidence DEVICE` does. The file is a page for people that holds the same as JSON: who could connect to the device and whom it could connect to, the rules and who wrote them, what was refused, the policy tests, and what is not known. ' +
-        'With --to, it has every state in between and the change that made it. The organization signs it with its own key.',
+        'This is what `ringfence evidence DEVICE` does. The file is one signed JSON document: who could connect to the device and whom it could connect to, the rules and who wrote them, what was refused, the policy tests, and what is not known. ' +
+        'With --to, it has every state in between and the change that made it. The organization signs it with its own key. To read it, open it at /ui/evidence of a server.',
       options: [
         new Option(
           '--at <time>',
           'the moment: 2026-11-09, 2026-11-09T10:00 (local time), or 90d, 12h, 30m ago',
         ).makeOptionMandatory(),
         new Option('--to <time>', 'the end of a span that begins with --at; `now` is a time too'),
-        new Option('--out <file>', 'where to write it, or - for stdout (default: evidence-DEVICE-DAY.html)'),
+        new Option('--out <file>', 'where to write it, or - for stdout (default: evidence-DEVICE-DAY.json)'),
       ],
       dryRun: true,
       examples: [
         'ringfence evidence create db-1 --at 2026-11-09',
-        'ringfence evidence create db-1 --at 2026-11-01 --to 2026-12-01 --out november.html',
+        'ringfence evidence create db-1 --at 2026-11-01 --to 2026-12-01 --out november.json',
       ],
     },
     (run, session, { args: [device = ''], options }) => run.create(session, device, options),
@@ -49,8 +49,8 @@ export function addEvidenceCommands(program: Command): void {
         new Option('--key-file <file>', 'a file with keys that you trust, one on each line'),
       ],
       examples: [
-        'ringfence evidence verify evidence-db-1-2026-11-09.html --key-file acme.key',
-        'ringfence evidence verify november.html --key ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo -o json',
+        'ringfence evidence verify evidence-db-1-2026-11-09.json --key-file acme.key',
+        'ringfence evidence verify november.json --key ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo -o json',
       ],
     },
     (run, session, { args: [file = ''], options }) => run.verify(session, file, options),

@@ -4,7 +4,7 @@ import type { EvidenceDocument } from '../../api/evidence/document.ts';
 import { evidenceFormat } from '../../api/evidence/document.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { checkEvidence, parseEvidenceKey, type EvidenceCheck } from '../../node/evidence-file.ts';
-import { printable } from '../../node/printable.ts';
+import { printable, printableJson } from '../../policy/names/printable.ts';
 import { allDevices, deviceName, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, exitCodes, usageError } from '../terminal/exit.ts';
@@ -47,7 +47,7 @@ function pickRenamed(
 
 /** Letters that every file system takes. */
 const fileName = (name: string, { at, to }: { readonly at: string; readonly to?: string }): string =>
-  `evidence-${name.replaceAll(/[^\w.-]+/g, '_').slice(0, 80)}-${[at, ...(to === undefined ? [] : [to])].map((time) => time.slice(0, 10)).join('-')}.html`;
+  `evidence-${name.replaceAll(/[^\w.-]+/g, '_').slice(0, 80)}-${[at, ...(to === undefined ? [] : [to])].map((time) => time.slice(0, 10)).join('-')}.json`;
 
 export async function create(session: Session, text: string, options: EvidenceOptions): Promise<void> {
   const now = Date.now();
@@ -55,7 +55,9 @@ export async function create(session: Session, text: string, options: EvidenceOp
   const span = { at, ...(options.to !== undefined && { to: timeOf(options.to, now) }) };
   const device = await findDevice(session, text, [...('to' in span ? [span.to] : []), at]);
   const client = await session.client();
-  const { file, ...made } = await client.evidence.create(await session.organization(), device.id, span);
+  const evidence = await client.evidence.create(await session.organization(), device.id, span);
+  const file = `${printableJson(JSON.stringify(evidence, undefined, 2))}\n`;
+  const { key } = evidence.signature;
   if (options.out === '-') return session.terminal.out(file);
   const path = options.out ?? fileName(device.name, span);
   try {
@@ -65,10 +67,10 @@ export async function create(session: Session, text: string, options: EvidenceOp
     throw new CliError('conflict', `${path} exists already: give another name with --out`);
   }
   await session.print({
-    data: { ...made, path },
+    data: { path, key, device_id: device.id, ...span },
     ids: [path],
     table: () =>
-      `Wrote ${printable(path)}, signed by ${made.key}.\nTo check it: ringfence evidence verify ${printable(path)} --key ${made.key}\n`,
+      `Wrote ${printable(path)}, signed by ${key}.\nTo check it: ringfence evidence verify ${printable(path)} --key ${key}\n`,
   });
 }
 
@@ -96,8 +98,7 @@ async function trustedKeys({ key = [], keyFile }: VerifyOptions): Promise<readon
 /** The file's own words about itself, once its signature is known. */
 function aboutLines(document: unknown): readonly string[] {
   const known = document as Partial<EvidenceDocument> | undefined;
-  if (known?.format !== evidenceFormat)
-    return ['This version of ringfence cannot read what the file says. Open it in a browser.'];
+  if (known?.format !== evidenceFormat) return ['This version of ringfence cannot read what the file says.'];
   const { organization, device, at, to, created_at, created_by, not_known } = known as EvidenceDocument;
   return [
     `It is about device ${device.hostname} (${device.id}) of organization ${organization.name} (${organization.id}),`,

@@ -3,7 +3,7 @@ import type { Flow } from '../../api/flows/flow.ts';
 import { sleep, systemClock } from '../../client/clock.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { Client } from '../../client/http.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { flowLine } from '../lookup/flow-words.ts';
 import type { Session } from '../session/session.ts';
 import { toJson, toYaml } from '../terminal/output.ts';

@@ -14,7 +14,7 @@ import {
   seenWords,
 } from '../../client/words/proposal.ts';
 import { ruleWords } from '../../client/words/rule.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { parseSelectorWord } from '../../policy/fleet/selector-text.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { writeGroup } from '../group/text.ts';

@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { devicesOf } from '../../client/policy.ts';
 import { groupChanges } from '../../client/words/changes.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import { paintLine } from '../terminal/change-line.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';

@@ -6,7 +6,7 @@ import type { Device } from '../../api/device.ts';
 import { nearPeerWord } from '../../client/words/near-peer-word.ts';
 import { parseSelectorWord } from '../../policy/fleet/selector-text.ts';
 import type { Peer, Selector } from '../../policy/rule.ts';
-import { isPrintable } from '../../node/printable.ts';
+import { isPrintable } from '../../policy/names/printable.ts';
 import { allDevices, deviceWords, pickDevice } from '../lookup/device.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';

@@ -1,7 +1,7 @@
 /** Owns the organization's changes as sentences: who did what to which group, device or member. */
 import type { AuditEntry } from '../../api/audit.ts';
 import { closestWord } from '../../client/words/closest-word.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { actorName } from '../../client/words/action.ts';
 import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
 import type { NamedThing } from '../../client/words/naming.ts';

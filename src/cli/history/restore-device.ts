@@ -1,7 +1,7 @@
 /** Owns the way back of one device: its groups, labels and addresses as they were at a revision. */
 import type { Device } from '../../api/device.ts';
 import type { DevicePolicy } from '../../api/history/states.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { findDevice, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';

@@ -10,7 +10,7 @@ import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
 import { unseenGroup } from '../../client/words/sentence.ts';
 import { printDryRun } from '../group/dry-run.ts';

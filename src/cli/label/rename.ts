@@ -4,7 +4,7 @@ import type { EnrollmentKey } from '../../api/user.ts';
 import { limits } from '../../api/limits.ts';
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { peerKey } from '../../policy/fleet/selector.ts';
 import { parseLabel } from '../../policy/label.ts';
 import type { Peer, StoredRule } from '../../policy/rule.ts';

@@ -1,7 +1,7 @@
 /** Owns the list of labels, and the undo of a change to several records. */
 import type { ChangeSet, ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { plannedChange } from '../group/dry-run.ts';
 import { allDevices } from '../lookup/device.ts';

@@ -4,7 +4,7 @@ import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { PastQuery } from './past.ts';
 import { isPattern, matchesPattern } from './pattern.ts';
 

@@ -5,7 +5,7 @@ import { RingfenceError } from '../../client/error.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
 import { failureInWords } from '../../policy/policy-test/words.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Session } from '../session/session.ts';
 import { namedRefusal, type EntryNaming } from './named-refusal.ts';
 

@@ -4,7 +4,7 @@ import { type NamedThing } from '../../client/words/naming.ts';
 import { findOne, namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { PastQuery } from './past.ts';
 
 export async function allGroups(session: Session, past: PastQuery = {}): Promise<readonly SecurityGroup[]> {

@@ -3,7 +3,7 @@
  * them.
  */
 import { RingfenceError } from '../../client/error.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { allDevices, deviceName } from './device.ts';

@@ -6,7 +6,7 @@ import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-se
 import { limits } from '../../api/limits.ts';
 import { changeParts } from '../../client/change-parts.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { namedRefusal, type EntryNaming } from './named-refusal.ts';

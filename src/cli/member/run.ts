@@ -4,7 +4,7 @@ import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { isAddress, signInMethods } from '../../client/sign-in.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';

@@ -1,7 +1,7 @@
 /** Owns policy tests without a server: what they would be after `apply` of some files, from a snapshot of the organization or from the files alone. */
 import type { Device } from '../../api/device.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { evaluateTests } from '../../organization/policy-test/evaluate.ts';
 import { policiesOf } from '../../organization/device-policies.ts';
 import { deviceChange, groupChange } from '../../organization/read-records.ts';

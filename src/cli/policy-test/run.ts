@@ -2,7 +2,7 @@
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { readPolicyTests } from '../../policy/policy-test/read-tests.ts';
 import { failureInWords, testInWords } from '../../policy/policy-test/words.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { namesFor } from '../group/peer-text.ts';
 import { keepTest } from '../lookup/keep-test.ts';
 import { replaceTests } from '../lookup/stored-tests.ts';

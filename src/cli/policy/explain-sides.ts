@@ -4,7 +4,7 @@ import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { mismatchWords } from '../../client/words/mismatch.ts';
 import { peerWord, ruleWords } from '../../client/words/rule.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { admittingRules, decide, rulesOf, type Decision, type RuleReason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Fleet } from '../../policy/fleet/fleet.ts';

@@ -4,7 +4,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { printAddress } from '../../policy/address.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 import type { Session } from '../session/session.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';

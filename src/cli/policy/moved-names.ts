@@ -5,7 +5,7 @@
 import type { Device } from '../../api/device.ts';
 import type { DevicePolicyState } from '../../api/history/states.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import type { Session } from '../session/session.ts';
 import { shortTime } from '../terminal/time.ts';

@@ -1,6 +1,6 @@
 /** Owns the plan for policy files: what would change on the server, and how it is reported. */
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices } from '../lookup/device.ts';

@@ -17,7 +17,7 @@ import { testSteps, type TestStep } from './plan-tests.ts';
 import type { Desired, DesiredDevice, DesiredGroup, Scope } from './policy-file.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { ruleChanges, ruleWords } from '../../client/words/rule.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Paint } from '../terminal/screen.ts';
 
 export interface CurrentPolicy {

@@ -1,6 +1,6 @@
 /** Owns the commands about policy files as texts: formatting them, and the schema for editors. */
 import { writeFile } from 'node:fs/promises';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Session } from '../session/session.ts';
 import { exitCodes, usageError } from '../terminal/exit.ts';
 import { textsOf } from '../terminal/input-file.ts';

@@ -1,6 +1,6 @@
 /** Owns the lists of explanations: what a device can reach, on which ports, and which devices may connect to it. */
 import type { Device } from '../../api/device.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { deviceName } from '../lookup/device.ts';

@@ -2,7 +2,7 @@
 import type { Flow } from '../../api/flows/flow.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { Client } from '../../client/http.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import type { Transport } from '../../policy/packet.ts';
 import { flowLine } from '../lookup/flow-words.ts';
 import type { Session } from '../session/session.ts';

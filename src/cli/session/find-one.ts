@@ -5,7 +5,7 @@ import { couldMean, isEndOfId, type NamedThing } from '../../client/words/naming
 import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { closestWord } from '../../client/words/closest-word.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 
 /**
  * The one thing that the text means. `what` is its kind in words, for the messages.

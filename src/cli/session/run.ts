@@ -1,6 +1,6 @@
 /** Owns the running of a client command, from its options to its exit code. */
 import { commandExitOf, exitCodes } from '../terminal/exit.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { dryRunLines } from './dry-run.ts';
 import { Session, type GlobalValues } from './session.ts';
 import { Terminal } from '../terminal/terminal.ts';

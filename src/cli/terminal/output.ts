@@ -1,6 +1,6 @@
 /** Owns the output formats: a table for people, JSON and YAML for programs, bare ids for pipes. */
 import type { Terminal } from './terminal.ts';
-import { printable, printableJson } from '../../node/printable.ts';
+import { printable, printableJson } from '../../policy/names/printable.ts';
 import { renderFields, renderTable, sortByName, type Column, type Fields, type Layout } from './table.ts';
 
 export const outputs = ['table', 'wide', 'json', 'yaml'] as const;

@@ -1,7 +1,7 @@
 /**
  * Owns what is sent to a terminal: colours that only this program can produce, and text without invisible characters.
  */
-import { escaped, unprintable } from '../../node/printable.ts';
+import { escaped, unprintable } from '../../policy/names/printable.ts';
 
 const unsafe = new RegExp(`[${unprintable}]`, 'gu');
 

@@ -1,7 +1,7 @@
 /** Owns tables and records for people: rows under headings, fitted to the terminal where there is one. */
 import { compareNames } from './name-order.ts';
 import { cutTo, widthOf } from './text.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { shortId } from '../../client/words/short-id.ts';
 import type { Paint } from './screen.ts';
 

@@ -1,6 +1,6 @@
 /** Owns the program's input and output: what it reads from a user or a pipe, and what it writes. */
 import { usageError } from './exit.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { createScreen, type Paint, type Screen } from './screen.ts';
 
 export interface TerminalOptions {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { idColumn, renderFields, renderTable, sortByName, type Layout } from './table.ts';
 import { widthOf } from './text.ts';
-import { isPrintable, printable, printableJson } from '../../node/printable.ts';
+import { isPrintable, printable, printableJson } from '../../policy/names/printable.ts';
 import { createScreen } from './screen.ts';
 import { readYaml } from './read-yaml.ts';
 import { writeYaml } from './write-yaml.ts';

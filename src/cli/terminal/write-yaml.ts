@@ -1,6 +1,6 @@
 /** Owns the writing of YAML, in a file of its own so that only commands that write it load it. */
 import { Document, visit } from 'yaml';
-import { needsQuotes, printableYaml } from '../../node/printable.ts';
+import { needsQuotes, printableYaml } from '../../policy/names/printable.ts';
 
 export function writeYaml(data: unknown): string {
   const document = new Document(data, { aliasDuplicateObjects: false });

@@ -1,6 +1,6 @@
 /** Owns what the trial commands do. */
 import type { Trial } from '../../api/trial/trials.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';

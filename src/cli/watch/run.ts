@@ -8,7 +8,7 @@ import { rulesInWords } from '../group/text.ts';
 import { toJson, toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
 import { closestWord } from '../../client/words/closest-word.ts';
-import { printable } from '../../node/printable.ts';
+import { printable } from '../../policy/names/printable.ts';
 
 const words: Readonly<Record<string, WatchKind>> = {
   device: 'device',

@@ -1,5 +1,5 @@
 /** Owns the lines of the audit log: one JSON object each, with a type and an id that stays the same when a line comes again. */
-import { printableJson } from '../../node/printable.ts';
+import { printableJson } from '../../policy/names/printable.ts';
 import { isObject } from '../../policy/json.ts';
 import { printAddress } from '../../policy/address.ts';
 import { hasPort, protocolName } from '../../policy/flow/protocol.ts';

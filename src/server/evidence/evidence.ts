@@ -304,7 +304,7 @@ async function causeOf(
   const before = was?.type === 'change' ? was.record : undefined;
   const after = write.json === undefined ? undefined : is?.record;
   const changed = changedFields(before, after);
-  room.take(2 * JSON.stringify(changed).length);
+  room.take(JSON.stringify(changed).length);
   const record = (after ?? before ?? is?.record) as (Partial<DevicePolicyRecord> & Partial<GroupRecord>) | undefined;
   return {
     kind: isDevice ? 'device' : 'group',

@@ -79,7 +79,7 @@ export class NamedRules {
     const name = `${group.id} ${identity}`;
     let key = this.#next.get(name) ?? this.#present.get(name);
     if (key === undefined) {
-      this.#room.take(leastSize.rule + 2 * group.name.length + identity.length);
+      this.#room.take(leastSize.rule + group.name.length + identity.length);
       key = `r${this.#named.length + 1}`;
       this.#named.push({ key, group, user_id, direction, rule, identity, revision: this.#revision });
     }

@@ -55,7 +55,7 @@ function* setsOf(
   const sets: EvidenceTrafficSet[] = [];
   for (const { protocol, ports, v4, v6 } of set) {
     const ranges = [...v4.map((range) => printRange(4, range)), ...v6.map((range) => printRange(6, range))];
-    room.take(2 * ranges.reduce((sum, range) => sum + range.length, 0));
+    room.take(ranges.reduce((sum, range) => sum + range.length, 0));
     sets.push({ direction, protocol, ...(ports && { ports }), ranges });
     yield;
   }
@@ -83,10 +83,10 @@ function* reachOf(
     const key = JSON.stringify(reach);
     let entry = entries.get(key);
     if (entry === undefined) {
-      room.take(key.length + (sources.length + targets.length) * (leastSize.ruleKey / 2));
+      room.take(key.length);
       entries.set(key, (entry = { reach, devices: [] }));
     }
-    room.take(leastSize.device + 2 * device.hostname.length);
+    room.take(leastSize.device + device.hostname.length);
     entry.devices.push(named(device));
     yield;
   }

@@ -1,11 +1,13 @@
-/** Owns the download of evidence about a device: a signed page about a moment or a span of the past. */
+/** Owns the making of evidence about a device: a signed file about a span of the past, which is downloaded and shown. */
 import { Button, Modal, TextInput } from '@mantine/core';
+import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DialogButton } from '../components/dialog.tsx';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { notify } from '../components/toast.tsx';
 import { dayLimits } from '../model/activity-search.ts';
+import { keepEvidence } from '../state/evidence.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -22,10 +24,10 @@ function dayText(time: number): string {
 
 /** Letters that every file system takes. */
 const fileName = (name: string, from: string, to: string): string =>
-  `evidence-${name.replaceAll(/[^\w.-]+/g, '_').slice(0, 80)}-${from}-${to}.html`;
+  `evidence-${name.replaceAll(/[^\w.-]+/g, '_').slice(0, 80)}-${from}-${to}.json`;
 
 function save(file: string, name: string): void {
-  const url = URL.createObjectURL(new Blob([file], { type: 'text/html' }));
+  const url = URL.createObjectURL(new Blob([file], { type: 'application/json' }));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
@@ -35,6 +37,7 @@ function save(file: string, name: string): void {
 
 function EvidenceDialog({ device, close }: { readonly device: Device; readonly close: () => void }): ReactNode {
   const { client } = useSession();
+  const navigate = useNavigate();
   const [today] = useState(() => dayText(Date.now()));
   const first = dayText(Date.parse(device.created_at));
   const [from, setFrom] = useState(() => dayText(Math.max(Date.now() - 7 * dayMs, Date.parse(device.created_at))));
@@ -47,17 +50,20 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
     const at = new Date(Math.max(dayLimits(from)[0], Date.parse(device.created_at))).toISOString();
     // The end of the last day, unless that is today.
     const end = new Date(Math.min(dayLimits(to)[1], now)).toISOString();
-    const { file } = await client.evidence.create(device.organization_id, device.id, { at, to: end });
+    const evidence = await client.evidence.create(device.organization_id, device.id, { at, to: end });
+    const file = JSON.stringify(evidence, undefined, 2);
     save(file, fileName(name, from, to));
+    keepEvidence(file);
     notify('The evidence is downloaded. The activity shows that it was made.');
     close();
+    await navigate({ to: '/evidence' });
   });
   return (
     <Modal opened onClose={close} title={`Evidence about ${name}`}>
       <form className="stack" onSubmit={submit}>
         <p>
-          A signed page for an auditor: who could reach {name} and whom it could reach, by which rules, who wrote them,
-          and what was refused. <code>ringfence evidence verify</code> checks the file without a server.
+          A signed file for an auditor: who could reach {name} and whom it could reach, by which rules, who wrote them,
+          and what was refused. <code>ringfence evidence verify</code> checks it without a server.
         </p>
         <div className="halves">
           <TextInput

@@ -17,6 +17,14 @@ import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
 const root = createRootRoute({ component: Outlet });
 const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });
+const evidence = createRoute({
+  getParentRoute: () => root,
+  path: '/evidence',
+  component: lazyRouteComponent(
+    onDemand(() => import('../pages/evidence.tsx')),
+    'EvidencePage',
+  ),
+});
 const organization = createRoute({ getParentRoute: () => root, path: '/o/$org', component: OrganizationFrame });
 
 const start = createRoute({
@@ -175,6 +183,7 @@ const newRouter = () =>
     basepath: '/ui',
     routeTree: root.addChildren([
       landing,
+      evidence,
       organization.addChildren([
         start,
         overview,

@@ -1,13 +1,20 @@
-/** Owns the operations on evidence (reference 4.19): a signed file about a device, and the keys that sign it. */
+/** Owns the operations on evidence (reference 4.19): a signed document about a device, and the keys that sign it. */
+import { createHash } from 'node:crypto';
+import type { EvidenceDocument } from '../../../api/evidence/document.ts';
 import type { EvidenceKey } from '../../../api/evidence/operations.ts';
 import { limits } from '../../../api/limits.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import { parseTimestamp } from '../../../policy/time/timestamp.ts';
-import { evidenceDigestSteps, evidenceKeyText, signEvidence } from '../../../node/evidence-file.ts';
+import {
+  canonicalParts,
+  evidenceKeyText,
+  signEvidence,
+  type EvidenceSignature,
+  type EvidenceSigner,
+} from '../../../node/evidence-file.ts';
 import { programVersion } from '../../../node/version.ts';
 import { collectEvidence } from '../../evidence/evidence.ts';
-import { FileRoom, TooMuchEvidence } from '../../evidence/file-room.ts';
-import { evidencePage } from '../../evidence/page.ts';
+import { TooMuchEvidence } from '../../evidence/file-room.ts';
 import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
 import { HttpError, invalid, problemTable } from '../../problems.ts';
@@ -35,15 +42,36 @@ const tooMuch = ({ isSpan }: { readonly isSpan: boolean }): HttpError =>
     ? problem('/to', 'out_of_range', 'There is more to tell of this span than one file holds. Ask for a shorter one.')
     : new HttpError('too_costly', 'There is more to tell of this device than one file holds.');
 
-/** Characters of a file that are written in one turn of the event loop. */
+/** Characters that are written and hashed at once. */
 const writtenAtOnce = 128 * 1_024;
+/** Of the answer, besides the document. */
+const signatureLength = 200;
 
-/** The answer in parts. A pair of surrogates that falls into two of them is written as two escapes, which mean the same. */
-async function* withFile(fields: object, file: string): AsyncGenerator<string> {
-  yield `${JSON.stringify(fields).slice(0, -1)},"file":"`;
-  for (let from = 0; from < file.length; from += writtenAtOnce)
-    yield JSON.stringify(file.slice(from, from + writtenAtOnce)).slice(1, -1);
-  yield '"}';
+/** The document in parts that are written one by one, and its digest. Throws `TooMuchEvidence` where it is larger than an answer. */
+function* writtenOut(document: EvidenceDocument): Generator<void, { parts: readonly string[]; sha256: string }> {
+  const hash = createHash('sha256');
+  const parts: string[] = [];
+  let [text, left] = ['', limits.answer - signatureLength];
+  const finishPart = (): void => {
+    left -= Buffer.byteLength(text);
+    if (left < 0) throw new TooMuchEvidence();
+    hash.update(text);
+    parts.push(text);
+    text = '';
+  };
+  for (const piece of canonicalParts(document)) {
+    if (text.length > writtenAtOnce) finishPart();
+    text += piece;
+    yield;
+  }
+  finishPart();
+  return { parts, sha256: hash.digest('hex') };
+}
+
+/** The signature becomes the last member. */
+async function* withSignature(parts: readonly string[], signature: EvidenceSignature): AsyncGenerator<string> {
+  yield* parts.slice(0, -1);
+  yield `${parts.at(-1)?.slice(0, -1)},"signature":${JSON.stringify(signature)}}`;
 }
 
 const create: Handler<'createEvidence'> = async (call, services) => {
@@ -56,7 +84,7 @@ const create: Handler<'createEvidence'> = async (call, services) => {
   call.work.onEnd(await enterEvidence(org));
   const username = principal.kind === 'user' ? principal.username : '';
   const write = async () => {
-    const collected = await collectEvidence(
+    const document = await collectEvidence(
       { org, device, ...span, by: { user_id: principal.user_id, username } },
       {
         store,
@@ -67,30 +95,17 @@ const create: Handler<'createEvidence'> = async (call, services) => {
         version: programVersion,
       },
     );
-    if (collected === undefined) throw problemTable.not_found({ what: 'device' });
-    return { document: collected, body: await call.work.run(evidencePage(collected, new FileRoom(limits.answer))) };
+    if (document === undefined) throw problemTable.not_found({ what: 'device' });
+    return { document, ...(await call.work.run(writtenOut(document))) };
   };
-  const { document, body } = await write().catch((error: unknown) => {
+  const { document, parts, sha256 } = await write().catch((error: unknown) => {
     throw error instanceof TooMuchEvidence ? tooMuch(span) : error;
   });
-  if (Buffer.byteLength(body) > limits.answer) throw tooMuch(span);
-  const sha256 = await call.work.run(evidenceDigestSteps(body));
-  const {
-    at,
-    to,
-    device: { hostname },
-  } = document;
-  const { file, public_key } = await store.evidence.seal(org, call.by, {
-    device,
-    hostname,
-    at,
-    to,
-    sha256,
-    sign: (key) => signEvidence(body, sha256, key),
-  });
-  const key = evidenceKeyText(public_key);
-  const fields = { organization_id: org, device_id: device, at, ...(to !== undefined && { to }), key, sha256 };
-  return { kind: 'record', json: withFile(fields, file) };
+  const { at, to } = document;
+  const { hostname } = document.device;
+  const sign = (key: EvidenceSigner): EvidenceSignature => signEvidence(sha256, key);
+  const signature = await store.evidence.seal(org, call.by, { device, hostname, at, to, sha256, sign });
+  return { kind: 'record', json: withSignature(parts, signature) };
 };
 
 const keyOf = ({ public_key, ...times }: EvidenceKeyRecord): EvidenceKey => ({

@@ -1,6 +1,6 @@
 /** Owns the log format for a terminal: one short line for each entry, and requests only in verbose mode. */
 import type { DestinationStream } from 'pino';
-import { printable } from '../../../node/printable.ts';
+import { printable } from '../../../policy/names/printable.ts';
 import { isObject } from '../../../policy/json.ts';
 
 export interface TerminalLogOptions {

@@ -131,7 +131,7 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
             [key] = await tx.run(presentKey, [org]);
           }
           if (key === undefined) return refuse({ code: 'not_found', what: 'organization' });
-          return { public_key: key.public_key, file: sign(key) };
+          return sign(key);
         },
         () => ({ subject_id: device, name: hostname, after: { at, ...(to !== undefined && { to }), sha256 } }),
       );

@@ -29,20 +29,15 @@ export interface AuditedWrite {
   readonly change_id?: ChangeSetId;
 }
 
-export interface NewEvidence {
+export interface NewEvidence<Signature> {
   readonly device: DeviceId;
   readonly hostname: string;
   readonly at: Timestamp;
   readonly to?: Timestamp | undefined;
   /** Of what is signed, in hexadecimal: the audit keeps it. */
   readonly sha256: string;
-  /** Gives the file with its signature. The private key is in PKCS #8. */
-  readonly sign: (key: { readonly public_key: Uint8Array; readonly private_key: Uint8Array }) => string;
-}
-
-export interface SealedEvidence {
-  readonly public_key: Uint8Array;
-  readonly file: string;
+  /** The private key is in PKCS #8. */
+  readonly sign: (key: { readonly public_key: Uint8Array; readonly private_key: Uint8Array }) => Signature;
 }
 
 export interface Evidence {
@@ -51,7 +46,7 @@ export interface Evidence {
   /** Makes a new key and forgets the private part of the present one. */
   rotate(org: OrganizationId, by: Actor): Promise<EvidenceKeyRecord>;
   /** Signs with the present key, in the transaction that checks the right and writes the audit entry. */
-  seal(org: OrganizationId, by: Actor, evidence: NewEvidence): Promise<SealedEvidence>;
+  seal<Signature>(org: OrganizationId, by: Actor, evidence: NewEvidence<Signature>): Promise<Signature>;
   /** The audit entries of these writes, as far as they are kept. */
   audited(org: OrganizationId, writes: readonly NamedWrite[]): Promise<readonly AuditedWrite[]>;
   /** The policy tests at a past moment; undefined where the audit does not reach back that far. */
