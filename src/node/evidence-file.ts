@@ -33,10 +33,9 @@ const isSimple = (value: unknown): boolean => typeof value !== 'object' || value
 
 /** The canonical form (RFC 8785) of what JSON can say: names in order, no blanks. In parts, of which each holds one small object or one list at most. */
 export function* canonicalParts(value: unknown): Generator<string, void, undefined> {
-  if (typeof value !== 'object' || value === null) {
+  if (typeof value !== 'object' || value === null || (Array.isArray(value) && value.every(isSimple))) {
     yield JSON.stringify(value);
   } else if (Array.isArray(value)) {
-    if (value.every(isSimple)) return yield JSON.stringify(value);
     for (const [index, item] of value.entries()) {
       yield index === 0 ? '[' : ',';
       yield* canonicalParts(item);
@@ -44,7 +43,7 @@ export function* canonicalParts(value: unknown): Generator<string, void, undefin
     yield ']';
   } else {
     let text = '{';
-    for (const [name, field] of Object.entries(value as object).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const [name, field] of Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
       if (field === undefined) continue;
       text += `${text === '{' ? '' : ','}${JSON.stringify(name)}:`;
       if (isSimple(field)) {

@@ -15,7 +15,6 @@ import { mostTold } from '../../policy/difference/policy-difference.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import { policyIn } from '../../organization/reach/device-reach.ts';
 import { deviceChange, groupChange } from '../../organization/read-records.ts';
-import { LayeredMap } from '../../organization/layered-map.ts';
 import {
   emptyOrganization,
   overlay,
@@ -32,7 +31,7 @@ import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
 import { FileRoom, TooMuchEvidence } from './file-room.ts';
 import { unknownsOf } from './not-known.ts';
 import { inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
-import { farEndsOf, inForceOnAllAt, othersOf, readReports, type LastState } from './receipts.ts';
+import { farEndsOf, inForceOnAllAt, othersOf, readReports, Receipts } from './receipts.ts';
 import { NamedRules, writeOf } from './rule-writers.ts';
 import { ownRuleKeys, stateParts, type StateParts } from './state-document.ts';
 
@@ -71,7 +70,7 @@ export async function collectEvidence(
     store.history.revisionAt(org, new Date(at)),
     store.history.revisionAt(org, new Date(to)),
   ]);
-  const snapshot = { ...(await readSnapshot(question, first, services)), at };
+  const snapshot = await readSnapshot(question, first, services);
   const writes = await readWrites(org, { after: first, through: last }, store.history);
   const audit = new AuditedWrites(await store.evidence.audited(org, writes));
   const room = new FileRoom(limits.answer);
@@ -94,13 +93,13 @@ export async function collectEvidence(
 
   const organization = await store.organizations.get(org);
   const written = await rules.read(org, { history: store.history, slices });
-  const records = new PastRecords(org, store);
-  const told = await tellStates(states, { device, audit, records, room });
-  const farEnds = farEndsOf(device, lastState(end));
+  const told = await tellStates(states, { org, device, history: store.history, audit, room });
+  const farEnds = farEndsOf(device, end);
   const reports = await readReports(org, [device, ...(farEnds?.ids ?? [])], services);
   const past = states.map(({ from, snapshot: then }) => ({ from: Date.parse(from), snapshot: then }));
-  const known = await inForceOf(question, reports, { last: end.snapshot, store, slices });
-  const others = farEnds && (await othersOf(farEnds, reports, { last: end.snapshot, slices }));
+  const receipts = new Receipts(end.snapshot, reports);
+  const others = farEnds && (await slices.run(othersOf(farEnds, end.snapshot, receipts)));
+  const known = await inForceOf(question, await slices.run(receipts.of(device)), store);
   const in_force = { ...known, ...(others && { others }) };
   const traffic = await trafficOf(question, past, reports, services);
   const policy_tests = await testsOf(question, end.snapshot, services);
@@ -134,11 +133,6 @@ export async function collectEvidence(
   return { ...document, not_known: unknownsOf(document, written.isComplete) };
 }
 
-const lastState = ({ snapshot, reached_by, reaches }: StateParts & Pick<DeviceState, 'snapshot'>): LastState => {
-  const named = [...reached_by, ...reaches].flatMap(({ devices }) => devices.map(({ id }) => parseDeviceId(id)));
-  return { snapshot, reach: new Set(named) };
-};
-
 /** What was written in the span, some at a time: each may have megabytes. */
 async function readWrites(
   org: OrganizationId,
@@ -160,7 +154,7 @@ async function readWrites(
 
 /** Everything that decided verdicts at a revision. */
 async function readSnapshot(
-  { org, by }: EvidenceQuestion,
+  { org, by, at }: EvidenceQuestion,
   revision: number,
   { store: { history }, slices }: EvidenceServices,
 ): Promise<Organization> {
@@ -177,13 +171,7 @@ async function readSnapshot(
     await slices.each(page, ({ record }) => changes.push(groupChange(record)));
     after = page.length < groupsAtOnce ? undefined : page.at(-1)?.id;
   } while (after !== undefined);
-  const read = overlay(emptyOrganization, changes, { revision });
-  // What is written later lies over it, and costs as much as it is.
-  return {
-    ...read,
-    devices: new LayeredMap(new Map(read.devices.entries())),
-    groups: new LayeredMap(new Map(read.groups.entries())),
-  };
+  return overlay(emptyOrganization, changes, { revision, at });
 }
 
 type Audited = Awaited<ReturnType<Store['evidence']['audited']>>[number];
@@ -218,40 +206,11 @@ class AuditedWrites {
   }
 }
 
-/** A state of a record and the one before it. */
-interface Succession {
-  readonly is: State<DevicePolicyRecord | GroupRecord> | undefined;
-  readonly was: State<DevicePolicyRecord | GroupRecord> | undefined;
-}
-
-class PastRecords {
-  readonly #org: OrganizationId;
-  readonly #store: Pick<Store, 'history'>;
-
-  constructor(org: OrganizationId, store: Pick<Store, 'history'>) {
-    this.#org = org;
-    this.#store = store;
-  }
-
-  async device(
-    id: DeviceId,
-    revision: number,
-  ): Promise<Succession & { readonly is: State<DevicePolicyRecord> | undefined }> {
-    const [is, was] = await this.#store.history.ofDevice(this.#org, id, { below: revision + 1, limit: 2 });
-    return { is, was };
-  }
-
-  async group(id: string, revision: number, reader: string | undefined): Promise<Succession> {
-    const page = { below: revision + 1, limit: 2, reader: reader as UserId | undefined };
-    const [is, was] = await this.#store.history.ofGroup(this.#org, parseGroupId(id), page);
-    return { is, was };
-  }
-}
-
 interface Tellers {
+  readonly org: OrganizationId;
   readonly device: DeviceId;
+  readonly history: Store['history'];
   readonly audit: AuditedWrites;
-  readonly records: PastRecords;
   readonly room: FileRoom;
 }
 
@@ -273,9 +232,9 @@ async function tellStates(
 
 async function deviceOf(
   revision: number,
-  { device: id, audit, records }: Tellers,
+  { org, device, audit, history }: Tellers,
 ): Promise<EvidenceDevice | undefined> {
-  const { is } = await records.device(id, revision);
+  const [is] = await history.ofDevice(org, device, { below: revision + 1, limit: 1 });
   if (is === undefined) return undefined;
   const { hostname, user_id, tunnel_ip, addresses = [], labels = [], security_groups = [], isolated } = is.record;
   return {
@@ -286,31 +245,34 @@ async function deviceOf(
     labels,
     security_groups,
     ...(isolated && { isolated }),
-    written: audit.with(id, writeOf(is)),
+    written: audit.with(device, writeOf(is)),
   };
 }
 
+/** A write with the record after it and before it. */
 async function causeOf(
   write: WrittenState,
   snapshot: Organization,
-  { audit, records, room }: Tellers,
+  { org, history, audit, room }: Tellers,
 ): Promise<EvidenceCause> {
-  const { kind, id, revision } = write;
-  const isDevice = kind === 'device';
-  const reader = isDevice ? undefined : snapshot.groups.get(parseGroupId(id))?.user_id;
-  const { is, was } = isDevice
-    ? await records.device(parseDeviceId(id), revision)
-    : await records.group(id, revision, reader);
+  const { kind, id, revision, json } = write;
+  const page = { below: revision + 1, limit: 2 };
+  // Whoever has the group may see all its states.
+  const reader = kind === 'device' ? undefined : (snapshot.groups.get(parseGroupId(id))?.user_id as UserId | undefined);
+  const [is, was]: readonly State<DevicePolicyRecord | GroupRecord>[] =
+    kind === 'device'
+      ? await history.ofDevice(org, parseDeviceId(id), page)
+      : await history.ofGroup(org, parseGroupId(id), { ...page, reader });
   const before = was?.type === 'change' ? was.record : undefined;
-  const after = write.json === undefined ? undefined : is?.record;
+  const after = json === undefined ? undefined : is?.record;
   const changed = changedFields(before, after);
   room.take(JSON.stringify(changed).length);
   const record = (after ?? before ?? is?.record) as (Partial<DevicePolicyRecord> & Partial<GroupRecord>) | undefined;
   return {
-    kind: isDevice ? 'device' : 'group',
+    kind: kind === 'device' ? 'device' : 'group',
     id,
     name: record?.hostname ?? record?.group_name ?? '',
-    type: write.json === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
+    type: json === undefined ? 'deleted' : before === undefined ? 'created' : 'changed',
     ...audit.with(id, writeOf(write)),
     ...changed,
   };

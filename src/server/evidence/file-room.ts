@@ -19,12 +19,8 @@ export class FileRoom {
   }
 
   /** Throws where there is less room than that. */
-  require(characters: number): void {
-    if (characters > this.#left) throw new TooMuchEvidence();
-  }
-
   take(characters: number): void {
-    this.require(characters);
     this.#left -= characters;
+    if (this.#left < 0) throw new TooMuchEvidence();
   }
 }

@@ -1,21 +1,19 @@
 /** Owns what the server observed about a device in a span: receipts, samples of the fleet, refused traffic and policy tests. */
-import type { EvidenceInForce, EvidenceTests, EvidenceTraffic } from '../../api/evidence/document.ts';
+import type { EvidenceInForce, EvidenceReceipt, EvidenceTests, EvidenceTraffic } from '../../api/evidence/document.ts';
 import type { Flow } from '../../api/flows/flow.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import { parseAddress } from '../../policy/address.ts';
-import { isOtherPolicy } from '../../policy/difference/admitted.ts';
+import { isNamed } from '../../policy/fleet/selector.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { testResults } from '../../organization/policy-test/evaluate.ts';
 import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
-import { policyIn } from '../../organization/reach/device-reach.ts';
-import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
 import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { StoredFlow } from '../store/contract/flows/flows.ts';
 import type { Store } from '../store/contract/store.ts';
-import { receiptOf, type Reports } from './receipts.ts';
+import type { Reports } from './receipts.ts';
 
 export interface ObservedSpan {
   readonly org: OrganizationId;
@@ -30,13 +28,6 @@ export type PastSnapshots = readonly { readonly from: number; readonly snapshot:
 
 const text = (ms: number): string => new Date(ms).toISOString();
 
-function* isSamePolicy(id: DeviceId, a: Organization, b: Organization): Generator<void, boolean> {
-  const [one, other] = [policyIn(a, id), policyIn(b, id)];
-  if (one === undefined || other === undefined) return false;
-  // The same rules, most of the time: then nothing is worked out.
-  return (yield* isSameInEffect(one, other)) || !(yield* isOtherPolicy(one, other));
-}
-
 /** Up to this span the samples are those that are kept; of a longer one, an hour is one sample with its worst state. */
 const fineSpanMs = 2 * 86_400_000;
 const hourSeconds = 3_600;
@@ -47,21 +38,14 @@ export const samplesOf = ({ at, to }: Pick<ObservedSpan, 'at' | 'to'>): number =
 
 export async function inForceOf(
   span: ObservedSpan,
-  { statuses, snapshots }: Reports,
-  {
-    last,
-    store: { samples },
-    slices,
-  }: { readonly last: Organization; readonly store: Pick<Store, 'samples'>; readonly slices: SlicedWork },
+  now: EvidenceReceipt | undefined,
+  { samples }: Pick<Store, 'samples'>,
 ): Promise<EvidenceInForce> {
   const seconds = samplesOf(span);
   const first = Math.floor(span.at / (seconds * 1_000)) * seconds * 1_000;
   const read = await samples.read(span.org, { since: first, seconds });
-  const status = statuses.get(span.device);
-  let isSame = true;
-  for (const present of snapshots) isSame &&= await slices.run(isSamePolicy(span.device, last, present));
   return {
-    ...(status && { now: receiptOf(status, isSame) }),
+    ...(now && { now }),
     samples: read.flatMap(({ at, devices, in_force }) =>
       devices === undefined || in_force === undefined || Date.parse(at) > span.to
         ? []
@@ -109,10 +93,8 @@ export async function trafficOf(
   };
 }
 
-function names(end: TestEnd, { id, identity }: OrganizationDevice): boolean {
-  if ('all_devices' in end) return true;
-  if ('device_id' in end) return end.device_id === id;
-  if ('labels' in end) return end.labels.every((label) => identity.labels.includes(label));
+function names(end: TestEnd, { identity }: OrganizationDevice): boolean {
+  if (!('address' in end)) return isNamed(end, identity);
   const address = parseAddress(end.address);
   return (
     !('fault' in address) &&

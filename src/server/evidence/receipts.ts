@@ -1,22 +1,14 @@
 /** Owns the reports of the other devices in evidence: whether each proves that its kernel holds the last state, and when all devices did in the time of a state. */
 import type { EvidenceInForce, EvidenceOthers, EvidenceReceipt, EvidenceState } from '../../api/evidence/document.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { parseDeviceId, type DeviceId, type OrganizationId } from '../../policy/ids.ts';
+import { policyIn } from '../../organization/reach/device-reach.ts';
 import { isSameInEffect } from '../../organization/reach/same-in-effect.ts';
-import { policiesOf } from '../../organization/device-policies.ts';
-import type { Organization } from '../../organization/organization.ts';
-import { policyAt } from '../../policy/time/policy-at.ts';
+import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import type { Convergence, EnforcementStatus } from '../convergence/contract.ts';
-import type { SlicedWork } from '../scheduling/time-slices.ts';
 
 /** Reports that a file lists. */
 const mostReceipts = 10_000;
-
-export interface LastState {
-  readonly snapshot: Organization;
-  /** Devices that it and the device may exchange traffic with. */
-  readonly reach: Iterable<DeviceId>;
-}
 
 const digestIn = (status: unknown): string | undefined => {
   const { policy_digest } = (status ?? {}) as { readonly policy_digest?: unknown };
@@ -48,52 +40,55 @@ export async function readReports(
   return { statuses: new Map(statuses.map((status) => [status.device_id, status])), snapshots: [before, after] };
 }
 
-export function receiptOf(status: EnforcementStatus, same_policy: boolean): EvidenceReceipt {
-  const digest = digestIn(status.status);
-  return {
-    in_force: status.in_force,
-    ...(status.revision !== undefined && { revision: status.revision }),
-    ...(status.reported_at !== undefined && { reported_at: status.reported_at }),
-    ...(digest !== undefined && { policy_digest: digest }),
-    same_policy,
-  };
-}
-
-/** Whether a device has the same policy in both snapshots: only then a report of now says something of then. Devices that share their policies cost as much as one. */
-class SamePolicies {
+/** What reports prove of the last state: only while the device's policy was that of now. Devices that share their policies cost as much as one. */
+export class Receipts {
   readonly #last: Organization;
-  readonly #present: Organization;
-  readonly #known = new Map<EffectivePolicy, Map<EffectivePolicy | undefined, boolean>>();
+  readonly #reports: Reports;
+  readonly #same = new Map<EffectivePolicy, Map<EffectivePolicy | undefined, boolean>>();
 
-  constructor(last: Organization, present: Organization) {
+  constructor(last: Organization, reports: Reports) {
     this.#last = last;
-    this.#present = present;
+    this.#reports = reports;
   }
 
-  *has(id: DeviceId): Generator<void, boolean> {
-    const [was, is] = [policyIn(this.#last, id), policyIn(this.#present, id)];
+  /** Undefined of a device that is deleted. */
+  *of(id: DeviceId): Generator<void, EvidenceReceipt | undefined> {
+    const { statuses, snapshots } = this.#reports;
+    const status = statuses.get(id);
+    if (status === undefined) return undefined;
+    let same_policy = true;
+    for (const present of snapshots) same_policy &&= yield* this.#isSame(id, present);
+    const digest = digestIn(status.status);
+    return {
+      in_force: status.in_force,
+      ...(status.revision !== undefined && { revision: status.revision }),
+      ...(status.reported_at !== undefined && { reported_at: status.reported_at }),
+      ...(digest !== undefined && { policy_digest: digest }),
+      same_policy,
+    };
+  }
+
+  *#isSame(id: DeviceId, present: Organization): Generator<void, boolean> {
+    const [was, is] = [policyIn(this.#last, id), policyIn(present, id)];
     if (was === undefined) return false;
-    const known = this.#known.get(was) ?? new Map<EffectivePolicy | undefined, boolean>();
-    this.#known.set(was, known);
+    const known = this.#same.get(was) ?? new Map<EffectivePolicy | undefined, boolean>();
+    this.#same.set(was, known);
     let isSame = known.get(is);
-    if (isSame === undefined)
-      known.set(is, (isSame = yield* isSameInEffect(momentOf(was, this.#last), is && momentOf(is, this.#present))));
+    if (isSame === undefined) known.set(is, (isSame = yield* isSameInEffect(was, is)));
     return isSame;
   }
 }
-
-function policyIn(snapshot: Organization, id: DeviceId): EffectivePolicy | undefined {
-  const found = policiesOf(snapshot).of(id);
-  return found === undefined || 'missing' in found ? undefined : found;
-}
-
-const momentOf = (policy: EffectivePolicy, { at }: Organization): EffectivePolicy => policyAt(policy, at).policy;
 
 const isProof = ({ in_force, same_policy }: EvidenceReceipt): boolean => in_force === 'yes' && same_policy;
 
 const byProof = (a: EvidenceOthers['receipts'][number], b: EvidenceOthers['receipts'][number]): number =>
   Number(isProof(a)) - Number(isProof(b)) ||
   (a.hostname < b.hostname ? -1 : a.hostname > b.hostname ? 1 : a.id < b.id ? -1 : 1);
+
+interface LastState extends Pick<EvidenceState, 'reached_by' | 'reaches'> {
+  readonly snapshot: Organization;
+  readonly own: OrganizationDevice | undefined;
+}
 
 /** The devices whose kernels matter besides that of the device. */
 type FarEnds = Pick<EvidenceOthers, 'whose'> & { readonly ids: readonly DeviceId[] };
@@ -102,33 +97,26 @@ type FarEnds = Pick<EvidenceOthers, 'whose'> & { readonly ids: readonly DeviceId
  * Of an isolated device, every other device: each has to refuse it, except those that its isolation allows. Else those that it may exchange traffic with, which
  * admit the same on their side. Undefined where the last state has no device.
  */
-export function farEndsOf(device: DeviceId, { snapshot, reach }: LastState): FarEnds | undefined {
-  const own = snapshot.devices.get(device);
+export function farEndsOf(device: DeviceId, { snapshot, own, reached_by, reaches }: LastState): FarEnds | undefined {
   if (own === undefined) return undefined;
-  if (own.identity.isolated === undefined) return { whose: 'reach', ids: [...reach] };
-  return { whose: 'every_device', ids: [...snapshot.devices.keys()].filter((id) => id !== device) };
+  if (own.identity.isolated !== undefined)
+    return { whose: 'every_device', ids: [...snapshot.devices.keys()].filter((id) => id !== device) };
+  const named = [...reached_by, ...reaches].flatMap(({ devices }) => devices.map(({ id }) => parseDeviceId(id)));
+  return { whose: 'reach', ids: [...new Set(named)] };
 }
 
-export async function othersOf(
+export function* othersOf(
   { whose, ids }: FarEnds,
-  { statuses, snapshots }: Reports,
-  { last, slices }: { readonly last: Organization; readonly slices: SlicedWork },
-): Promise<EvidenceOthers> {
-  const same = snapshots.map((present) => new SamePolicies(last, present));
+  last: Organization,
+  known: Receipts,
+): Generator<void, EvidenceOthers> {
   const receipts: EvidenceOthers['receipts'][number][] = [];
-  function* receiptsOfAll(): Generator<void, void> {
-    for (const id of ids) {
-      const other = last.devices.get(id);
-      if (other === undefined) continue;
-      const status = statuses.get(id);
-      let isSame = true;
-      for (const policies of same) isSame &&= yield* policies.has(id);
-      const receipt = status && receiptOf(status, isSame);
-      receipts.push({ id, hostname: other.hostname, ...(receipt ?? { in_force: 'deleted', same_policy: false }) });
-      yield;
-    }
+  for (const id of ids) {
+    const hostname = last.devices.get(id)?.hostname;
+    if (hostname === undefined) continue;
+    receipts.push({ id, hostname, ...((yield* known.of(id)) ?? { in_force: 'deleted', same_policy: false }) });
+    yield;
   }
-  await slices.run(receiptsOfAll());
   return {
     whose,
     devices: receipts.length,

@@ -11,7 +11,8 @@ import { rulesOf } from '../../policy/decide.ts';
 import { policyDifference } from '../../policy/difference/policy-difference.ts';
 import type { TrafficSet } from '../../policy/difference/traffic.ts';
 import { groupsIn, type EffectivePolicy } from '../../policy/effective.ts';
-import type { DeviceId, GroupId } from '../../policy/ids.ts';
+import type { DeviceId } from '../../policy/ids.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
 import { policyIn, type Admission, type PairReach } from '../../organization/reach/device-reach.ts';
 import type { Direction, PolicyGroup } from '../../policy/rule.ts';
 import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
@@ -29,19 +30,16 @@ function groupsOf(
   device: OrganizationDevice,
   snapshot: Organization,
 ): readonly EvidenceGroup[] {
-  const listed = new Set<GroupId>([...device.list, ...(device.trial?.before?.security_groups ?? [])]);
+  const reasons = new Map(
+    policiesOf(snapshot)
+      .selectionOn(device)
+      .groups.map((group) => [group.id, group.by]),
+  );
   const { forbid = [], require = [] } = policy.guardrails ?? {};
   const of = ({ id, name, guardrail }: PolicyGroup): EvidenceGroup => ({
     id,
     name,
-    by:
-      guardrail !== undefined
-        ? 'guardrail'
-        : id === snapshot.defaultGroup
-          ? 'default'
-          : listed.has(id)
-            ? 'list'
-            : 'label',
+    by: guardrail === undefined ? (reasons.get(id) ?? 'label') : 'guardrail',
     ...(guardrail && { guardrail }),
   });
   return [...forbid, ...require, ...policy.groups].map(of);
