@@ -28,7 +28,7 @@ import type { DevicePolicyRecord, GroupRecord } from '../store/contract/records.
 import type { Store } from '../store/contract/store.ts';
 import { changedFields } from './changed-fields.ts';
 import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
-import { FileRoom, TooMuchEvidence } from './file-room.ts';
+import { FileRoom, largestFile, TooMuchEvidence } from './file-room.ts';
 import { unknownsOf } from './not-known.ts';
 import { inForceOf, samplesOf, testsOf, trafficOf, type ObservedSpan } from './observed.ts';
 import { farEndsOf, inForceOnAllAt, othersOf, readReports, Receipts } from './receipts.ts';
@@ -73,7 +73,7 @@ export async function collectEvidence(
   const snapshot = await readSnapshot(question, first, services);
   const writes = await readWrites(org, { after: first, through: last }, store.history);
   const audit = new AuditedWrites(await store.evidence.audited(org, writes));
-  const room = new FileRoom(limits.answer);
+  const room = new FileRoom(largestFile);
   const rules = new NamedRules(room);
   // The file names each of the device's rules: where they alone are too many, nothing else is worked out.
   rules.begin(first);

@@ -1,5 +1,10 @@
 /** Owns how much one evidence file holds: what it tells takes room before it is built, so that a file that would be too large is never made. */
 
+import { limits } from '../../api/limits.ts';
+
+/** Bytes of a file: less than an answer may have, because it is put together in memory. */
+export const largestFile = limits.answer / 2;
+
 /** There is more to tell than one file holds. */
 export class TooMuchEvidence extends Error {
   constructor() {

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import type { EvidenceDocument } from '../../../api/evidence/document.ts';
 import type { EvidenceKey } from '../../../api/evidence/operations.ts';
-import { limits } from '../../../api/limits.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import { parseTimestamp } from '../../../policy/time/timestamp.ts';
 import {
@@ -14,7 +13,7 @@ import {
 } from '../../../node/evidence-file.ts';
 import { programVersion } from '../../../node/version.ts';
 import { collectEvidence } from '../../evidence/evidence.ts';
-import { TooMuchEvidence } from '../../evidence/file-room.ts';
+import { largestFile, TooMuchEvidence } from '../../evidence/file-room.ts';
 import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
 import { HttpError, invalid, problemTable } from '../../problems.ts';
@@ -44,14 +43,12 @@ const tooMuch = ({ isSpan }: { readonly isSpan: boolean }): HttpError =>
 
 /** Characters that are written and hashed at once. */
 const writtenAtOnce = 128 * 1_024;
-/** Of the answer, besides the document. */
-const signatureLength = 200;
 
-/** The document in parts that are written one by one, and its digest. Throws `TooMuchEvidence` where it is larger than an answer. */
+/** The document in parts that are written one by one, and its digest. Throws `TooMuchEvidence` where it is too large. */
 function* writtenOut(document: EvidenceDocument): Generator<void, { parts: readonly string[]; sha256: string }> {
   const hash = createHash('sha256');
   const parts: string[] = [];
-  let [text, left] = ['', limits.answer - signatureLength];
+  let [text, left] = ['', largestFile];
   const finishPart = (): void => {
     left -= Buffer.byteLength(text);
     if (left < 0) throw new TooMuchEvidence();
