@@ -99,6 +99,21 @@ it('a person whom the server knows already becomes a member at the next sign-in'
   expect(await roleOf({ email, email_verified: true }, { login })).toBe('member');
 });
 
+it('an invitation ends with the removal of its person, and another one admits again', async () => {
+  const [login, email] = [unique(), `${unique()}@example.org`];
+  await roleOf({ email, email_verified: true }, { login });
+  const { accessToken } = await provider.signIn(login);
+  const { id } = (await server.nobody.as(accessToken).get('/api/users/me')).json;
+  // Added by name while the invitation was on its way.
+  await invite({ email });
+  await place.owner.api.expect(201, 'POST', `${place.base}/members`, { user_id: id });
+  await place.owner.api.expect(200, 'DELETE', `${place.base}/members/${id}`);
+  expect(await roleOf({ email, email_verified: true }, { login })).toBeUndefined();
+  expect(await invitations()).toEqual([]);
+  await invite({ email });
+  expect(await roleOf({ email, email_verified: true }, { login })).toBe('member');
+});
+
 it('an address that is not verified, or only looks like the invited one, admits nobody', async () => {
   await invite({ email: 'kim.lee@example.org' });
   await invite({ username: 'kim' });

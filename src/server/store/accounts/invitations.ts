@@ -64,6 +64,12 @@ const takeInvitation = statement<{ id: string }>(
   'DELETE FROM invitations WHERE id = $1 AND role = $2 AND invited_by = $3 AND expires_at > $4 RETURNING id',
 );
 
+/** Whether the person was removed from the organization, or left it, after the invitation. Values: organization, user, since when. */
+const removedSince = statement<{ id: string }>(
+  'removed_since',
+  `SELECT id FROM audit WHERE org_id = $1 AND operation = 'removeMember' AND subject_id = $2 AND at > $3 LIMIT 1`,
+);
+
 const record = ({ id, org_id, claim, value, issuer, role, invited_by, ...times }: InvitationRow): InvitationRecord => ({
   id: parseInvitationId(id),
   organization_id: parseOrganizationId(org_id),
@@ -95,6 +101,8 @@ export function invitationsIn(context: Context): Invitations {
         org,
         inviterOf(row, audit),
         async (locked) => {
+          const removed = await locked.tx.run(removedSince, [org, user, row.created_at]);
+          if (removed.length > 0) return refuse({ code: 'not_a_member' });
           const taken = await locked.tx.run(takeInvitation, [row.id, row.role, row.invited_by, now(context)]);
           if (taken.length === 0) return refuse({ code: 'not_found', what: 'invitation' });
           return admitMember(context, locked, { user_id: parseUserId(user) }, row.role);
@@ -103,8 +111,9 @@ export function invitationsIn(context: Context): Invitations {
       );
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      // Left in place, it would bring a member back who is removed later.
-      if (error.code === 'already_member') await writes.run(deleteInvitation, [org, row.id]);
+      // Left in place, it would bring a member back who is removed later; or who was removed since.
+      if (error.code === 'already_member' || error.code === 'not_a_member')
+        await writes.run(deleteInvitation, [org, row.id]);
     }
   };
 
