@@ -129,6 +129,10 @@ describe('help', () => {
   });
 
   it.each([
+    [['plan', 'policy/'], /unknown command 'plan' \(Did you mean diff\?\)/],
+    [['get', 'devices'], /unknown command 'get' \(Did you mean group show, device show\?\)/],
+    [['release', 'web-1'], /unknown command 'release' \(Did you mean device release\?\)/],
+    [['acl'], /unknown command 'acl' \(Did you mean policy\?\)/],
     [['grop', 'list'], /unknown command 'grop' \(Did you mean group\?\)/],
     [['group', 'revert', '--help'], /unknown command 'revert' \(Did you mean restore\?\)/],
     [['group', 'alow', '--help'], /unknown command 'alow' \(Did you mean allow\?\)/],

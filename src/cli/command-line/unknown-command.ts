@@ -17,6 +17,22 @@ const synonyms: ReadonlyMap<string, string> = new Map([
   ['update', 'edit'],
 ]);
 
+/** The same for the first word: a whole command, because the word may be one of another noun. */
+const commandsElsewhere: ReadonlyMap<string, string> = new Map([
+  ['plan', 'diff'],
+  ['get', 'group show, device show'],
+  ['release', 'device release'],
+  ['isolate', 'device isolate'],
+  ['quarantine', 'device isolate'],
+  ['acl', 'policy'],
+  ['acls', 'policy'],
+  ['firewall', 'group'],
+  ['rule', 'group allow'],
+  ['rules', 'group show'],
+  ['node', 'device'],
+  ['peers', 'device list'],
+]);
+
 interface UnknownWord {
   readonly command: Command;
   readonly word: string;
@@ -42,8 +58,14 @@ export function readCommandWords(program: Command, args: readonly string[]): rea
   const unknown = findUnknown(program, asked);
   if (unknown === undefined) return asked;
   const { command, word, at } = unknown;
-  const ours = synonyms.get(word);
-  if (ours !== undefined && command.commands.some((one) => one.name() === ours))
+  const own = synonyms.get(word);
+  const ours =
+    own !== undefined && command.commands.some((one) => one.name() === own)
+      ? own
+      : command === program
+        ? commandsElsewhere.get(word)
+        : undefined;
+  if (ours !== undefined)
     command.error(`unknown command '${word}' (Did you mean ${ours}?)`, { code: 'commander.unknownCommand' });
   // The word is an argument of the command that the noun means without one. Commander would lose a `--help` after it.
   const usual = defaultOf(command);
