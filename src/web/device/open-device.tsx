@@ -39,7 +39,7 @@ function Step({
     <li className={`path-step path-${state}`} aria-current={state === 'now' ? 'step' : undefined}>
       <div className="path-words">
         <strong>{title}</strong>
-        {state === 'done' ? <Tag tone="good">done</Tag> : null}
+        {state === 'done' ? <Tag tone="accent">done</Tag> : null}
         {state === 'now' ? <Tag tone="accent">next</Tag> : null}
         <div className="small">{children}</div>
       </div>

@@ -91,7 +91,7 @@ function Row({
   const [from, to] = direction === 'in' ? [there, here] : [here, there];
   return (
     <li className="flow">
-      <Tag tone={verdict === 'refused' ? 'bad' : 'good'}>{would ? wouldWords[verdict] : verdict}</Tag>
+      <Tag tone={verdict === 'refused' ? 'bad' : 'plain'}>{would ? wouldWords[verdict] : verdict}</Tag>
       <span className="flow-ends">
         {from} <span aria-label="to">→</span> {to}, <Traffic flow={flow} />
       </span>

@@ -38,7 +38,7 @@ export function DirectionTitle({
 const verdicts: { readonly [V in RuleVerdict]: readonly [word: string, tone: Tone] } = {
   refuse: ['Refuse', 'bad'],
   require: ['Always allow', 'accent'],
-  allow: ['Allow', 'good'],
+  allow: ['Allow', 'plain'],
 };
 
 /** What a peer means now: `app · 12 devices`, or the name of a device. */

@@ -13,7 +13,7 @@ import { useDeviceNames } from '../state/fleet.ts';
 import { useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
-const tones = { used: 'good', unused: 'warn', unknown: 'plain' } as const;
+const tones = { used: 'accent', unused: 'warn', unknown: 'plain' } as const;
 
 /** For those who may read it. */
 export function GroupRuleUsage({

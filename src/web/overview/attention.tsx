@@ -114,7 +114,7 @@ export function OpenDevices({ org }: { readonly org: string }): ReactNode {
     <section className="card stat" aria-label="Devices that admit everything">
       <h2>Admit everything</h2>
       {open.length === 0 ? (
-        <p className="stat-figure figure-good">
+        <p className="stat-figure">
           <strong>None</strong>
         </p>
       ) : (

@@ -26,7 +26,7 @@ export function PolicyTestsCard({ overview, org }: { readonly overview: Overview
     <section className="card stat" aria-label="Policy tests">
       <h2>Policy tests</h2>
       <Link
-        className={`stat-figure plain-link ${isGood ? 'figure-good' : failing > 0 ? 'figure-bad' : 'figure-warn'}`}
+        className={`stat-figure plain-link ${isGood ? '' : failing > 0 ? 'figure-bad' : 'figure-warn'}`}
         to="/o/$org/tests"
         params={{ org }}
       >

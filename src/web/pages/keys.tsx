@@ -50,7 +50,7 @@ function Entry({
           ) : entry.uses_left === 0 ? (
             <Tag>used up</Tag>
           ) : (
-            <Tag tone="good">{plural(entry.uses_left, 'device')} left</Tag>
+            <Tag>{plural(entry.uses_left, 'device')} left</Tag>
           )}
         </p>
         <p className="small dimmed">

@@ -33,7 +33,7 @@ function Outcome({ test }: { readonly test: PolicyTest }): ReactNode {
     );
   if (result.state === 'passing')
     return (
-      <p className="note note-good" role="status">
+      <p className="note note-plain" role="status">
         It passes now.
       </p>
     );

@@ -8,7 +8,7 @@ import { useDeviceNames } from '../state/fleet.ts';
 import { useLive } from '../state/organization.ts';
 
 const testTones: { readonly [State in PolicyTestResult['state']]: Tone } = {
-  passing: 'good',
+  passing: 'plain',
   failing: 'bad',
   vacuous: 'warn',
 };

@@ -209,7 +209,7 @@ export function Explanation({
           {deviceName(from.device)} → {deviceName(to.device)}
         </h2>
         {answer.kind === 'self' ? null : (
-          <Tag tone={answer.kind === 'yes' ? 'good' : answer.kind === 'no' ? 'bad' : 'warn'}>
+          <Tag tone={answer.kind === 'yes' ? 'accent' : answer.kind === 'no' ? 'bad' : 'warn'}>
             {answer.kind === 'yes' ? 'may connect' : answer.kind === 'no' ? 'may not connect' : 'unknown'}
           </Tag>
         )}
