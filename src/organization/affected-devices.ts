@@ -23,6 +23,7 @@ import {
   type OrganizationDevice,
   type OrganizationGroup,
 } from './organization.ts';
+import { isolationOf } from './unclear-isolation.ts';
 
 /** Devices that have the same groups. */
 interface Cohort {
@@ -70,6 +71,8 @@ export class AffectedDevices {
   readonly #holders = new Map<GroupId, Set<Cohort>>();
   readonly #peers = new NamedPeers();
   readonly #isolated = new Map<DeviceId, DeviceIdentity>();
+  /** Those whose isolation is not understood: nobody knows what any device must refuse. */
+  readonly #unclear = new Set<DeviceId>();
   /** What isolated devices mean for each device, as far as it was asked since they last changed. */
   #isolations: Isolations | undefined;
 
@@ -92,11 +95,12 @@ export class AffectedDevices {
   /** Whether some device may have a group, or refuse another device, by what other records say. */
   get isAnyByOthers(): boolean {
     const groups = [...this.#organization.groups.values()];
-    return this.#isolated.size > 0 || groups.some(({ selectable }) => mayApplyByLabel(selectable));
+    return this.#isolated.size + this.#unclear.size > 0 || groups.some(({ selectable }) => mayApplyByLabel(selectable));
   }
 
-  /** The groups in effect on a device that was set, guardrails last; undefined where one of them is not known. */
+  /** The groups in effect on a device that was set, guardrails last; undefined where its policy is not known. */
   groupsOn(device: OrganizationDevice): readonly GroupState[] | undefined {
+    if (this.#unclear.size > 0) return undefined;
     const cohort = this.#cohorts.get(cohortOf(device));
     if (cohort === undefined) return undefined;
     const groups = cohort.groups ?? this.#lookUp(cohort);
@@ -129,10 +133,13 @@ export class AffectedDevices {
       if (to !== undefined) this.#join(to);
     }
     const [was, is] = [from?.identity, to?.identity];
-    const isIsolation = was?.isolated !== undefined || is?.isolated !== undefined;
+    const [old, isolation] = [isolationOf(from), isolationOf(to)];
+    const isIsolation = old !== undefined || isolation !== undefined;
     if (isIsolation) {
-      if (is?.isolated === undefined) this.#isolated.delete(id);
-      else this.#isolated.set(id, is);
+      this.#isolated.delete(id);
+      this.#unclear.delete(id);
+      if (isolation === 'unclear') this.#unclear.add(id);
+      else if (isolation !== undefined && is !== undefined) this.#isolated.set(id, is);
       this.#isolations = undefined;
     }
     const peers = this.#peers.changedBy(was, is);

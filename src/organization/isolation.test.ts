@@ -3,9 +3,11 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { device } from '../policy/fleet/fleet.fixture.ts';
 import type { DeviceIdentity } from '../policy/fleet/identity.ts';
-import { parseDeviceId } from '../policy/ids.ts';
+import { parseDeviceId, parseGroupId } from '../policy/ids.ts';
 import { policiesOf } from './device-policies.ts';
+import { holdersOf } from './held-groups.ts';
 import { emptyOrganization, overlay, type OrganizationChange } from './organization.ts';
+import { groupChange, loggedChange } from './read-records.ts';
 import { policyIsolation } from '../policy/isolation/isolation.ts';
 import { Isolations } from '../policy/isolation/isolations.ts';
 
@@ -39,4 +41,17 @@ test('of 3,000 devices, 20 of them isolated, each isolated one is looked at once
   const policies = policiesOf(organization);
   for (const one of organization.devices.values()) policies.ofDevice(one);
   expect(looks).toBeLessThan(2_000);
+});
+
+test('an isolation of a later version keeps nobody from asking who has a group; policies are not known, since it may allow less', () => {
+  const [device_id, id] = ['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002'];
+  const isolated = { since: '2026-01-01T00:00:00Z', by: device_id, reason: 'odd', only_ports: [22] };
+  const record = { id: device_id, hostname: 'a', security_groups: [id], isolated };
+  const organization = overlay(emptyOrganization, [
+    groupChange({ id, group_name: 'g' }),
+    loggedChange('device', device_id, JSON.stringify(record)),
+  ]);
+  const { value } = holdersOf(organization, parseGroupId(id)).next();
+  expect(value?.map(({ hostname }) => hostname)).toEqual(['a']);
+  expect(() => policiesOf(organization)).toThrow(/only_ports is unknown/);
 });

@@ -23,6 +23,7 @@ export interface OrganizationDevice {
   readonly list: readonly GroupId[];
   /** The change of the list that is being tried. */
   readonly trial?: Trial<ListBefore> | undefined;
+  /** Its `isolated` throws `NotUnderstood` where the record has content that this version does not know. */
   readonly identity: DeviceIdentity;
 }
 

@@ -1,12 +1,13 @@
 /** Owns the step from API records of devices and groups to the model of an organization. */
 import { readGroupRecord } from '../policy/fleet/group-record.ts';
-import { deviceIdentity, type IdentityRecord } from '../policy/fleet/identity.ts';
+import type { IdentityRecord } from '../policy/fleet/identity.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../policy/ids.ts';
 import { Problems } from '../policy/problem.ts';
 import type { GuardrailKind, PolicyGroup, Selector, StoredRule, Trial } from '../policy/rule.ts';
 import { readListTrial } from '../policy/trial/read-trial.ts';
 import { GroupRules, type RuleFields } from './group-rules.ts';
 import type { GroupState, OrganizationChange, OrganizationDevice, OrganizationGroup } from './organization.ts';
+import { readIdentity } from './unclear-isolation.ts';
 
 /** A device's record, as far as a model needs it. */
 export interface DevicePolicyFields extends IdentityRecord {
@@ -24,7 +25,7 @@ function deviceOf(record: DevicePolicyFields): OrganizationDevice {
     hostname: record.hostname ?? '',
     list: (record.security_groups ?? []).map(parseGroupId),
     ...(trial && { trial }),
-    identity: deviceIdentity(record),
+    identity: readIdentity(record),
   };
 }
 

@@ -335,6 +335,21 @@ test('a model that is loaded knows the confirmed trials by their records', async
   expect(timedAt).toEqual([7, 6]);
 });
 
+test('where an isolation is of a later version, no policy is known, and everything else is; known again once it is lifted', async () => {
+  const isolated = { since: '2026-01-01T00:00:00Z', by: d1, reason: 'x', only_ports: [22] };
+  const model = await modelOf(group(1, web, 80), device(2, d1, [web], { isolated }), device(3, d2, [web]));
+  const groupsOn = (id: string) => {
+    const found = model.device(id);
+    return found && model.policies.groupsOn(found)?.map((one) => one.id);
+  };
+  expect(groupsOn(d2)).toBeUndefined();
+  await model.apply(device(4, d2, [web], { hostname: 'renamed' }));
+  expect([groupsOn(d1), groupsOn(d2)]).toEqual([undefined, undefined]);
+  await model.apply(device(5, d1, [web]));
+  expect([groupsOn(d1), groupsOn(d2)]).toEqual([[web], [web]]);
+  expect(changesOf(model, d2)).toEqual([3, 5]);
+});
+
 test('what isolated devices mean is worked out once for all devices with the same labels', async () => {
   const model = await modelOf(
     group(1, web, 80),

@@ -9,6 +9,7 @@ import type {
   OrganizationDevice,
   OrganizationGroup,
 } from '../../organization/organization.ts';
+import { isolationOf } from '../../organization/unclear-isolation.ts';
 import type { DeviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { isolationKey } from '../../policy/isolation/isolation.ts';
@@ -103,7 +104,7 @@ export class PolicyRevisions {
       const { id, hostname, identity } = record;
       this.#index.setDevice(id, { to: record });
       this.devices.set(id, { id, hostname, identity, record, policyChanges: noPolicyChanges });
-      if (identity.isolated !== undefined) this.#isolatedAt.set(id, record.revision ?? this.head);
+      if (isolationOf(record) !== undefined) this.#isolatedAt.set(id, record.revision ?? this.head);
     });
     const isOpen = this.#index.isAnyByOthers;
     await this.#slices.each(this.devices.keys(), (id) => this.#refresh(id, (...of) => this.#latest(isOpen, ...of)));
@@ -176,9 +177,10 @@ export class PolicyRevisions {
   #takeDevice(id: DeviceId, record: OrganizationDevice | undefined, revision: number): Affected {
     const old = this.devices.get(id);
     if ((old === undefined) !== (record === undefined)) this.#ids = undefined;
-    const [was, is] = [old?.identity.isolated, record?.identity.isolated];
+    const [was, is] = [isolationOf(old), isolationOf(record)];
     if (is === undefined) this.#isolatedAt.delete(id);
-    else if (was === undefined || was.until !== is.until) this.#isolatedAt.set(id, revision);
+    else if (was === undefined || was === 'unclear' || is === 'unclear' || was.until !== is.until)
+      this.#isolatedAt.set(id, revision);
     if (record === undefined) {
       this.confirmed.delete(id);
       this.devices.delete(id);
