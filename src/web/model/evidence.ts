@@ -83,12 +83,13 @@ function stateSections(state: EvidenceState, number: number, end: string | undef
     ]),
     `Rules to it: ${ruleWords(state.inbound_rules)}. Rules from it: ${ruleWords(state.outbound_rules)}.`,
   ];
+  const unlisted = admits_more === 0 ? '' : ` (${admits_more} further sets are not listed)`;
   const admitted = admits.map((set) => `${set.direction} ${trafficWords(set)}: ${set.ranges.join(', ')}`);
   return [
     { title, sentences },
     { title: 'Could connect to it', sentences: orNone(state.reached_by.map(reachWords), 'No device could.') },
     { title: 'It could connect to', sentences: orNone(state.reaches.map(reachWords), 'No device.') },
-    { title: `All that it admitted (${admits_more} sets are not listed)`, sentences: orNone(admitted, 'Nothing.') },
+    { title: `All that it admitted${unlisted}`, sentences: orNone(admitted, 'Nothing.') },
   ];
 }
 
