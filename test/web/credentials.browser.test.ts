@@ -27,6 +27,11 @@ test('a token is made, shown once, given another secret, and revoked', async () 
   await page.getByRole('button', { name: 'New token' }).click();
   await page.getByRole('textbox', { name: 'What is it for?' }).fill('dashboard');
   await page.getByText('Only read', { exact: true }).click();
+  // A dialog that is higher than its window keeps its buttons in sight.
+  await page.setViewportSize({ width: 1280, height: 300 });
+  const foot = await page.getByRole('button', { name: 'Make the token' }).boundingBox();
+  expect((foot?.y ?? 300) + (foot?.height ?? 0)).toBeLessThanOrEqual(300);
+  await page.setViewportSize({ width: 1280, height: 900 });
   await page.getByRole('button', { name: 'Make the token' }).click();
   const secret = await page.getByLabel('The token').innerText();
   const api = stage.server.nobody.as(secret);
@@ -57,6 +62,12 @@ test('a token is made, shown once, given another secret, and revoked', async () 
     hostname: 'web-7',
   });
   await page.reload();
+  await page.getByRole('button', { name: 'Renew web-7' }).click();
+  await page.getByRole('button', { name: 'Renew it' }).click();
+  await expectShown(page.getByText('The device is asked to renew its token.'));
+  const status = `${place.base}/devices/${device.id}/status`;
+  const answer = await stage.server.nobody.as(device.device_token).expect(200, 'PUT', status, { state: 'starting' });
+  expect(answer).toMatchObject({ renew_token: true });
   await page.getByRole('button', { name: 'Rotate web-7' }).click();
   await page.getByRole('button', { name: 'Rotate it' }).click();
   const fresh = await page.getByLabel('The token').filter({ hasText: 'rf_device_' }).innerText();
@@ -196,7 +207,7 @@ test('the owner reads who did what with which credential, searches it and goes b
 test('a token that only reads is offered no change on any page; the server refuses one too', async () => {
   const { token } = await place.owner.api.expect(201, 'POST', '/api/users/me/tokens', { scope: 'read-only' });
   const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, { public_key: 'k', hostname: 'k' });
-  const actions = /^(Add|New|Make|Save|Delete|Reset|Duplicate|Attach|Detach|Remove|Rename|Revoke|Rotate|Leave)/;
+  const actions = /^(Add|New|Make|Save|Delete|Reset|Duplicate|Attach|Detach|Remove|Rename|Revoke|Renew|Rotate|Leave)/;
   const page = await open(token as string, '/devices');
   for (const [path, heading] of [
     ['/devices', 'Devices'],

@@ -16,7 +16,7 @@ export function DialogFoot({
   readonly children: ReactNode;
 }): ReactNode {
   return (
-    <>
+    <div className="stack dialog-foot">
       {fault === undefined ? null : (
         <p className="fault" role="alert">
           {fault}
@@ -28,6 +28,6 @@ export function DialogFoot({
         </Button>
         {children}
       </div>
-    </>
+    </div>
   );
 }
