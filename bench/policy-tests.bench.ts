@@ -1,18 +1,19 @@
 /**
- * Measures a write in an organization of 1,000 devices with 1,000 policy tests, beside the same write without tests. Every write changes the labels or
- * rules of the organization on a durable PostgreSQL, through the store. Not measured: HTTP, several servers.
+ * Measures the processor time of a write in an organization of 10,000 devices in 100 cohorts with 1,000 policy tests, beside the same write without tests. Every
+ * write changes the labels or rules of the organization on a durable PostgreSQL, through the store. Not measured: HTTP, several servers, PostgreSQL.
  */
 import { rm } from 'node:fs/promises';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import type { PolicyTest } from '../src/policy/policy-test/policy-test.ts';
 import { parseDeviceId, parseGroupId } from '../src/policy/ids.ts';
 import { asServer, rightRoles, type Actor } from '../src/server/store/contract/actor.ts';
+import { processorMs } from '../src/server/scheduling/time-slices.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { device, group } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { median, showGoals } from './lib/goals.ts';
 
-const [devices, tests, roles, writes] = [1_000, 1_000, 50, 60];
+const [devices, tests, roles, writes] = [10_000, 1_000, 100, 60];
 const role = (n: number): string => `role-${n % roles}`;
 
 const directory = await temporaryDirectory();
@@ -55,7 +56,7 @@ async function organization(): Promise<{
             hostname: `host-${n}`,
             tunnel_ip: `100.64.${n >> 8}.${n & 255}`,
             addresses: [`fd00::${n.toString(16)}`],
-            labels: [role(n), `site-${n % 20}`],
+            labels: [role(n)],
           },
         }),
       ),
@@ -72,7 +73,7 @@ async function organization(): Promise<{
     expect: n % 3 === 0 ? 'refuse' : 'allow',
   }));
   return {
-    label: (n) => store.devices.update(org, owner, parseDeviceId(first.id), { labels: [role(0), `site-${n}`] }),
+    label: (n) => store.devices.update(org, owner, parseDeviceId(first.id), { labels: [role(n)] }),
     rule: (n) =>
       store.groups.update(org, owner, 'organization', parseGroupId(changed.id), {
         outbound_rules: [],
@@ -85,12 +86,13 @@ async function organization(): Promise<{
   };
 }
 
+/** Of the processor, in this process: the median of the writes. */
 async function milliseconds(write: (n: number) => Promise<unknown>, from: number): Promise<number> {
   const times: number[] = [];
   for (let n = from; n < from + writes; n += 1) {
-    const started = performance.now();
+    const started = processorMs();
     await write(n);
-    times.push(performance.now() - started);
+    times.push(processorMs() - started);
   }
   return median(times);
 }
@@ -105,15 +107,15 @@ try {
   const beside = (ms: number): string => `${ms.toFixed(1)} ms without tests`;
   showGoals([
     {
-      what: 'a label changes, with 1,000 tests',
-      goal: 50,
+      what: 'processor time while a label changes, with 1,000 tests',
+      goal: 100,
       measured: tested.label,
       unit: 'ms',
       beside: beside(plain.label),
     },
     {
-      what: 'a rule changes, with 1,000 tests',
-      goal: 50,
+      what: 'processor time while a rule changes, with 1,000 tests',
+      goal: 100,
       measured: tested.rule,
       unit: 'ms',
       beside: beside(plain.rule),
