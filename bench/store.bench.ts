@@ -1,12 +1,11 @@
 /**
- * Measures the store without HTTP, on one organization: a single writer beside the bare statement, and 64 writers grouped beside 64 that are
- * not, and beside the grouped statement without a store. Every side runs the same statement, with its audit entry, on the same durable PostgreSQL in the same run; only writes that took
- * place count. Floor: that statement by pgbench, and by the bare driver, of which one writer of the store can have no less. Not measured: HTTP, rights, several servers.
+ * Measures the store without HTTP, on one organization: a single writer beside the bare statements, and 64 writers grouped beside 64 that are
+ * not. Every side runs the same statements, with their audit entry, on the same durable PostgreSQL in the same run.
+ * Floor: those statements in one call, by pgbench and by the bare driver. Not measured: HTTP, rights, several servers.
  */
 import { rm } from 'node:fs/promises';
 import { Client } from 'pg';
 import { openDatabase } from '../src/server/database/supervise.ts';
-import { updateDevice } from '../src/server/store/devices/statements.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
 import { device } from '../src/server/store/store.fixture.ts';
@@ -26,15 +25,14 @@ interface Result {
   readonly own?: number;
 }
 
-/** `write` says whether it took place. */
-async function load(writers: number, write: (c: number, n: number) => Promise<boolean>): Promise<Result> {
+async function load(writers: number, write: (c: number, n: number) => Promise<void>): Promise<Result> {
   const times: number[] = [];
   const started = performance.now();
   const until = started + seconds * 1000;
   const writer = async (_: unknown, c: number): Promise<void> => {
     for (let n = 0; performance.now() < until; n += 1) {
       const from = performance.now();
-      while (!(await write(c, n)));
+      await write(c, n);
       times.push(performance.now() - from);
     }
   };
@@ -46,7 +44,7 @@ async function load(writers: number, write: (c: number, n: number) => Promise<bo
 
 /** Sides turn by turn in short slices, so that a machine that slows down or speeds up does so for all of them. */
 async function alternately<Name extends string>(
-  sides: Readonly<Record<Name, (c: number, n: number) => Promise<boolean>>>,
+  sides: Readonly<Record<Name, (c: number, n: number) => Promise<void>>>,
 ): Promise<Record<Name, Result>> {
   const slices = 20;
   const names = Object.keys(sides) as Name[];
@@ -57,7 +55,7 @@ async function alternately<Name extends string>(
       const until = performance.now() + (seconds * 1000) / slices;
       const before = process.cpuUsage();
       for (let n = 0, from = performance.now(); from < until; n += 1) {
-        while (!(await sides[name](0, n)));
+        await sides[name](0, n);
         const now = performance.now();
         times.get(name)?.push(now - from);
         from = now;
@@ -102,66 +100,25 @@ try {
   const script = `SELECT org, device, me FROM bench_targets WHERE i = :client_id \\gset\n${updateCall}`;
 
   let serial = 0;
-  const itemOf = (c: number, n: number): Record<string, unknown> => ({
-    id: devices[c]?.id,
-    hostname: `host ${c} ${n} ${(serial += 1)}`,
-    prefix_given: false,
-    at: new Date().toISOString(),
-    actor: user_id,
-    may: by.right.roles,
-    audit_id: crypto.randomUUID(),
-    audit_operation: audit.operation,
-    audit_fields: audit.fields,
-    audit_credential: audit.credential.kind,
-    audit_credential_id: audit.credential.id,
-    audit_address: audit.address,
-    audit_request: audit.request_id,
-  });
-  const valuesOf = (c: number, n: number): unknown[] => {
-    const item = itemOf(c, n);
-    return [org, ...updateDevice.columns.map((column) => item[column] ?? null)];
-  };
-  const statement = (c: number, n: number) => ({ ...updateDevice.one, values: valuesOf(c, n) });
   const of = (c: number): Client => clients[c] as Client;
-
-  /** The statement alone; it changes nothing, and is tried again, when another came between. */
-  const optimistic = async (c: number, n: number): Promise<boolean> =>
-    (await of(c).query(statement(c, n))).rows.length > 0;
-  /** Under the organization's lock: it waits for its turn, and always takes place. */
-  const locked = async (c: number, n: number): Promise<boolean> => {
-    const client = of(c);
-    await client.query('BEGIN');
-    await client.query({ name: 'lock', text: 'SELECT FROM heads WHERE org_id = $1 FOR NO KEY UPDATE', values: [org] });
-    const { rows } = await client.query(statement(c, n));
-    await client.query('COMMIT');
-    return rows.length > 0;
+  /** What the store sends, in one call, by a client of its own: it waits for its turn. */
+  const alone = async (c: number): Promise<void> => {
+    const values = [org, devices[c]?.id, user_id, (serial += 1)];
+    await of(c).query({ name: 'bench', text: 'SELECT bench_update($1, $2, $3, $4)', values });
   };
-  const grouped = async (c: number, n: number): Promise<boolean> => {
+  const grouped = async (c: number, n: number): Promise<void> => {
     const id = devices[c]?.record.id;
     if (id !== undefined) await store.devices.update(org, by, id, { hostname: `host ${c} ${n} ${(serial += 1)}` });
-    return true;
   };
-
-  /**
-   * All of them in one statement, as the store sends it, and the next as soon as it is answered: no client waits for
-   * another.
-   */
-  const groupedStatement = async (_: number, n: number): Promise<boolean> => {
-    const items = JSON.stringify(devices.map((_device, c) => itemOf(c, n)));
-    return (await of(0).query({ ...updateDevice.many, values: [org, items] })).rows.length > 0;
-  };
-  const everyOne = ({ perSecond, p50 }: Result): Result => ({ perSecond: perSecond * crowd, p50 });
 
   const round = async (): Promise<Record<string, Result>> => ({
     'pgbench, 1 client': {
       perSecond: await pgbench({ database, dir, clients: 1, seconds }, script),
       p50: Number.NaN,
     },
-    ...(await alternately({ 'statement, 1 writer': optimistic, 'store, 1 writer': grouped })),
-    'ungrouped by trying again, 64 writers': await load(crowd, optimistic),
-    'ungrouped by waiting for the lock, 64 writers': await load(crowd, locked),
+    ...(await alternately({ 'statements, 1 writer': alone, 'store, 1 writer': grouped })),
+    'ungrouped, 64 writers': await load(crowd, alone),
     'store, 64 writers': await load(crowd, grouped),
-    'grouped statement alone, 64 writes each': everyOne(await load(1, groupedStatement)),
   });
   const results = new Map<string, Result[]>();
   await load(crowd, grouped);
@@ -188,29 +145,21 @@ try {
     );
     return median(each);
   };
-  const ungrouped = ['ungrouped by trying again, 64 writers', 'ungrouped by waiting for the lock, 64 writers'];
   showGoals([
     {
-      what: '64 writers: grouped ÷ ungrouped (the better of the two)',
+      what: '64 writers: grouped ÷ ungrouped',
       goal: 15,
-      measured: ratio('store, 64 writers', ...ungrouped),
+      measured: ratio('store, 64 writers', 'ungrouped, 64 writers'),
       unit: '×',
       atLeast: true,
     },
     {
-      what: '64 writers: store ÷ grouped statement alone',
-      goal: 0.5,
-      measured: ratio('store, 64 writers', 'grouped statement alone, 64 writes each'),
-      unit: '×',
-      atLeast: true,
-    },
-    {
-      what: '1 writer: store ÷ statement',
+      what: '1 writer: store ÷ statements',
       goal: 1,
-      measured: ratio('store, 1 writer', 'statement, 1 writer'),
+      measured: ratio('store, 1 writer', 'statements, 1 writer'),
       unit: '×',
       atLeast: true,
-      beside: `pgbench ${figure(ratio('pgbench, 1 client', 'store, 1 writer'))} × store; our process ${figure(ownOf('store, 1 writer'))} µs a write, a bare client ${figure(ownOf('statement, 1 writer'))}`,
+      beside: `pgbench ${figure(ratio('pgbench, 1 client', 'store, 1 writer'))} × store; our process ${figure(ownOf('store, 1 writer'))} µs a write, a bare client ${figure(ownOf('statements, 1 writer'))}`,
     },
   ]);
 } finally {

@@ -13,9 +13,8 @@ import type { Lab } from '../../src/cli/lab/lab.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';
-import { rightRoles } from '../../src/server/store/contract/actor.ts';
-import { updateGroupNoLarger } from '../../src/server/store/groups/statements.ts';
 import { Operator, type ChangeTimes } from './operator.ts';
+import { updateGroupFunction } from '../lib/pgbench.ts';
 import type { BenchTls } from '../lib/tls.ts';
 import { now } from './witness.ts';
 
@@ -75,28 +74,11 @@ async function startBareServer({
   return { operator, end };
 }
 
-/** The store's own statement, prepared, by a client without a store. */
+/** The store's own statements in one call, by a client without a store. */
 function bareStatement(postgres: Postgres, { organization, group, user }: Elsewhere) {
-  const { one, columns } = updateGroupNoLarger;
   return async (port: number): Promise<void> => {
-    const item: Readonly<Record<string, unknown>> = {
-      id: group,
-      owner: '',
-      inbound_rules: JSON.stringify(rules(port)),
-      inbound_ranges: 0,
-      at: new Date().toISOString(),
-      actor: user,
-      may: rightRoles.owner,
-      audit_id: crypto.randomUUID(),
-      audit_operation: 'updateSecurityGroup',
-      audit_fields: ['inbound_rules'],
-      audit_credential: 'user_token',
-      audit_address: '127.0.0.1',
-      audit_request: 'floor',
-    };
-    const values = [organization, ...columns.map((column) => item[column] ?? null)];
-    const { rows } = await postgres.query<{ refusal: string | null }>({ ...one, values });
-    if (rows[0]?.refusal !== null) throw new Error(`the bare statement was refused: ${rows[0]?.refusal ?? 'no row'}`);
+    const values = [organization, group, user, port];
+    await postgres.query({ name: 'bench', text: 'SELECT bench_update_group($1, $2, $3, $4)', values });
   };
 }
 
@@ -113,6 +95,7 @@ export async function measureFloors(
   const bare = await startBareServer(tls);
   const postgres = new Postgres({ connectionString: database.url });
   await postgres.connect();
+  await postgres.query(updateGroupFunction());
   const change = bareStatement(postgres, elsewhere);
   const turn = 'flush chain inet floor turned; add rule inet floor turned iifname "none" drop';
   const ways: { readonly [Name in keyof Floors]: (round: number) => Promise<unknown> } = {

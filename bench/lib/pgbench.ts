@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
-import { getDevice, updateDevice } from '../../src/server/store/devices/statements.ts';
+import { getDevice } from '../../src/server/store/devices/statements.ts';
 import { getGroup } from '../../src/server/store/groups/statements.ts';
-import { rightRoles } from '../../src/server/store/contract/actor.ts';
+import type { Statement } from '../../src/server/store/postgres/sql.ts';
+import { appends, moveHead } from '../../src/server/store/write/append.ts';
+import { insertAudit } from '../../src/server/store/write/audit-entry.ts';
 import type { AuditNote } from '../../src/server/store/contract/audit.ts';
 
 const run = promisify(execFile);
@@ -21,13 +23,54 @@ const asFunction = (name: string, types: readonly string[], text: string, answer
    #variable_conflict use_column
    BEGIN RETURN QUERY ${text}; END $bench$`;
 
-/** The change of a device's name, its audit entry included, as the function `bench_update`. */
-export const updateFunction = (): string => {
-  const types = [...updateDevice.one.text.matchAll(/\$\d+::(\w+(?:\[\])?) AS/g)].map((match) => match[1] ?? 'text');
-  const row =
-    'refusal text, standing bigint, told boolean, revision bigint, kind text, type text, id uuid, body text, only_for uuid, left_at bigint, identity text, era uuid';
-  return asFunction('bench_update', ['uuid', ...types], updateDevice.one.text, row);
+/** A statement's text with these values in the place of its parameters, without what it gives back. */
+const filledIn = ({ text }: Statement<unknown>, values: readonly string[]): string =>
+  (text.split(/\bRETURNING h\./)[0] ?? '').replaceAll(
+    /\$(\d+)/g,
+    (_, place: string) => `(${values[Number(place) - 1]})`,
+  );
+
+/** What the store sends for a change of a record: it locks the head, reads the record, and appends the next state with its audit entry. */
+const appendFunction = ({ name, table, kind, more, field, operation }: Readonly<Record<string, string>>): string => {
+  const append = appends[kind as keyof typeof appends].changed;
+  return `CREATE OR REPLACE FUNCTION ${name} (place uuid, record_id uuid, me uuid, n bigint) RETURNS void LANGUAGE plpgsql AS $bench$
+   #variable_conflict use_column
+   DECLARE head record; old record; entry text; note text;
+   BEGIN
+     SELECT revision INTO head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
+     SELECT * INTO old FROM ${table} WHERE id = record_id;
+     ${filledIn(moveHead, ['place', 'head.revision', '1', '0', '0'])};
+     entry := concat('[{"revision":', head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
+       ',"left_at":0,"actor":"', me, '","at":"', now(), '"', ${more}, ',"record":',
+       regexp_replace(old.body, '"${field}":"[^"]*"', '"${field}":"host ' || n || '"'), '}}]');
+     ${filledIn(append, ['place', 'entry'])};
+     note := json_build_array(json_build_object('id', gen_random_uuid(), 'at', now(), 'org_id', place, 'operation', '${operation}', 'subject_id', record_id,
+       'revision', head.revision + 1, 'fields', ARRAY['${field}'], 'user_id', me, 'credential', 'user_token', 'credential_id', me, 'address', '127.0.0.1', 'request_id', 'request'))::text;
+     ${filledIn(insertAudit, ['note'])};
+   END $bench$`;
 };
+
+/** The change of a device's name, its audit entry included, as the function `bench_update`. */
+export const updateFunction = (): string =>
+  appendFunction({
+    name: 'bench_update',
+    table: 'devices',
+    kind: 'device',
+    field: 'hostname',
+    operation: 'updateDevice',
+    more: `',"key_digest":"\\\\x', encode(old.key_digest, 'hex'), '"'`,
+  });
+
+/** The same of a group, as the function `bench_update_group`. */
+export const updateGroupFunction = (): string =>
+  appendFunction({
+    name: 'bench_update_group',
+    table: 'security_groups',
+    kind: 'security-groups',
+    field: 'group_name',
+    operation: 'updateSecurityGroup',
+    more: `',"is_applied":false,"inbound_ranges":', old.inbound_ranges, ',"outbound_ranges":', old.outbound_ranges`,
+  });
 
 const membership =
   'SELECT o.owner_id, EXISTS (SELECT FROM members m WHERE m.org_id = o.id AND m.user_id = $2) FROM organizations o WHERE o.id = $1';
@@ -35,12 +78,7 @@ const membership =
 /** What a request reads first, as the functions `bench_member`, `bench_device` and `bench_group`. */
 export const readFunctions: readonly string[] = [
   asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
-  asFunction(
-    'bench_device',
-    ['uuid', 'uuid'],
-    getDevice.text,
-    'id uuid, revision bigint, body text, user_id uuid, public_key text, security_groups uuid[], trial text',
-  ),
+  asFunction('bench_device', ['uuid', 'uuid'], getDevice.text, 'id uuid, revision bigint, body text'),
   asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
 ];
 
@@ -54,25 +92,9 @@ export const updateNote = (user_id: UserId): AuditNote => ({
   request_id: 'request',
 });
 
-const given: Readonly<Record<string, string>> = {
-  hostname: "'host ' || :n",
-  id: ':device',
-  actor: ':me',
-  may: String(rightRoles.server),
-  at: 'now()',
-  prefix_given: 'false',
-  audit_id: 'gen_random_uuid()',
-  audit_operation: "'updateDevice'",
-  audit_fields: "ARRAY['hostname']",
-  audit_credential: "'user_token'",
-  audit_credential_id: ':me',
-  audit_address: "'127.0.0.1'",
-  audit_request: "'request'",
-};
-
 /** The call of that function for the pgbench variables `org`, `device` and `me`. */
 export const updateCall = `\\set n random(1, 1000000000)
-SELECT * FROM bench_update(:org, ${updateDevice.columns.map((column) => given[column] ?? 'NULL').join(', ')});
+SELECT bench_update(:org, :device, :me, :n);
 `;
 
 export interface Pgbench {

@@ -18,8 +18,8 @@ function fieldsIn(schema: unknown): KnownFields | undefined {
   return Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, fieldsIn(inner)]));
 }
 
-export const deviceFields = fieldsIn(Device) ?? {};
-export const groupFields = fieldsIn(SecurityGroup) ?? {};
+const deviceFields = fieldsIn(Device) ?? {};
+const groupFields = fieldsIn(SecurityGroup) ?? {};
 
 const isKnown = (value: unknown, known: KnownFields): boolean => {
   if (Array.isArray(value)) return value.every((item) => isKnown(item, known));

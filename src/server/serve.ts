@@ -108,8 +108,8 @@ const roomForOrganizations = { most: 64 * 1024 * 1024, small: 2 * 1024 * 1024, p
 const connectionsOf = (processes: number) => ({
   callerConnections: 2,
   readConnections: 4,
-  writeConnections: Math.max(4, Math.ceil(16 / processes)),
-  transactionConnections: Math.max(2, Math.ceil(4 / processes)),
+  writeConnections: Math.max(2, Math.ceil(8 / processes)),
+  transactionConnections: Math.max(4, Math.ceil(12 / processes)),
 });
 
 /** Those, two for what only warns, and one for hints. */

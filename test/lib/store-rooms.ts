@@ -41,12 +41,13 @@ export const storeRooms: Rooms = {
       'server/store/postgres',
       'server/problems.ts',
       'server/store/contract',
+      'organization',
       'api',
       'policy',
     ],
     npm: [],
     node: true,
-    why: 'the order of writes, revisions and audit entries; it knows no kind of record',
+    why: 'the order of writes; what a write makes of a group or a device, and how that is appended, with its revisions and audit entries',
   },
   'server/store/log': {
     may: [

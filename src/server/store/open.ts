@@ -109,8 +109,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const connection = { primary, onWarning };
   const callers = new PipelinedConnections(options.callerConnections ?? 2, { ...connection, readsOnly: true });
   const reads = new PipelinedConnections(options.readConnections ?? 4, { ...connection, readsOnly: true });
-  const writes = new PipelinedConnections(options.writeConnections ?? 16, connection);
-  const { transactionConnections = 4 } = options;
+  const writes = new PipelinedConnections(options.writeConnections ?? 8, connection);
+  const { transactionConnections = 12 } = options;
   const transactions = new Transactions(transactionConnections, connection);
   const newId = idMaker({ clock, random });
   const hints = new Hints({
@@ -135,10 +135,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const testedStates = new StateMemory({ clock, slices, models });
   const quotas = { ...defaultQuotas, ...options.quotas };
   const writer = new Writer({
-    connections: writes,
     transactions,
     guard,
-    ownership: { clock, newId, quotas },
+    context: { phase: options.phase, clock, newId, quotas },
     check: policyTestCheck(testedStates),
     models,
     turns: turnsOf(transactionConnections),

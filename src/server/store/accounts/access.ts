@@ -1,7 +1,7 @@
 /** Owns the guard's read of a device or a group: the record and the reader's membership in its organization, in one statement. */
 import { parseUserId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
-import { stored } from '../write/single-statement.ts';
+import { stored } from '../write/stored.ts';
 import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
 import { statement, type Statement } from '../postgres/sql.ts';

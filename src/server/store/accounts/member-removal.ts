@@ -10,13 +10,13 @@ import {
 } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { RemoveMember } from '../contract/members.ts';
-import { deleteMemberDevices, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { devicesOfUser, revokeMemberDeviceTokens } from '../devices/statements.ts';
 import { refuseIsolated } from '../devices/isolated.ts';
 import { handOverDevices } from '../devices/hand-over.ts';
-import { deleteMemberGroups } from '../groups/statements.ts';
+import { groupsOfUser } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
 import { takeOutOfMember } from '../trials/trials.ts';
-import { auditRow, insertAudit, type AuditChange } from '../write/audit-entry.ts';
+import { auditRow, type AuditChange } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -48,12 +48,14 @@ interface Row {
   readonly revision: number;
 }
 
+const rowOf = ({ id, revision }: Row): Row => ({ id, revision });
+
 const lastOf = (rows: readonly Row[]): number | undefined =>
   rows.length === 0 ? undefined : Math.max(...rows.map(({ revision }) => revision));
 
 /** Everything of the member in the organization, then the membership. Devices come first: no reader meets a device that names a deleted group. */
 export async function removeMember(context: Context, locked: Locked, removal: Removal): Promise<Removed> {
-  const { tx, org } = locked;
+  const { tx, org, records } = locked;
   const { by, user } = removal;
   await takeOutOfMember(context, locked, by, user);
   const { keepDevices, detach, heir = by.user_id } = removal;
@@ -63,8 +65,15 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
       : [];
   await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
-  const devices = await tx.run(deleteMemberDevices, [org, user, by.user_id, now(context)]);
-  const groups = await tx.run(deleteMemberGroups, [org, user, by.user_id, now(context)]);
+  // Devices that were handed over are not the member's any more.
+  await records.flush();
+  const made = { by: by.user_id, at: now(context) };
+  const deviceIds = (await tx.run(devicesOfUser, [org, user])).map(({ id }) => id).toSorted();
+  const groupIds = (await tx.run(groupsOfUser, [org, user])).map(({ id }) => id);
+  await records.load({ devices: deviceIds, groups: groupIds });
+  const devices = deviceIds.map((id) => records.removeDevice(id, made));
+  const groups = groupIds.map((id) => records.removeGroup(id, made));
+  await records.flush();
   await tx.run(deleteMember, [org, user]);
   const { audit } = by;
   if (audit !== undefined) {
@@ -82,12 +91,12 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
           after,
         }),
       );
-    const all = [
+    for (const entry of [
       ...entries('updateDevice', kept, ['user_id', 'security_groups']),
-      ...entries('deleteDevice', devices),
-      ...entries('deleteUserSecurityGroup', groups),
-    ];
-    if (all.length > 0) await tx.run(insertAudit, [JSON.stringify(all)]);
+      ...entries('deleteDevice', devices.map(rowOf)),
+      ...entries('deleteUserSecurityGroup', groups.map(rowOf)),
+    ])
+      records.note(entry);
   }
   return {
     deleted_devices: devices.map(({ id }) => parseDeviceId(id)),

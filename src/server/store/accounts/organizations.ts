@@ -13,7 +13,7 @@ import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../../problems.ts';
 import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { logChanges, takeRevision, headVersion } from '../write/revisions.ts';
+import { Records } from '../write/records/records.ts';
 import { now } from '../write/stamp.ts';
 import { lockNextOwner } from '../write/user-lock.ts';
 import { inOrganization, outsideOrganizations, type Locked } from '../write/transaction.ts';
@@ -75,16 +75,13 @@ const readSettings = statement<AgentSettings & { readonly id: string }>(
 );
 
 /** In a transaction. Values: id, name, description, observe, refuse_with (null: stays), now. No row: nothing would change. */
-const updateOrganization = statement<{ revision: number }>(
+const updateOrganization = statement<{ id: string }>(
   'update_organization',
-  `WITH changed AS (
-     UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description),
-       observe = coalesce($4, observe), refuse_with = coalesce($5, refuse_with), updated_at = $6
-     WHERE id = $1 AND (coalesce($2, name), coalesce($3, description), coalesce($4, observe), coalesce($5, refuse_with))
-       <> (name, description, observe, refuse_with)
-     RETURNING id AS org_id, id, '{"id":"' || id || '"' AS body, ${headVersion}),
-   ${takeRevision('changed')}
-   ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })} RETURNING revision`,
+  `UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description),
+     observe = coalesce($4, observe), refuse_with = coalesce($5, refuse_with), updated_at = $6
+   WHERE id = $1 AND (coalesce($2, name), coalesce($3, description), coalesce($4, observe), coalesce($5, refuse_with))
+     <> (name, description, observe, refuse_with)
+   RETURNING id`,
 );
 
 /** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
@@ -130,7 +127,9 @@ export async function makeOrganization(
   await lockNextOwner(tx, owner, context.quotas);
   const made = await tx.run(insertOrganization, [id, name, description, owner, at]);
   if (made.length === 0) return refuse({ code: 'not_found', what: 'user' });
-  await makeDefaultGroup(context, tx, id, owner);
+  const records = new Records({ tx, org: id });
+  makeDefaultGroup(records, { id: context.newId(), org: id, by: owner, at });
+  await records.flush();
   return getOrganization(tx, parseOrganizationId(id));
 }
 
@@ -197,7 +196,8 @@ export function organizationsIn(context: Context): Organizations {
           const before = await getOrganization(locked.tx, org);
           const { name = null, description = null, observe = null, refuse_with = null } = patch;
           const values = [org, name, description, observe, refuse_with, now(context)];
-          await locked.tx.run(updateOrganization, values);
+          if ((await locked.tx.run(updateOrganization, values)).length > 0) locked.records.logOrganization();
+          await locked.records.flush();
           return { before, after: await getOrganization(locked.tx, org) };
         },
         ({ before, after }) => ({

@@ -6,7 +6,6 @@ import { refuse } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { pauseWebhooksOf } from '../webhooks/deliveries.ts';
-import { headVersion, logChanges, takeRevision } from '../write/revisions.ts';
 import { acceptOwnership } from '../write/pending-ownership.ts';
 import { lockNextOwner, lockUser } from '../write/user-lock.ts';
 import { now } from '../write/stamp.ts';
@@ -28,15 +27,11 @@ const demote = statement<{ user_id: string }>(
    WHERE m.org_id = $1 AND m.user_id = $2 AND ($3::boolean OR NOT ${isLastOwner('m')}) RETURNING m.user_id`,
 );
 /** Nothing where the record names the owner of longest standing already. Values: organization, now. */
-const nameOwner = statement<never>(
+const nameOwner = statement<{ id: string }>(
   'name_owner',
   `WITH longest AS (
-     SELECT user_id FROM members WHERE org_id = $1 AND role = 'owner' ORDER BY is_pending, owner_since, user_id LIMIT 1),
-   changed AS (
-     UPDATE organizations o SET owner_id = l.user_id, updated_at = $2 FROM longest l WHERE o.id = $1 AND o.owner_id <> l.user_id
-     RETURNING o.id AS org_id, o.id, '{"id":"' || o.id || '"' AS body, ${headVersion}),
-   ${takeRevision('changed')}
-   ${logChanges({ kind: 'organization', type: 'change', from: 'numbered' })}`,
+     SELECT user_id FROM members WHERE org_id = $1 AND role = 'owner' ORDER BY is_pending, owner_since, user_id LIMIT 1)
+   UPDATE organizations o SET owner_id = l.user_id, updated_at = $2 FROM longest l WHERE o.id = $1 AND o.owner_id <> l.user_id RETURNING o.id`,
 );
 
 /** Otherwise somebody who is about to lose the ownership could leave a way back. Values: organization, inviter. */
@@ -64,9 +59,9 @@ export async function endOwnership(
   user: string,
   { evenLast = false }: { readonly evenLast?: boolean } = {},
 ): Promise<void> {
-  const { tx, org } = locked;
+  const { tx, org, records } = locked;
   if ((await tx.run(demote, [org, user, evenLast])).length === 0) refuse({ code: 'last_owner' });
   await tx.run(endInvitations, [org, user]);
   await pauseWebhooksOf(context, locked, user);
-  await tx.run(nameOwner, [org, now(context)]);
+  if ((await tx.run(nameOwner, [org, now(context)])).length > 0) records.logOrganization();
 }

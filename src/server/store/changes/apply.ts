@@ -3,33 +3,32 @@
  * reader of the log meets a device that names an unknown group. Checks that depend on several records run at the end
  * (`outcome.ts`).
  */
-import { parseGroupId, parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
+import { parseTokenId, type TokenId } from '../../../policy/ids.ts';
 import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
-import type { ChangeOperation, DeviceChange, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
+import type { ChangeOperation, Deletion, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../../problems.ts';
-import type { GroupOwner, GroupPatch, SavedGroup } from '../contract/groups.ts';
-import type { DeviceRecord, GroupBefore, GroupRecord, Stored } from '../contract/records.ts';
-import { devicePatchItem, removeDevice } from '../devices/devices.ts';
+import type { SavedGroup } from '../contract/groups.ts';
+import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import { removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
-import { relink, updateDevice } from '../devices/statements.ts';
-import { removeGroup } from '../groups/groups.ts';
-import { groupPatchItem, modeBefore, newGroupItem, refuseApplication } from '../groups/items.ts';
-import { createGroupSelectors, takenGroupIds, updateGroupSelectors } from '../groups/statements.ts';
-import { withRevision } from '../postgres/sql.ts';
+import { refuseForDefault, removeGroup } from '../groups/groups.ts';
+import { refuseApplication, refuseCreation } from '../groups/items.ts';
+import { takenGroupIds } from '../groups/statements.ts';
+import type { Deciding } from '../write/records/deciding.ts';
+import { updateDevice } from '../write/records/devices.ts';
+import { createGroup, ownerOf, updateGroup } from '../write/records/groups.ts';
+import { keyDigest, type DeviceState, type GroupState } from '../write/records/records.ts';
 import { subjectOf } from '../write/audit-entry.ts';
+import type { Caller } from '../write/caller.ts';
 import type { Context } from '../write/context.ts';
-import {
-  readRow,
-  type Item,
-  type SingleStatementOperation,
-  type SingleStatementRow,
-} from '../write/single-statement.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
+import { decidingIn } from '../write/run-transaction.ts';
 import { now } from '../write/stamp.ts';
-import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
+import { stored } from '../write/stored.ts';
+import { keepTrial, startTrial, type StartedTrial } from '../write/trial.ts';
 import type { Locked } from '../write/transaction.ts';
-import { recordChanges } from './record-changes.ts';
+import { recordChanges, type RecordsBefore } from './record-changes.ts';
 import { judgeOutcome } from './outcome.ts';
 import { holdPartRight, notePart, partActor, type ChangeSetWrite, type PartNote } from './part.ts';
 import * as sql from './statements.ts';
@@ -72,17 +71,10 @@ class ChangeSetTransaction {
   }
 
   async run(): Promise<AppliedChanges> {
-    const { tx, org, head } = this.#locked;
-    const { set, options } = this.#write;
-    const deletedGroups = set.deletes.flatMap(({ kind, id }) => (kind === 'security-groups' ? [id] : []));
-    const deletedDevices = set.deletes.flatMap(({ kind, id }) => (kind === 'device' ? [id] : []));
-    const groupIds = [...set.groups.flatMap(({ id }) => id ?? []), ...deletedGroups];
-    const deviceIds = [...set.devices.map(({ id }) => id), ...deletedDevices];
-    const before = {
-      groups: byId(await tx.run(sql.groupsBefore, [org, groupIds])),
-      devices: byId(await tx.run(sql.devicesBefore, [org, deviceIds, deletedGroups])),
-    };
-    if (this.#isForOwners(before)) await acceptByWriting(this.#context, tx, org, this.#write.by);
+    const { tx, org, head, records } = this.#locked;
+    const { set, options, by } = this.#write;
+    const before = await this.#before();
+    if (this.#isForOwners(before)) await acceptByWriting(this.#context, tx, org, by);
     const organization = await this.#locked.model.read(tx);
 
     const groups = await this.#writeGroups(before.groups);
@@ -91,7 +83,8 @@ class ChangeSetTransaction {
     await this.#keepTrial(groups, devices);
 
     const created = groups.flatMap(({ id }, index) => (set.groups[index]?.type === 'create' ? [id] : []));
-    const changes = recordChanges(await tx.run(sql.loggedSince, [org, head]), before, new Set(created));
+    const log = records.entries.filter(({ revision }) => revision > head);
+    const changes = recordChanges(log, before, new Set(created));
     await judgeOutcome(this.#context, this.#locked, {
       set,
       groups,
@@ -103,30 +96,42 @@ class ChangeSetTransaction {
       inPart,
     });
     const named = new Set<string>(set.devices.map(({ id }) => id));
-    const others = changes.records.flatMap(({ kind, id, after }) =>
-      kind === 'device' && after !== undefined && !named.has(id) ? [changes.stored(id)] : [],
-    );
+    const others = changes.flatMap(({ kind, id, after }) => {
+      const device = kind === 'device' && after !== undefined && !named.has(id) ? records.device(id) : undefined;
+      return device === undefined ? [] : [stored<DeviceRecord>(device)];
+    });
     return {
       groups,
       devices: [...devices, ...others],
       deleted: set.deletes.map(({ id }) => id),
-      changes: changes.records,
-      revision: changes.head ?? head,
+      changes,
+      revision: records.revision,
       tokens,
     };
   }
 
+  /** The records that the set names, and the devices that list a group which it deletes. */
+  async #before(): Promise<RecordsBefore> {
+    const { tx, org, records } = this.#locked;
+    const { set } = this.#write;
+    const deleted = (kind: Deletion['kind']): string[] =>
+      set.deletes.filter((one) => one.kind === kind).map(({ id }) => id);
+    const gone = deleted('security-groups');
+    const listing = gone.length === 0 ? [] : await tx.run(sql.devicesListing, [org, gone]);
+    const groupIds = [...set.groups.flatMap(({ id }) => id ?? []), ...gone];
+    const deviceIds = [...set.devices, ...listing].map(({ id }) => id).concat(deleted('device'));
+    await records.load({ groups: groupIds, devices: deviceIds });
+    return {
+      groups: byId(groupIds.flatMap((id) => records.group(id) ?? [])),
+      devices: byId(deviceIds.flatMap((id) => records.device(id) ?? [])),
+    };
+  }
+
   /** Whether a part is for owners only: then whoever writes the set does so as an owner. */
-  #isForOwners({
-    groups,
-    devices,
-  }: {
-    readonly groups: ReadonlyMap<string, sql.GroupRow>;
-    readonly devices: ReadonlyMap<string, sql.DeviceRow>;
-  }): boolean {
+  #isForOwners({ groups, devices }: RecordsBefore): boolean {
     const { set, by } = this.#write;
     if (by.right.roles === rightRoles.server) return false;
-    const isOthers = (id: string): boolean => (groups.get(id) ?? devices.get(id))?.user_id !== by.user_id;
+    const isOthers = (id: string): boolean => (groups.get(id) ?? devices.get(id))?.record.user_id !== by.user_id;
     return (
       set.groups.some((one) => (one.type === 'create' ? one.owner === 'organization' : isOthers(one.id))) ||
       set.devices.some(({ id, patch }) => isOthers(id) || patch.labels !== undefined) ||
@@ -154,51 +159,27 @@ class ChangeSetTransaction {
     if (revision > 0) await keepTrial(this.#locked, trial, ids);
   }
 
-  /** The trial of a record, as one more value of its write. */
-  #tried(before: object | null): Item {
-    return this.#trial === undefined ? {} : { trial: trialText(this.#trial, before) };
-  }
-
   #actor(operation: ChangeOperation, more?: PartNote): Actor {
     return partActor(this.#write, operation, more);
   }
 
-  /** One statement for all items; the rows in the order of the items. */
-  async #runSet(
-    operation: SingleStatementOperation,
-    items: readonly Item[],
-  ): Promise<ReadonlyMap<string, SingleStatementRow>> {
-    if (items.length === 0) return new Map();
-    const { tx, org } = this.#locked;
-    // Policy tests are looked at after the whole set.
-    const tested = items.map((item) => ({ ...item, tested: true, accepted: true }));
-    return byId(await tx.run(operation.many, [org, JSON.stringify(tested)]));
-  }
-
-  async #writeGroups(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly SavedGroup[]> {
+  async #writeGroups(before: ReadonlyMap<string, GroupState>): Promise<readonly SavedGroup[]> {
     const { set } = this.#write;
-    const ids = set.groups.map((one) => one.id ?? parseGroupId(this.#context.newId()));
     await this.#checkNewIds();
-    const items = await Promise.all(
-      set.groups.map((one, index) =>
-        inPart('security_groups', index, () => this.#groupItem(one, ids[index] ?? '', before)),
-      ),
-    );
-    const of = (type: GroupChange['type']): Item[] => items.filter((_, index) => set.groups[index]?.type === type);
-    const rows = new Map([
-      ...(await this.#runSet(createGroupSelectors, of('create'))),
-      ...(await this.#runSet(updateGroupSelectors, of('update'))),
-    ]);
+    const prepared: (() => SavedGroup)[] = [];
+    for (const [index, one] of set.groups.entries())
+      prepared.push(await inPart('security_groups', index, () => this.#prepareGroup(one, before)));
     const groups: SavedGroup[] = [];
-    for (const [index, id] of ids.entries()) {
-      groups.push(
+    const refusals: unknown[] = [];
+    // New ones take the first revisions. Of what is refused, the first in the order of the set is told.
+    for (const type of ['create', 'update'] as const)
+      for (const [index, write] of prepared.entries()) {
+        if (set.groups[index]?.type !== type) continue;
         await inPart('security_groups', index, () => {
-          const row = rows.get(id) ?? refuse({ code: 'unexpected' });
-          const group = readRow<GroupRecord>(row, 'group', this.#context.quotas);
-          return Object.assign(group, { mayBeVoid: row.told === true });
-        }),
-      );
-    }
+          groups[index] = write();
+        }).catch((cause: unknown) => (refusals[index] = cause));
+      }
+    for (const refusal of refusals) if (refusal !== undefined) throw refusal;
     return groups;
   }
 
@@ -219,120 +200,90 @@ class ChangeSetTransaction {
     }
   }
 
-  #groupItem(one: GroupChange, id: string, before: ReadonlyMap<string, sql.GroupRow>): Item {
+  async #prepareGroup(one: GroupChange, before: ReadonlyMap<string, GroupState>): Promise<() => SavedGroup> {
     const context = this.#context;
+    const trial = this.#trial;
     if (one.type === 'create') {
-      const isOwn = one.owner !== 'organization';
+      const { owner, group, fields } = one;
+      const id = one.id ?? context.newId();
+      const isOwn = owner !== 'organization';
       const made = isOwn ? 'createUserSecurityGroup' : 'createSecurityGroup';
       const name = this.#write.options.restores === true ? 'restoreSecurityGroup' : made;
-      const item = newGroupItem(
-        context,
-        this.#actor('createSecurityGroup', { fields: one.fields, name }),
-        one.owner,
-        id,
-        one.group,
-      );
-      return { ...item, ...this.#tried(null) };
+      refuseCreation(context, owner, group);
+      const deciding = await this.#deciding('createSecurityGroup', { fields, name }, isOwn ? owner : undefined);
+      return () => createGroup(deciding, { id, owner, group, trial });
     }
-    const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
-    const owner = ownerOf(old);
-    refuseApplication(context, owner, one.patch);
-    if (old.is_default && (one.patch.applies_to ?? []).length > 0)
-      return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
-    if (old.is_default && one.patch.mode === 'observe')
-      return refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
-    const item = groupPatchItem(context, this.#actor('updateSecurityGroup', { fields: one.fields }), { ...one, owner });
-    return { ...item, ...this.#tried(groupBefore(old, one.patch)) };
+    const { record } = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
+    refuseApplication(context, ownerOf(record), one.patch);
+    refuseForDefault(record, one.patch);
+    const deciding = await this.#deciding('updateSecurityGroup', { fields: one.fields });
+    return () => updateGroup(deciding, { id: one.id, patch: one.patch, if_match: one.if_match, trial });
   }
 
-  async #writeDevices(before: ReadonlyMap<string, sql.DeviceRow>): Promise<readonly Stored<DeviceRecord>[]> {
-    const { tx, org } = this.#locked;
+  readonly #callers = new Map<string, Caller>();
+
+  /** What a part is decided by: the caller is the same in all of them, and what it accepts was accepted before. */
+  async #deciding(operation: ChangeOperation, more: PartNote, whose = ''): Promise<Deciding> {
+    const by = this.#actor(operation, more);
+    const caller = this.#callers.get(whose);
+    const entryId = this.#context.newId();
+    if (caller !== undefined) return { ...this.#place(), by, caller, entryId };
+    const deciding = await decidingIn(this.#context, this.#locked, by, whose === '' ? {} : { whose });
+    this.#callers.set(whose, deciding.caller);
+    return { ...deciding, ...this.#place(), entryId };
+  }
+
+  #place(): Pick<Deciding, 'context' | 'org' | 'records' | 'at' | 'onAccepting'> {
+    const { org, records } = this.#locked;
+    return { context: this.#context, org, records, at: now(this.#context), onAccepting: () => {} };
+  }
+
+  async #writeDevices(before: ReadonlyMap<string, DeviceState>): Promise<readonly Stored<DeviceRecord>[]> {
+    const { records, org } = this.#locked;
     const { by, set } = this.#write;
     if (set.devices.length === 0) return [];
-    const applied = { by: by.user_id, at: now(this.#context) };
+    const made = { by: by.user_id, at: now(this.#context) };
     const lists = new Map<number, CheckedList>();
     for (const [index, { id, patch }] of set.devices.entries()) {
-      const old = before.get(id);
+      const old = before.get(id)?.record;
       if (patch.security_groups === undefined || old === undefined) continue;
       const asked = {
         user: old.user_id,
         list: patch.security_groups,
-        oldList: old.security_groups,
+        oldList: old.security_groups ?? [],
         trial: this.#trial?.id,
       };
       lists.set(index, await checkList(this.#locked, this.#context, asked));
     }
     const isValid = (index: number): boolean => (lists.get(index)?.problems ?? []).length === 0;
     const valid = [...lists].flatMap(([index, list]) => (isValid(index) ? [list] : []));
-    await enterView(this.#locked, unique(valid.flatMap(({ entering }) => entering)), applied);
-    const rows = await this.#updateDevices(isValid, before);
+    await enterView(this.#locked, unique(valid.flatMap(({ entering }) => entering)), made);
+    await records.load({
+      keys: set.devices.flatMap(({ patch: { public_key } }) =>
+        public_key === undefined ? [] : [keyDigest(org, public_key)],
+      ),
+    });
     const devices: Stored<DeviceRecord>[] = [];
-    for (const [index, { id }] of set.devices.entries()) {
+    for (const [index, { id, patch, fields, if_match }] of set.devices.entries())
       devices.push(
-        await inPart('devices', index, () => {
-          const device = readRow<DeviceRecord>(
-            rows.get(id) ?? refuse({ code: 'unexpected' }),
-            'device',
-            this.#context.quotas,
-          );
-          // What the statement refuses comes before what the list has wrong.
+        await inPart('devices', index, async () => {
+          const { security_groups: list, ...rest } = patch;
+          const asked = list === undefined || !isValid(index) ? rest : patch;
+          // Whether a device opens and how many ranges it has is judged when everything is written.
+          const deciding = await this.#deciding('updateDevice', { fields });
+          const device = updateDevice(deciding, { id, patch: asked, if_match, trial: this.#trial });
+          // What is wrong with the device itself comes before what the list has wrong.
           if (!isValid(index))
             return refuse({ code: 'group_list_invalid', problems: lists.get(index)?.problems ?? [] });
           return device;
         }),
       );
-    }
-    const listed = set.devices.filter(({ patch }) => patch.security_groups !== undefined);
-    if (listed.length > 0)
-      await tx.run(relink, [
-        listed.map(({ id }) => id),
-        listed.map(({ id, patch }) =>
-          JSON.stringify(
-            this.#trial === undefined
-              ? patch.security_groups
-              : unique([...(patch.security_groups ?? []), ...(before.get(id)?.security_groups ?? [])]),
-          ),
-        ),
-      ]);
-    await leaveView({ tx, org }, unique(valid.flatMap(({ leaving }) => leaving)), applied);
+    await leaveView(this.#locked, unique(valid.flatMap(({ leaving }) => leaving)), made);
     return devices;
   }
 
-  async #updateDevices(
-    isValid: (index: number) => boolean,
-    before: ReadonlyMap<string, sql.DeviceRow>,
-  ): Promise<ReadonlyMap<string, SingleStatementRow>> {
-    const { org } = this.#locked;
-    const { set } = this.#write;
-    const itemOf = ({ id, patch, fields, if_match }: DeviceChange, index: number): Item => {
-      // Whether a device opens and how many ranges it has is judged when everything is written.
-      const item = devicePatchItem(this.#context, org, this.#actor('updateDevice', { fields }), id, patch, {
-        if_match,
-      });
-      return {
-        ...item,
-        ...(isValid(index) && patch.security_groups && { security_groups: patch.security_groups }),
-        ...this.#tried({ security_groups: before.get(id)?.security_groups ?? [] }),
-      };
-    };
-    const items = await Promise.all(
-      set.devices.map((one, index) => inPart('devices', index, () => itemOf(one, index))),
-    );
-    const hasKey = (index: number): boolean => set.devices[index]?.patch.public_key !== undefined;
-    const rows = new Map(
-      await this.#runSet(
-        updateDevice,
-        items.filter((_, index) => !hasKey(index)),
-      ),
-    );
-    // Keys are unique, and one of them may become free for the next.
-    for (const [index, item] of items.entries())
-      if (hasKey(index)) for (const [id, row] of await this.#runSet(updateDevice, [item])) rows.set(id, row);
-    return rows;
-  }
-
   /** Devices first: then they hold no group that goes. */
-  async #deleteRecords(before: ReadonlyMap<string, sql.GroupRow>): Promise<readonly TokenId[]> {
+  async #deleteRecords(before: ReadonlyMap<string, GroupState>): Promise<readonly TokenId[]> {
     const { set, options, by } = this.#write;
     const context = this.#context;
     const tokens: string[] = [];
@@ -341,41 +292,32 @@ class ChangeSetTransaction {
       await inPart('delete', index, async () => {
         const actor = this.#actor('deleteDevice');
         await holdPartRight(context, this.#locked, actor, { kind: 'device', id: one.id });
-        const { gone, tokens: ended } = await removeDevice(this.#locked, one.id, undefined, by, now(context));
+        const { gone, tokens: ended } = await removeDevice(context, this.#locked, one.id, undefined, by);
         tokens.push(...ended);
-        await notePart(context, this.#locked, actor, subjectOf(gone));
+        notePart(context, this.#locked, actor, subjectOf(gone));
       });
     }
     for (const [index, one] of set.deletes.entries()) {
       if (one.kind !== 'security-groups') continue;
       await inPart('delete', index, async () => {
-        const old = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
-        if (old.is_default) refuse({ code: 'not_found', what: 'group' });
+        const { record } = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
+        if (record.is_default === true) refuse({ code: 'not_found', what: 'group' });
         const actor = this.#actor('deleteSecurityGroup');
         await holdPartRight(context, this.#locked, actor, { kind: 'group', id: one.id });
         const removal = {
           by: { ...actor, right: serverRight },
-          owner: ownerOf(old),
+          owner: ownerOf(record),
           id: one.id,
           // The way back from the creation of a group: whether it opens a device is judged when everything is written.
           options: { detach: options.detach, leaveByLabel: options.restores === true },
         };
         const { last } = await removeGroup(context, this.#locked, removal);
-        await notePart(context, this.#locked, actor, subjectOf(last));
+        notePart(context, this.#locked, actor, subjectOf(last));
       });
     }
     return tokens.map((token) => parseTokenId(token));
   }
 }
-
-/** A record leaves out what is empty; what a trial brings back says it. */
-function groupBefore({ body, revision }: sql.GroupRow, patch: GroupPatch): GroupBefore {
-  const record = JSON.parse(withRevision(body, revision)) as GroupRecord;
-  const { group_name, group_description, inbound_rules = [], outbound_rules = [], applies_to = [], mode } = record;
-  return { group_name, group_description, inbound_rules, outbound_rules, applies_to, ...modeBefore(mode, patch.mode) };
-}
-
-const ownerOf = ({ user_id }: sql.GroupRow): GroupOwner => (user_id === null ? 'organization' : parseUserId(user_id));
 
 const byId = <Row extends { readonly id: string }>(rows: readonly Row[]): ReadonlyMap<string, Row> =>
   new Map(rows.map((row) => [row.id, row]));

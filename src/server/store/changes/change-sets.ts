@@ -9,7 +9,7 @@ import type {
 } from '../contract/change/change-sets.ts';
 import { refuseEverythingIn } from '../contract/change/forbids-everything.ts';
 import { refuse } from '../../problems.ts';
-import { withRevision } from '../postgres/sql.ts';
+import type { DeviceState, GroupState } from '../write/records/records.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
@@ -38,18 +38,19 @@ const recordOf = (row: sql.ChangeSetRow): ChangeSetRecord => ({
 
 /** The records that a set wrote, as they are in this transaction. */
 async function currentOf(
-  { tx, org }: Locked,
+  { records, org }: Locked,
   changes: readonly RecordChange[],
   tested: TestedOrganization | undefined,
 ): Promise<CurrentRecords> {
   const ids = (kind: RecordChange['kind']): string[] => changes.filter((one) => one.kind === kind).map(({ id }) => id);
+  const wanted = { groups: ids('security-groups'), devices: ids('device') };
+  await records.load(wanted);
   const current = new Map<string, Readonly<Record<string, unknown>>>();
-  const keep = (kind: RecordChange['kind'], rows: readonly (sql.GroupRow | sql.DeviceRow)[]): void => {
-    for (const { id, body, revision } of rows)
-      current.set(recordKey(kind, id), JSON.parse(withRevision(body, revision)) as Record<string, unknown>);
+  const keep = (kind: RecordChange['kind'], state: GroupState | DeviceState | undefined): void => {
+    if (state !== undefined) current.set(recordKey(kind, state.id), { ...state.record, revision: state.revision });
   };
-  keep('security-groups', await tx.run(sql.groupsBefore, [org, ids('security-groups')]));
-  keep('device', await tx.run(sql.devicesBefore, [org, ids('device'), []]));
+  for (const id of wanted.groups) keep('security-groups', records.group(id));
+  for (const id of wanted.devices) keep('device', records.device(id));
   if (tested !== undefined) current.set(recordKey('policy-tests', org), { policy_tests: tested.tests });
   return current;
 }
@@ -72,7 +73,7 @@ export function changeSetsIn(context: Context, memory: StateMemory): ChangeSets 
     const after = await replaceTests(context, memory, locked, actor, { before, tests: given.set.policyTests ?? [] });
     const change = testsChange(before, after);
     if (change.after === undefined) return [];
-    await notePart(context, locked, actor, { subject_id: locked.org, ...change });
+    notePart(context, locked, actor, { subject_id: locked.org, ...change });
     return [{ kind: 'policy-tests', id: locked.org, ...(change as Pick<RecordChange, 'before' | 'after'>) }];
   }
 

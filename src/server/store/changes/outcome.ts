@@ -4,12 +4,10 @@ import type { Organization } from '../../../organization/organization.ts';
 import type { NewChangeSet } from '../contract/change/change-sets.ts';
 import { refuse, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../contract/groups.ts';
-import type { GroupRecord } from '../contract/records.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import { checkPeers, refuseOpenKeys, refuseOverfull } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';
 import type { Context } from '../write/context.ts';
-import { stored } from '../write/single-statement.ts';
 import type { Locked } from '../write/transaction.ts';
 import type { RecordsBefore } from './record-changes.ts';
 
@@ -41,8 +39,7 @@ export async function judgeOutcome(context: Context, locked: Locked, outcome: Ou
 async function checkKeys(context: Context, locked: Locked, { set, before, inPart }: Outcome): Promise<void> {
   for (const [index, one] of set.groups.entries()) {
     if (one.type === 'create' || one.patch.mode !== 'observe') continue;
-    const row = before.groups.get(one.id);
-    const old = row && stored<GroupRecord>({ id: '', ...row }).record;
+    const old = before.groups.get(one.id)?.record;
     // A guardrail does not replace the default group: without it no device opens.
     if (old === undefined || old.guardrail !== undefined || old.mode === 'observe') continue;
     await inPart('security_groups', index, () => refuseOpenKeys(context, locked, one.id));
@@ -56,8 +53,7 @@ async function checkNamedDevices(locked: Locked, { set, groups, before, restores
     const { inbound_rules, outbound_rules } = one.type === 'create' ? one.group : one.patch;
     const named = devicesIn(inbound_rules, outbound_rules);
     if (named.size === 0) continue;
-    const row = before.groups.get(groups[index]?.id ?? '');
-    const old = row && stored<GroupRecord>({ id: '', ...row }).record;
+    const old = before.groups.get(groups[index]?.id ?? '')?.record;
     const known = devicesIn(old?.inbound_rules, old?.outbound_rules);
     await inPart('security_groups', index, () => checkPeers(locked, named, known));
   }

@@ -8,7 +8,7 @@ import type {
   NewChangeSet,
 } from '../contract/change/change-sets.ts';
 import { refuse } from '../../problems.ts';
-import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
+import { auditRow, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { openingOf, refusedRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
@@ -56,11 +56,11 @@ export async function holdPartRight(
   else if (opened.refusal !== null) throw refusedRight(opened.refusal);
 }
 
-export async function notePart(
+export function notePart(
   context: Context,
-  { tx, org }: Locked,
+  { records, org }: Locked,
   { audit }: Actor,
   subject: Omit<AuditSubject, 'org_id'>,
-): Promise<void> {
-  if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, { org_id: org, ...subject })]);
+): void {
+  if (audit !== undefined) records.note(auditRow(context, { ...audit, ...subject, organization_id: org }));
 }

@@ -11,7 +11,7 @@ import type {
 import type { StoreProblem } from '../../problems.ts';
 import type { GroupPatch, NewGroup } from '../contract/groups.ts';
 import type { GroupRecord } from '../contract/records.ts';
-import { refuseNewerState } from '../write/newer-record.ts';
+import { refuseNewer } from '../write/records/newer.ts';
 import { recordKey } from './record-changes.ts';
 
 type Conflict = Extract<StoreProblem, { readonly code: 'changed_since' }>['records'][number];
@@ -81,8 +81,7 @@ export function reversalOf(changes: readonly RecordChange[], current: CurrentRec
     const { kind, id, before, after } = change;
     const now = current.get(recordKey(kind, id));
     // The way back would leave out what this program does not know: reference 4.5 (6).
-    if (before !== undefined && kind !== 'policy-tests')
-      refuseNewerState(kind === 'device' ? 'device' : 'group', before);
+    if (before !== undefined && kind !== 'policy-tests') refuseNewer(kind === 'device' ? 'device' : 'group', before);
     const conflict = (why: Conflict['why']): void => void conflicts.push({ id, name: nameOf(change, now), why });
     if (kind === 'policy-tests') {
       if (valueOf(now ?? {}, 'policy_tests') !== valueOf(after ?? {}, 'policy_tests')) conflict('changed');

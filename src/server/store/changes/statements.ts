@@ -1,36 +1,10 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import type { EntryRow } from '../write/log-entry.ts';
-import { entryColumns } from '../write/log-entry.ts';
 import { found, inOrg, statement } from '../postgres/sql.ts';
 
-export interface GroupRow {
-  readonly id: string;
-  readonly user_id: string | null;
-  readonly is_default: boolean;
-  readonly guardrail: string | null;
-  readonly revision: number;
-  readonly body: string;
-}
-
-/** Values: organization, ids. */
-export const groupsBefore = statement<GroupRow>(
-  'change_set_groups',
-  `SELECT g.id, g.user_id, g.is_default, g.guardrail, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
-);
-
-export interface DeviceRow {
-  readonly id: string;
-  readonly user_id: string;
-  readonly revision: number;
-  readonly security_groups: string[];
-  readonly body: string;
-}
-
-/** The devices of these ids, and those that list one of these groups. Values: organization, ids, groups. */
-export const devicesBefore = statement<DeviceRow>(
-  'change_set_devices',
-  `SELECT d.id, d.user_id, d.revision, d.security_groups, d.body FROM devices d
-   WHERE d.id IN (SELECT unnest($2::uuid[]) UNION SELECT l.device_id FROM device_groups l WHERE l.group_id = ANY ($3::uuid[])) AND ${inOrg('d')}`,
+/** The devices that list one of these groups. Values: organization, groups. */
+export const devicesListing = statement<{ id: string }>(
+  'devices_listing',
+  `SELECT DISTINCT d.id FROM device_groups l JOIN devices d ON d.id = l.device_id WHERE l.group_id = ANY ($2::uuid[]) AND ${inOrg('d')}`,
 );
 
 /**
@@ -42,12 +16,6 @@ export const usedGroupIds = statement<{ id: string }>(
   `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE ${found('security_groups g', 'g.id = a.id')} OR ${found('devices d', 'd.id = a.id')}
      OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
      OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)}`,
-);
-
-/** What the transaction has logged. Values: organization, the head before it. */
-export const loggedSince = statement<EntryRow>(
-  'logged_since',
-  `SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision`,
 );
 
 /** Values: id, organization, who, now, first revision, last revision, what it reverts or null, changes. */

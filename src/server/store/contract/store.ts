@@ -158,7 +158,7 @@ export interface StoreOptions {
   readonly flowsPerOrganization?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
-  /** Connections for who is asking (2), for reading (4), for writes (16) and for transactions of several steps (4), each opened when needed; one more carries hints. */
+  /** Connections for who is asking (2), for reading (4), for statements that write by themselves (8) and for transactions (12), each opened when needed; one more carries hints. */
   readonly callerConnections?: number | undefined;
   readonly readConnections?: number | undefined;
   readonly writeConnections?: number | undefined;

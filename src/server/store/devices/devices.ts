@@ -1,26 +1,20 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they are created, changed and deleted. */
-import { createHash } from 'node:crypto';
 import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import type { DevicePatch, Devices, NewDevice, UpdateDeviceOptions as UpdateOptions } from '../contract/devices.ts';
+import type { Devices, NewDevice } from '../contract/devices.ts';
 import { refuse } from '../../problems.ts';
-import type { DeviceFields, DeviceRecord, Stored } from '../contract/records.ts';
+import type { DeviceRecord, Stored } from '../contract/records.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
-import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
+import { createDevice, updateDevice, type DeviceUpdate } from '../write/records/devices.ts';
+import { keyDigest } from '../write/records/records.ts';
+import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import {
-  asItem,
-  readRow,
-  runOne,
-  stored,
-  type SingleStatementOperation,
-  type SingleStatementRow,
-} from '../write/single-statement.ts';
+import { decidingIn } from '../write/run-transaction.ts';
 import { now } from '../write/stamp.ts';
+import { stored } from '../write/stored.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
+import { keepTrial, startTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
-import { identityColumns } from './body.ts';
 import { HeldGroups } from '../../../organization/held-groups.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
@@ -29,131 +23,93 @@ import { refuseIsolated } from './isolated.ts';
 import { refuseOpened } from './opening.ts';
 import * as sql from './statements.ts';
 
-/** What makes a public key unique within its organization, in one column. */
-const keyDigest = (org: string, key: string): string => createHash('sha256').update(`${org}\n${key}`).digest('hex');
-
-/** The fields as statements take them: absent ones are null. */
-function fieldItem(fields: Partial<DeviceFields> & Pick<DevicePatch, 'isolated'>) {
-  const { child_prefix } = fields;
-  return {
-    public_key: fields.public_key ?? null,
-    local_ip: fields.local_ip ?? null,
-    tunnel_ip: fields.tunnel_ip ?? null,
-    child_prefix: child_prefix === undefined || child_prefix === null ? null : JSON.stringify(child_prefix),
-    relay: fields.relay ?? null,
-    discovery: fields.discovery ?? null,
-    reflexive_ip4: fields.reflexive_ip4 ?? null,
-    endpoint_local_address_ip4: fields.endpoint_local_address_ip4 ?? null,
-    symmetric_nat: fields.symmetric_nat ?? null,
-    hostname: fields.hostname ?? null,
-    addresses: fields.addresses ?? null,
-    labels: fields.labels ?? null,
-    isolated: fields.isolated === undefined ? null : fields.isolated === null ? '' : JSON.stringify(fields.isolated),
-  };
-}
-
-type Item = ReturnType<typeof asItem>;
-
-function newItem(context: Context, org: string, by: Actor, { user_id, fields, token }: NewDevice): Item {
-  const rest = {
-    user_id,
-    key_digest: keyDigest(org, fields.public_key),
-    at: now(context),
-    token_id: token === undefined ? null : context.newId(),
-    token_digest: token === undefined ? null : Buffer.from(token.digest).toString('hex'),
-    token_name: token?.name ?? null,
-    actor: by.user_id,
-    most: context.quotas.devices,
-  };
-  return asItem(context.newId(), fieldItem({ ...fields, isolated: null }), rest, singleStatementItem(context, by));
-}
-
-export function devicePatchItem(
-  context: Context,
-  org: string,
-  by: Actor,
-  id: string,
-  patch: DevicePatch,
-  options: UpdateOptions,
-): Item {
-  const rest = {
-    expected: options.if_match ?? null,
-    prefix_given: patch.child_prefix !== undefined,
-    key_digest: patch.public_key === undefined ? null : keyDigest(org, patch.public_key),
-    at: now(context),
-    actor: by.user_id,
-  };
-  return asItem(id, fieldItem(patch), rest, singleStatementItem(context, by));
-}
-
-/** The statement that does what is asked, and prepares nothing else. */
-function updateFor(patch: DevicePatch): SingleStatementOperation {
-  const isMore = patch.public_key !== undefined || identityColumns.some((name) => patch[name] !== undefined);
-  return isMore ? sql.updateDevice : sql.updateEndpoint;
-}
-
-const reader =
-  ({ quotas }: Context) =>
-  (row: SingleStatementRow | undefined): Stored<DeviceRecord> =>
-    row === undefined ? refuse({ code: 'unexpected' }) : readRow<DeviceRecord>(row, 'device', quotas);
-
-type Place = Pick<Locked, 'tx' | 'org' | 'model'>;
-
 interface ListWrite {
-  /** Absent: the write makes the device. */
-  readonly id?: string;
-  readonly operation: SingleStatementOperation;
-  readonly item: Item;
-  /** The device's user; undefined when there is no such device, which the statement will say. */
+  /** The device's user; undefined when there is no such device, which the write will say. */
   readonly user: string | undefined;
   readonly list: readonly GroupId[];
   readonly oldList: readonly string[];
   readonly by: Actor;
-  readonly trial?: StartedTrial | undefined;
-  /** Also where the device is left with no group that enforces. */
-  readonly detach?: boolean | undefined;
+  /** Writes the device; the list where it may be so. */
+  readonly write: (list: readonly GroupId[] | undefined) => Promise<Stored<DeviceRecord>>;
+}
+
+/**
+ * A write that gives a list, between the groups that enter everyone's view and those that leave it. Where the list has problems, the device is judged without
+ * it: what that refuses comes first.
+ */
+async function writeList(
+  context: Context,
+  locked: Locked,
+  { user, list, oldList, by, write }: ListWrite,
+): Promise<Stored<DeviceRecord>> {
+  const applied = { by: by.user_id, at: now(context) };
+  const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
+  if (checked?.problems.length !== 0) {
+    await write(undefined);
+    return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
+  }
+  await enterView(locked, checked.entering, applied);
+  const device = await write(list);
+  await checkRanges(context, locked, device.id);
+  await leaveView(locked, checked.leaving, applied);
+  return device;
 }
 
 const sameList = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((id, index) => id === b[index]);
 
-/**
- * A write that gives a list: the same statement as without, with the list as one more value, between the groups that enter everyone's view
- * and those that leave it. Where the list has problems, the statement is run without it: what it refuses comes first.
- */
-async function writeList(
-  context: Context,
-  locked: Place,
-  { id, operation, item, user, list, oldList, by, trial, detach }: ListWrite,
-): Promise<Stored<DeviceRecord>> {
-  const { tx } = locked;
-  const applied = { by: by.user_id, at: now(context) };
-  const checked = user === undefined ? undefined : await checkList(locked, context, { user, list, oldList });
-  const valid = checked?.problems.length === 0;
-  const before = id === undefined || detach === true ? undefined : await locked.model.read(tx);
-  if (valid) await enterView(locked, checked.entering, applied);
-  const asked = {
-    ...item,
-    security_groups: list,
-    ...(trial && { trial: trialText(trial, { security_groups: oldList }) }),
+interface ListUpdate extends DeviceUpdate {
+  readonly by: Actor;
+  readonly list: readonly GroupId[];
+  /** Also where the device is left with no group that enforces. */
+  readonly detach: boolean;
+}
+
+async function updateList(context: Context, locked: Locked, asked: ListUpdate): Promise<Stored<DeviceRecord>> {
+  const { id, by, list, trial, detach, patch } = asked;
+  const { records, model, tx } = locked;
+  await records.load({ devices: [id] });
+  const old = records.device(id)?.record;
+  const oldList = old?.security_groups ?? [];
+  const before = detach ? undefined : await model.read(tx);
+  const write = async (given: readonly GroupId[] | undefined): Promise<Stored<DeviceRecord>> => {
+    const { security_groups: _given, ...rest } = patch;
+    const device = await updateOne(context, locked, by, {
+      ...asked,
+      patch: given === undefined ? rest : { ...rest, security_groups: given },
+    });
+    if (given !== undefined && trial !== undefined && !sameList(list, oldList))
+      await keepTrial(locked, trial, { devices: [id], revision: device.revision });
+    return device;
   };
-  const device = reader(context)(await runOne(context, locked, by, operation, valid ? asked : item));
-  if (!valid) return refuse({ code: 'group_list_invalid', problems: checked?.problems ?? [] });
-  const isTried = trial !== undefined && !sameList(list, oldList);
-  if (isTried) await keepTrial(locked, trial, { devices: [device.id], revision: device.revision });
-  // The groups before a trial stay with the device: it may need them again at any moment.
-  const held = isTried ? [...new Set([...list, ...oldList])] : list;
-  await tx.run(sql.relink, [[device.id], [JSON.stringify(held)]]);
-  await checkRanges(context, locked, device.id);
+  const device = await writeList(context, locked, { user: old?.user_id, list, oldList, by, write });
   // A list that is given empty asks for it.
-  const emptied = new Set(list.length === 0 ? [device.id] : []);
-  if (before !== undefined) await refuseOpened(locked, before, { emptied, among: [parseDeviceId(device.id)] });
-  await leaveView(locked, checked.leaving, applied);
+  const emptied = new Set(list.length === 0 ? [id] : []);
+  if (before !== undefined) await refuseOpened(locked, before, { emptied, among: [parseDeviceId(id)] });
+  return device;
+}
+
+/** The device is loaded. */
+async function updateOne(
+  context: Context,
+  locked: Locked,
+  by: Actor,
+  update: DeviceUpdate,
+): Promise<Stored<DeviceRecord>> {
+  const { public_key } = update.patch;
+  if (public_key !== undefined) await locked.records.load({ keys: [keyDigest(locked.org, public_key)] });
+  const deciding = await decidingIn(context, locked, by);
+  const device = updateDevice(deciding, update);
+  await deciding.accept();
   return device;
 }
 
 /** What a device has by list and by label together: judged after the write, which is taken back where it is too much. */
-async function checkRanges({ quotas }: Context, { tx, model }: Place, id: string): Promise<void> {
+async function checkRanges(
+  { quotas }: Context,
+  { tx, model }: Pick<Locked, 'tx' | 'model'>,
+  id: string,
+): Promise<void> {
   const allowed = quotas.device_ranges;
   const organization = await model.read(tx);
   const device = organization.devices.get(parseDeviceId(id));
@@ -182,28 +138,31 @@ async function useKey(
 
 /** In a transaction that has judged the right. */
 export async function removeDevice(
-  { org, tx }: Locked,
+  context: Context,
+  locked: Locked,
   id: string,
   if_match: number | undefined,
-  actor: Actor,
-  at: string,
+  by: Actor,
 ): Promise<{ gone: Stored<DeviceRecord>; tokens: readonly string[] }> {
-  const [old] = await tx.run(sql.getDevice, [org, id]);
+  const { org, tx, records } = locked;
+  await records.load({ devices: [id] });
+  const old = records.device(id);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   if (if_match !== undefined && if_match !== old.revision)
     return refuse({ code: 'precondition_failed', revision: old.revision });
-  const by = actor.user_id;
-  await refuseIsolated(tx, actor, [org, id, null]);
+  await refuseIsolated(tx, by, [org, id, null]);
   const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
-  const [row] = await tx.run(sql.deleteDevice, [org, id, by, at]);
-  if (row === undefined) return refuse({ code: 'unexpected' });
-  await leaveView({ org, tx }, old.security_groups, { by, at });
-  return { gone: stored(row), tokens: tokens.map(({ token_id }) => token_id) };
+  const made = { by: by.user_id, at: now(context) };
+  const gone = stored<DeviceRecord>(records.removeDevice(id, made));
+  await leaveView(locked, old.record.security_groups ?? [], made);
+  return { gone, tokens: tokens.map(({ token_id }) => token_id) };
 }
+
+/** Characters, about. */
+const sizeOf = (fields: object): number => JSON.stringify(fields).length;
 
 export function devicesIn(context: Context): Devices {
   const { reads, models, writer } = context;
-  const read = reader(context);
   return {
     async list(org, query) {
       const page: Value[] = [org, ...pageValues(query), query?.bytes ?? null];
@@ -229,27 +188,35 @@ export function devicesIn(context: Context): Devices {
     },
 
     async create(org, by, device) {
-      const { enrollment_key } = device;
-      if (device.security_groups.length === 0 && device.fields.labels.length === 0 && enrollment_key === undefined) {
-        const item = newItem(context, org, by, device);
-        const conflictKeys = [keyDigest(org, device.fields.public_key)];
+      const { enrollment_key, fields, user_id } = device;
+      const id = context.newId();
+      const keys = [keyDigest(org, fields.public_key)];
+      if (device.security_groups.length === 0 && fields.labels.length === 0 && enrollment_key === undefined)
         return writer.write(org, {
-          kind: 'single-statement',
-          operation: sql.createDevice,
-          item,
+          kind: 'record',
           by,
-          conflictKeys,
-          decode: read,
+          needs: { keys, whose: user_id },
+          size: sizeOf(fields),
+          decide: (deciding) => createDevice(deciding, { id, device }),
         });
-      }
       await models.warm(org);
-      const write = transactionWrite(context, by, async (tx, _head, model) => {
-        const locked = { tx, org, model };
+      const write = transactionWrite(context, by, async (locked) => {
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
-        const item = newItem(context, org, by, asked);
         const { user_id: user, security_groups: list } = asked;
-        return writeList(context, locked, { operation: sql.createDevice, item, user, list, oldList: [], by });
+        await locked.records.load({ keys });
+        return writeList(context, locked, {
+          user,
+          list,
+          oldList: [],
+          by,
+          async write(given) {
+            const deciding = await decidingIn(context, locked, by, { whose: user });
+            const made = createDevice(deciding, { id, device: asked, ...(given && { list: given }) });
+            await deciding.accept();
+            return made;
+          },
+        });
       });
       return writer.write(org, write);
     },
@@ -257,25 +224,24 @@ export function devicesIn(context: Context): Devices {
     async update(org, by, id, patch, options = {}) {
       const list = patch.security_groups;
       const trial = options.trial && startTrial(context, by, options.trial);
-      const item = devicePatchItem(context, org, by, id, patch, options);
-      if (list === undefined && patch.labels === undefined) {
-        const conflictKeys = patch.public_key === undefined ? [id] : [id, keyDigest(org, patch.public_key)];
-        const operation = updateFor(patch);
-        return writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
-      }
+      const update = { id, patch, if_match: options.if_match, trial };
+      const { public_key, labels } = patch;
+      if (list === undefined && labels === undefined)
+        return writer.write(org, {
+          kind: 'record',
+          by,
+          needs: { devices: [id], keys: public_key === undefined ? [] : [keyDigest(org, public_key)] },
+          size: sizeOf(patch),
+          decide: (deciding) => updateDevice(deciding, update),
+        });
       await models.warm(org);
-      const write = transactionWrite(context, by, async (tx, _head, model) => {
-        const locked = { tx, org, model };
-        const { detach } = options;
-        if (list !== undefined) {
-          const [old] = await tx.run(sql.getDevice, [org, id]);
-          const { user_id: user, security_groups: oldList = [] } = old ?? {};
-          const operation = sql.updateDevice;
-          return writeList(context, locked, { id, operation, item, user, list, oldList, by, trial, detach });
-        }
+      const detach = options.detach === true;
+      const write = transactionWrite(context, by, async (locked) => {
+        if (list !== undefined) return updateList(context, locked, { ...update, by, list, detach });
         // Labels may take the last group from the device, or give it more.
-        const before = detach === true ? undefined : await model.read(tx);
-        const device = read(await runOne(context, locked, by, sql.updateDevice, item));
+        const before = detach ? undefined : await locked.model.read(locked.tx);
+        await locked.records.load({ devices: [id] });
+        const device = await updateOne(context, locked, by, update);
         await checkRanges(context, locked, id);
         if (before !== undefined) await refuseOpened(locked, before, { among: [id] });
         return device;
@@ -300,7 +266,7 @@ export function devicesIn(context: Context): Devices {
         context,
         org,
         by,
-        (locked) => removeDevice(locked, id, options.if_match, by, now(context)),
+        (locked) => removeDevice(context, locked, id, options.if_match, by),
         (result) => subjectOf(result.gone),
       );
       if (tokens.length > 0) context.hints.tell({ credentials: tokens.map((token) => parseTokenId(token)) });

@@ -4,26 +4,8 @@ import { refuse, type GroupListProblem } from '../../problems.ts';
 import type { Quotas } from '../contract/quotas.ts';
 import { listProblems } from '../contract/change/list-problems.ts';
 import type { Phase } from '../contract/phase.ts';
-import type { Runner } from '../postgres/connection.ts';
-import { inOrg, statement } from '../postgres/sql.ts';
-
-interface GroupRow {
-  readonly id: string;
-  readonly user_id: string | null;
-  readonly is_default: boolean;
-  readonly is_applied: boolean;
-  readonly guardrail: string | null;
-  readonly ranges: number;
-  /** The trial by which the group exists at all; it may end at any moment, and the group with it. */
-  readonly made_by: string | null;
-}
-
-/** Values: organization, ids. */
-const findGroups = statement<GroupRow>(
-  'find_groups',
-  `SELECT id, user_id, is_default, is_applied, guardrail, inbound_ranges + outbound_ranges AS ranges,
-     CASE WHEN trial::json ->> 'before' IS NULL THEN trial::json ->> 'id' END AS made_by FROM security_groups g WHERE id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
-);
+import { rangesOf } from '../write/records/groups.ts';
+import type { Locked } from '../write/transaction.ts';
 
 export interface CheckedList {
   /** Every problem of the list, at once. */
@@ -35,7 +17,7 @@ export interface CheckedList {
 
 /** What a list would mean for a device of this user that had another list before. */
 export async function checkList(
-  { tx, org }: { readonly tx: Runner; readonly org: string },
+  { records }: Pick<Locked, 'records'>,
   { phase, quotas }: { readonly phase: Phase; readonly quotas: Quotas },
   {
     user,
@@ -49,20 +31,28 @@ export async function checkList(
     readonly trial?: string | undefined;
   },
 ): Promise<CheckedList> {
-  const found = new Map((await tx.run(findGroups, [org, [...list, ...oldList]])).map((group) => [group.id, group]));
+  const ids = new Set<string>([...list, ...oldList]);
+  await records.load({ groups: ids });
+  const recordOf = (id: string) => records.group(id)?.record;
   for (const id of list) {
-    const trial = oldList.includes(id) ? null : (found.get(id)?.made_by ?? null);
-    if (trial !== null && trial !== own) refuse({ code: 'trial_pending', trial });
+    const trial = recordOf(id)?.trial;
+    // A trial by which the group exists at all may end at any moment, and the group with it.
+    if (trial?.before === null && !oldList.includes(id) && trial.id !== own)
+      refuse({ code: 'trial_pending', trial: trial.id });
   }
-  const problems = listProblems(list, { user, phase, find: (id) => found.get(id) });
-  const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + (found.get(id)?.ranges ?? 0), 0);
+  const find = (id: GroupId) => {
+    const { user_id = null, is_default = false, guardrail = null } = recordOf(id) ?? {};
+    return recordOf(id) && { user_id, is_default, guardrail };
+  };
+  const problems = listProblems(list, { user, phase, find });
+  const ranges = problems.length > 0 ? 0 : list.reduce((sum, id) => sum + rangesOf(recordOf(id) ?? {}), 0);
   if (ranges > quotas.device_ranges)
     problems.push({ index: -1, code: 'too_many_ranges', allowed: quotas.device_ranges, ranges });
-  const users = [...found.values()].filter(({ user_id }) => user_id !== null);
+  const users = [...ids].filter((id) => recordOf(id)?.user_id !== undefined);
   const listed = new Set<string>(list);
   return {
     problems,
-    entering: users.filter(({ id, is_applied }) => listed.has(id) && !is_applied).map(({ id }) => id),
-    leaving: users.filter(({ id }) => !listed.has(id)).map(({ id }) => id),
+    entering: users.filter((id) => listed.has(id) && records.group(id)?.isApplied === false),
+    leaving: users.filter((id) => !listed.has(id)),
   };
 }

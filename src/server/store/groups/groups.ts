@@ -12,30 +12,26 @@ import {
   type OrganizationId,
 } from '../../../policy/ids.ts';
 import { serverRight, type Actor } from '../contract/actor.ts';
+import { countNamed } from '../../../organization/read-records.ts';
 import { refuse, StoreError } from '../../problems.ts';
 import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
 import type { Expected } from '../contract/page.ts';
 import type { GroupRecord, Stored } from '../contract/records.ts';
-import { relink, updateDevice } from '../devices/statements.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
-import { singleStatementItem, subjectOf } from '../write/audit-entry.ts';
+import { updateDevice } from '../write/records/devices.ts';
+import type { GroupContent } from '../write/records/group-text.ts';
+import { createGroup, ownerOf, updateGroup, type GroupCreation, type GroupUpdate } from '../write/records/groups.ts';
+import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { readRow, runOne, stored, type Item, type SingleStatementRow } from '../write/single-statement.ts';
+import { decidingIn } from '../write/run-transaction.ts';
 import { now } from '../write/stamp.ts';
+import { stored } from '../write/stored.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { keepTrial, startTrial, trialText, type StartedTrial } from '../write/trial.ts';
+import { keepTrial, startTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
-import {
-  devicesIn,
-  fieldsBefore,
-  groupPatchItem,
-  newGroupItem,
-  rangesIn,
-  refuseApplication,
-  rulesIn,
-} from './items.ts';
+import { devicesIn, refuseApplication, refuseCreation } from './items.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import * as sql from './statements.ts';
 
@@ -70,30 +66,20 @@ export async function refuseOverfull({ tx, model }: Place, id: string, limit: nu
     refuse({ code: 'too_many_device_ranges', limit, devices: devices.slice(0, mostNamed).map(nameOf) });
 }
 
-/** Takes a group off every device that holds it, each with a revision of its own. */
+/** Takes a group off every device that holds it, each with a revision of its own. The write that it is part of was judged already, as what it is. */
 async function takeOff(
   context: Context,
-  { tx, org }: Locked,
+  locked: Locked,
   by: Actor,
   group: GroupId,
   holders: readonly OrganizationDevice[],
 ): Promise<void> {
   if (holders.length === 0) return;
-  const at = now(context);
-  const lists = holders.map(({ list }) => list.filter((id) => id !== group));
-  // The write that it is part of was judged already, as what it is.
+  await locked.records.load({ devices: holders.map(({ id }) => id) });
   const audit = by.audit && { ...by.audit, operation: 'updateDevice', fields: ['security_groups'] };
-  const items = holders.map(({ id }, index) => ({
-    id,
-    at,
-    actor: by.user_id,
-    ...singleStatementItem(context, { right: serverRight, audit }),
-    security_groups: lists[index],
-    tested: true,
-  }));
-  for (const row of await tx.run(updateDevice.many, [org, JSON.stringify(items)]))
-    readRow(row, 'device', context.quotas);
-  await tx.run(relink, [holders.map(({ id }) => id), lists.map((list) => JSON.stringify(list))]);
+  const deciding = await decidingIn(context, locked, { ...by, right: serverRight, audit });
+  for (const { id, list } of holders)
+    updateDevice(deciding, { id, patch: { security_groups: list.filter((one) => one !== group) } });
 }
 
 interface Removal {
@@ -104,12 +90,9 @@ interface Removal {
     readonly detach?: boolean | undefined;
     /** Devices that have it by label do not keep it: the caller judges which of them open. */
     readonly leaveByLabel?: boolean;
+    /** Its trial ends by that. */
+    readonly onTrial?: boolean;
   };
-}
-
-/** Nothing but the end of its trial changes a record on trial. */
-function refuseOnTrial(trial: string | null): void {
-  if (trial !== null) refuse({ code: 'trial_pending', trial: (JSON.parse(trial) as { readonly id: string }).id });
 }
 
 const keyNameOf = ({ id, name }: { readonly id: string; readonly name: string }) => ({
@@ -123,25 +106,28 @@ export async function removeGroup(
   locked: Locked,
   { by, owner, id, options }: Removal,
 ): Promise<Removed> {
-  const { tx, org } = locked;
-  const [group] = await tx.run(sql.findGroup, [org, id]);
-  if (group === undefined || (group.user_id ?? 'organization') !== owner)
-    return refuse({ code: 'not_found', what: 'group' });
+  const { tx, org, records } = locked;
+  await records.load({ groups: [id] });
+  const group = records.group(id);
+  if (group === undefined || ownerOf(group.record) !== owner) return refuse({ code: 'not_found', what: 'group' });
   if (options.if_match !== undefined && options.if_match !== group.revision)
     return refuse({ code: 'precondition_failed', revision: group.revision });
-  refuseOnTrial(group.trial);
+  const { trial, guardrail, is_default } = group.record;
+  // Nothing but the end of its trial changes a record on trial.
+  if (trial !== undefined && options.onTrial !== true) refuse({ code: 'trial_pending', trial: trial.id });
   const organization = await locked.model.read(tx);
   const having = await locked.model.run(holdersOf(organization, id));
   // Also one that had the group before a trial of its list: the end of the trial brings it back.
-  const lists = ({ list, trial }: OrganizationDevice): boolean =>
-    list.includes(id) || trial?.before?.security_groups.includes(id) === true;
+  const lists = ({ list, trial: listTrial }: OrganizationDevice): boolean =>
+    list.includes(id) || listTrial?.before?.security_groups.includes(id) === true;
   const holders = having.filter(lists);
-  for (const { trial } of holders) if (trial !== undefined) refuse({ code: 'trial_pending', trial: trial.id });
+  for (const { trial: listTrial } of holders)
+    if (listTrial !== undefined) refuse({ code: 'trial_pending', trial: listTrial.id });
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
   const held = new HeldGroups(organization);
   const applies = (device: OrganizationDevice): boolean => held.of({ ...device, list: [], trial: undefined }).has(id);
-  const byLabel = group.guardrail === null ? having.filter(applies) : [];
+  const byLabel = guardrail === undefined ? having.filter(applies) : [];
   const judgedByLabel = options.leaveByLabel === true ? [] : byLabel;
   const users = holders.length + keys.length + judgedByLabel.length;
   if (users > 0 && options.detach !== true) {
@@ -162,11 +148,12 @@ export async function removeGroup(
       by,
       keys.map((key) => key.id),
     );
-  const [gone] = await tx.run(sql.deleteGroup, [org, id, by.user_id, now(context)]);
-  if (gone === undefined) return refuse({ code: 'unexpected' });
-  const last = stored<GroupRecord>(gone);
-  if (!group.is_default) return { last };
-  return { last, fresh: (await makeDefaultGroup(context, tx, org, by.user_id)).record };
+  const made = { by: by.user_id, at: now(context) };
+  const last = stored<GroupRecord>(records.removeGroup(id, made));
+  if (is_default !== true) return { last };
+  // There is never more than one.
+  await records.flush();
+  return { last, fresh: stored<GroupRecord>(makeDefaultGroup(records, { id: context.newId(), org, ...made })).record };
 }
 
 interface Removed {
@@ -179,22 +166,12 @@ interface Removed {
 const namesDevices = ({ inbound_rules, outbound_rules, applies_to = [] }: NewGroup): boolean =>
   applies_to.length > 0 || devicesIn(inbound_rules, outbound_rules).size > 0;
 
-const readWritten = (row: SingleStatementRow | undefined, { quotas }: Pick<Context, 'quotas'>): SavedGroup =>
-  row === undefined
-    ? refuse({ code: 'unexpected' })
-    : Object.assign(readRow<GroupRecord>(row, 'group', quotas), { mayBeVoid: row.told === true });
-
-async function createNamed(
-  context: Context,
-  locked: Place,
-  by: Actor,
-  item: Item,
-  trial?: StartedTrial,
-): Promise<SavedGroup> {
-  const { quotas } = context;
-  const asked = trial === undefined ? item : { ...item, trial: trialText(trial, null) };
-  const made = readWritten(await runOne(context, locked, by, sql.createGroupSelectors, asked), context);
-  await refuseOverfull(locked, made.id, quotas.device_ranges);
+async function createNamed(context: Context, locked: Locked, by: Actor, creation: GroupCreation): Promise<SavedGroup> {
+  const { owner, trial } = creation;
+  const deciding = await decidingIn(context, locked, by, { whose: owner === 'organization' ? undefined : owner });
+  const made = createGroup(deciding, creation);
+  await deciding.accept();
+  await refuseOverfull(locked, made.id, context.quotas.device_ranges);
   if (trial !== undefined) await keepTrial(locked, trial, { groups: [made.id], revision: made.revision });
   return made;
 }
@@ -216,45 +193,43 @@ export async function refuseOpenKeys(context: Context, { tx, org, model }: Place
     });
 }
 
-interface NamedUpdate {
+/** The default group applies to no label, and always enforces. */
+export function refuseForDefault({ is_default }: Partial<GroupContent>, { applies_to = [], mode }: GroupPatch): void {
+  if (is_default !== true) return;
+  if (applies_to.length > 0) refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
+  if (mode === 'observe') refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
+}
+
+interface NamedUpdate extends GroupUpdate {
   readonly by: Actor;
-  readonly id: GroupId;
-  readonly item: Item;
   /** The devices that the new rules name, and that have to be there. */
   readonly named: ReadonlySet<string>;
-  readonly patch: GroupPatch;
   /** Also where devices are left with the default group. */
   readonly detach: boolean;
-  readonly trial: StartedTrial | undefined;
 }
 
 /** An update that names devices, changes which devices have the group, or is a trial. */
-async function updateNamed(
-  context: Context,
-  locked: Place,
-  { by, id, item, named, patch, detach, trial }: NamedUpdate,
-): Promise<SavedGroup> {
-  const { tx, org, model } = locked;
-  const [old] = await tx.run(sql.findGroup, [org, id]);
+async function updateNamed(context: Context, locked: Locked, asked: NamedUpdate): Promise<SavedGroup> {
+  const { by, id, named, patch, detach, trial } = asked;
+  const { records, model, tx } = locked;
+  await records.load({ groups: [id] });
+  const old = records.group(id);
   // A guardrail does not replace the default group: without it no device opens.
   const mayLeave =
     (patch.applies_to !== undefined || patch.mode === 'observe') &&
-    old?.guardrail === null &&
-    old.mode === 'enforce' &&
+    old?.record.guardrail === undefined &&
+    old?.record.mode !== 'observe' &&
     !detach;
   const before = mayLeave ? await model.read(tx) : undefined;
-  if (old?.is_default === true && (patch.applies_to ?? []).length > 0)
-    return refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
-  if (old?.is_default === true && patch.mode === 'observe')
-    return refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
+  refuseForDefault(old?.record ?? {}, patch);
   await checkPeers(
     locked,
     named,
-    old === undefined ? named : devicesIn(rulesIn(old.inbound_rules), rulesIn(old.outbound_rules)),
+    old === undefined ? named : devicesIn(old.record.inbound_rules, old.record.outbound_rules),
   );
-  const asked =
-    trial === undefined || old === undefined ? item : { ...item, trial: trialText(trial, fieldsBefore(old, patch)) };
-  const group = readWritten(await runOne(context, locked, by, sql.updateGroupSelectors, asked), context);
+  const deciding = await decidingIn(context, locked, by);
+  const group = updateGroup(deciding, asked);
+  await deciding.accept();
   // What changes nothing is no trial.
   if (trial !== undefined && group.revision !== old?.revision)
     await keepTrial(locked, trial, { groups: [id], revision: group.revision });
@@ -266,12 +241,14 @@ async function updateNamed(
   return group;
 }
 
+/** Characters, about. */
+const sizeOf = (fields: GroupPatch): number => JSON.stringify(fields).length;
+
 /** A write waits so long for what only warns, in milliseconds. */
 const mostWarningMs = 1_000;
 
 export function groupsIn(context: Context): Groups {
   const { reads, models, writer } = context;
-  const read = (row: SingleStatementRow): SavedGroup => readWritten(row, context);
   return {
     async list(org: OrganizationId, query) {
       const values: Value[] = [
@@ -298,69 +275,72 @@ export function groupsIn(context: Context): Groups {
     },
 
     async create(org, by, owner, group, options = {}) {
-      const item = newGroupItem(context, by, owner, context.newId(), group);
+      // A refusal that applies in every state of the organization comes before one that depends on its state.
+      refuseCreation(context, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
+      const creation = { id: context.newId(), owner, group, trial };
       if (!namesDevices(group) && trial === undefined)
         return writer.write(org, {
-          kind: 'single-statement',
-          operation: sql.createGroup,
-          item,
+          kind: 'record',
           by,
-          conflictKeys: [],
-          decode: read,
+          needs: { whose: owner === 'organization' ? undefined : owner },
+          size: sizeOf(group),
+          decide: (deciding) => createGroup(deciding, creation),
         });
       await models.warm(org);
       return writer.write(
         org,
-        transactionWrite(context, by, async (tx, _head, model) => {
-          const locked = { tx, org, model };
+        transactionWrite(context, by, async (locked) => {
           await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
-          return createNamed(context, locked, by, item, trial);
+          return createNamed(context, locked, by, creation);
         }),
       );
     },
 
     async recreate(org, by, owner, id, group, options = {}) {
-      const item = newGroupItem(context, by, owner, id, group);
+      refuseCreation(context, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       await models.warm(org);
-      const write = transactionWrite(context, by, async (tx, _head, model) => {
-        if ((await tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
-        return createNamed(context, { tx, org, model }, by, item, trial);
+      const write = transactionWrite(context, by, async (locked) => {
+        if ((await locked.tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
+        return createNamed(context, locked, by, { id, owner, group, trial });
       });
       return writer.write(org, write);
     },
 
     async update(org, by, owner, id, patch, options = {}) {
       refuseApplication(context, owner, patch);
-      const item = groupPatchItem(context, by, { owner, id, patch, if_match: options.if_match });
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
-      const asTransaction = async () => {
+      const asked = { id, owner, patch, if_match: options.if_match, trial };
+      const afterwards = async () => {
         await models.warm(org);
         // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
-        const detach = options.detach === true;
-        const write = transactionWrite(context, by, (tx, _head, model) =>
-          updateNamed(context, { tx, org, model }, { by, item, named: needed, patch, id, detach, trial }),
+        const update = { ...asked, by, named: needed, detach: options.detach === true };
+        return writer.write(
+          org,
+          transactionWrite(context, by, (locked) => updateNamed(context, locked, update)),
         );
-        return writer.write(org, write);
       };
       const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;
-      if (named.size > 0 || movesDevices || trial !== undefined) return asTransaction();
-      const ranges = rangesIn(patch);
-      // One device may hold several groups that grow: each counts what the others before it left.
-      const writesRules = (patch.inbound_rules ?? patch.outbound_rules) !== undefined;
-      const conflictKeys = writesRules ? [id, 'ranges'] : [id];
+      if (named.size > 0 || movesDevices || trial !== undefined) return afterwards();
       try {
-        // A direction that is not given stays as it is, and one without ranges has none more.
-        const mayGrow = (ranges.inbound ?? 0) + (ranges.outbound ?? 0) > 0;
-        const operation = mayGrow ? sql.updateGroup : sql.updateGroupNoLarger;
-        return await writer.write(org, { kind: 'single-statement', operation, item, by, conflictKeys, decode: read });
+        return await writer.write(org, {
+          kind: 'record',
+          by,
+          // A direction that is not given stays as it is, and one without ranges has none more.
+          needs: {
+            groups: [id],
+            ranges: countNamed([...(patch.inbound_rules ?? []), ...(patch.outbound_rules ?? [])]) > 0,
+          },
+          size: sizeOf(patch),
+          decide: (deciding) => updateGroup(deciding, { ...asked, ranges: deciding.ranges }),
+        });
       } catch (error) {
         // All groups of the organization together have more ranges than a device may have: now it is looked at devices.
         if (!(error instanceof StoreError) || error.problem.code !== 'too_many_device_ranges') throw error;
-        return asTransaction();
+        return afterwards();
       }
     },
 

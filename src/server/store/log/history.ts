@@ -9,8 +9,8 @@ import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../c
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, rowsWithin, statement, withinBytes, withRevision, type PageRow } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import { theServer } from '../write/history.ts';
-import { stored } from '../write/single-statement.ts';
+import { theServer } from '../write/the-server.ts';
+import { stored } from '../write/stored.ts';
 
 interface StateRow {
   readonly revision: number;

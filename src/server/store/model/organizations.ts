@@ -283,6 +283,8 @@ export class ModelInTransaction {
   /** Whether what is worked out in the transaction may take long. */
   readonly hasTurn: boolean;
   #known: Kept | undefined;
+  /** What the transaction has written since, and nobody has looked at yet. */
+  #changes: Entry[] = [];
 
   constructor(
     models: OrganizationModels,
@@ -295,9 +297,25 @@ export class ModelInTransaction {
     this.#org = org;
   }
 
+  /** The transaction writes this. */
+  changed(entry: Entry): void {
+    this.#changes.push(entry);
+  }
+
+  /** The database shows the transaction what it has written so far. */
+  flushed(): void {
+    if (this.#known === undefined) this.#changes = [];
+  }
+
+  mark() {
+    return { known: this.#known, changes: this.#changes, length: this.#changes.length };
+  }
+
   /** A part of the transaction was taken back, to where `mark` was given. */
-  reset(mark: Kept | undefined): void {
-    this.#known = mark;
+  reset({ known, changes, length }: ReturnType<ModelInTransaction['mark']>): void {
+    this.#known = known;
+    this.#changes = changes;
+    this.#changes.length = length;
   }
 
   /** Does work that grows with the organization in short steps. */
@@ -305,21 +323,21 @@ export class ModelInTransaction {
     return this.#o.slices.run(steps);
   }
 
-  get mark(): Kept | undefined {
-    return this.#known;
+  async read(tx: Runner): Promise<Organization> {
+    this.#known ??= await this.#begin(tx);
+    this.#known = this.#folded(this.#known);
+    return { ...this.#known.model, at: this.#o.clock() };
   }
 
-  async read(tx: Runner): Promise<Organization> {
+  /** As the database shows it to the transaction. */
+  async #begin(tx: Runner): Promise<Kept> {
     for (const isLast of [false, true]) {
-      const known = this.#known ?? (await this.#models.known(this.#org));
+      const known = await this.#models.known(this.#org);
       const rows = await tx.run(readLogged, [this.#org, known.model.revision]);
       const head = rows.find(({ version }) => version !== null);
       if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
       const isWhole = rows.length - 1 === head.revision - known.model.revision;
-      if (head.version === known.version && isWhole) {
-        this.#known = await this.#folded(known, rows, head.revision);
-        return { ...this.#known.model, at: this.#o.clock() };
-      }
+      if (head.version === known.version && isWhole) return this.#followed(known, rows, head.revision);
       if (isLast) break;
       // Another history, or the log no longer reaches back to what is known.
       this.#models.forget(this.#org);
@@ -327,7 +345,7 @@ export class ModelInTransaction {
     throw new StoreError({ code: 'unavailable' }, { message: 'the change log does not reach back far enough' });
   }
 
-  async #folded(known: Kept, rows: readonly LoggedRow[], revision: number): Promise<Kept> {
+  async #followed(known: Kept, rows: readonly LoggedRow[], revision: number): Promise<Kept> {
     const steps: LoggedStep[] = [];
     await this.#o.slices.each(rows, (row) => {
       const { body, identity } = row;
@@ -341,8 +359,17 @@ export class ModelInTransaction {
     return { ...advanced(known, steps, revision), version, readAt, usedAt: this.#o.monotonic() };
   }
 
+  /** With what the transaction has written. */
+  #folded(known: Kept): Kept {
+    const entries = this.#changes;
+    const revision = entries.at(-1)?.revision;
+    if (revision === undefined) return known;
+    this.#changes = [];
+    return { ...known, ...advanced(known, entries.map(stepOf), revision) };
+  }
+
   /** The transaction is committed: what it saw may be known to others. */
   committed(): void {
-    if (this.#known !== undefined) this.#models.remember(this.#org, this.#known);
+    if (this.#known !== undefined) this.#models.remember(this.#org, this.#folded(this.#known));
   }
 }

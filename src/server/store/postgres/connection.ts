@@ -239,8 +239,17 @@ export class Transactions {
     const connection = await this.#take();
     let isGood = false;
     try {
-      await connection.begin();
-      const result = await work(connection).catch(async (cause: unknown) => {
+      // Sent together with the first statements of the work, which learns of no answer before it has begun.
+      const begun = connection.begin();
+      begun.catch(() => {});
+      const tx: Runner = {
+        async run(statement, values) {
+          const rows = await connection.run(statement, values);
+          await begun;
+          return rows;
+        },
+      };
+      const result = await work(tx).catch(async (cause: unknown) => {
         await connection.rollback();
         isGood = true;
         throw cause;
@@ -286,7 +295,7 @@ export class Transactions {
   async #open(): Promise<DatabaseConnection> {
     this.#count += 1;
     try {
-      const connection = await this.#options.primary.open();
+      const connection = await this.#options.primary.open({ pipeline: true });
       const lost = (cause?: unknown): void => {
         const index = this.#idle.indexOf(connection);
         // While a transaction has it, the transaction notices.

@@ -36,9 +36,6 @@ export const found = (table: string, where: string): string => `((SELECT true FR
 /** A time as records show it. */
 export const isoTime = (value: string): string =>
   `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-/** A text as JSON. */
-export const jsonText = (value: string): string => `to_json(${value})::text`;
-
 /**
  * A record's *body* is its wire text without the revision and the closing brace: the same body serves a change and
  * the deletion that follows, and is stored beside the columns so that listings and streams never build JSON.

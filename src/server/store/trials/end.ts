@@ -1,78 +1,59 @@
 /** Owns the end of a trial inside a transaction: it keeps the change or restores the earlier state. Both take new revisions. */
-import { parseGroupId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
-import { refuse } from '../../problems.ts';
 import type { GroupBefore, RecordTrial } from '../contract/records.ts';
-import type { ListBefore } from '../../../policy/rule.ts';
 import { leaveView } from '../devices/group-views.ts';
-import { relink } from '../devices/statements.ts';
 import { removeGroup } from '../groups/groups.ts';
-import { countNamed } from '../groups/items.ts';
+import type { DeviceContent } from '../write/records/device-text.ts';
+import type { GroupContent } from '../write/records/group-text.ts';
+import { ownerOf } from '../write/records/groups.ts';
+import { refuseNewer } from '../write/records/newer.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
-import * as sql from './statements.ts';
+import type * as sql from './statements.ts';
+
+/** On trial. */
+type TriedGroup = GroupContent & { readonly trial: RecordTrial<GroupBefore> };
+type TriedDevice = DeviceContent & { readonly trial: NonNullable<DeviceContent['trial']> };
 
 /** The records of a trial that still exist, each in its current state in this transaction. */
 export interface TriedRecords {
-  readonly groups: readonly {
-    readonly id: string;
-    readonly user_id: string | null;
-    readonly trial: RecordTrial<GroupBefore>;
-  }[];
-  readonly devices: readonly {
-    readonly id: string;
-    readonly user_id: string;
-    readonly trial: RecordTrial<ListBefore>;
-    readonly security_groups: readonly string[];
-  }[];
+  readonly groups: readonly TriedGroup[];
+  readonly devices: readonly TriedDevice[];
 }
 
-export async function triedRecords({ tx, org }: Locked, trial: sql.TrialRow): Promise<TriedRecords> {
-  const groups = await tx.run(sql.findGroupsOnTrial, [org, trial.groups, trial.id]);
-  const devices = await tx.run(sql.findDevicesOnTrial, [org, trial.devices, trial.id]);
-  return {
-    groups: groups.map((row) => ({ ...row, trial: JSON.parse(row.trial) as RecordTrial<GroupBefore> })),
-    devices: devices.map((row) => ({ ...row, trial: JSON.parse(row.trial) as RecordTrial<ListBefore> })),
-  };
+export async function triedRecords({ records }: Locked, trial: sql.TrialRow): Promise<TriedRecords> {
+  await records.load({ groups: trial.groups, devices: trial.devices });
+  const isTried = (record: { readonly trial?: { readonly id: string } | undefined } | undefined): boolean =>
+    record?.trial?.id === trial.id;
+  const groups = trial.groups.toSorted().map((id) => records.group(id)?.record);
+  const devices = trial.devices.toSorted().map((id) => records.device(id)?.record);
+  return { groups: groups.filter(isTried) as TriedGroup[], devices: devices.filter(isTried) as TriedDevice[] };
 }
 
-interface Rewrites {
-  readonly groups: readonly sql.GroupRewrite[];
-  readonly devices: readonly sql.DeviceRewrite[];
+interface Rewritten {
+  readonly groups: readonly GroupContent[];
+  readonly devices: readonly DeviceContent[];
 }
-
-const idsOf = (rewritten: readonly { readonly id: string }[]): string[] => rewritten.map(({ id }) => id);
 
 /** Gives back the newest revision that was taken. A record of a later version is left to a server of that version: reference 4.5 (6). */
-async function rewrite(context: Context, { tx, org }: Locked, by: Actor, rewrites: Rewrites): Promise<number> {
-  const [newer] = await tx.run(sql.findNewer, [org, idsOf(rewrites.groups), idsOf(rewrites.devices)]);
-  if (newer !== undefined) refuse({ code: 'newer_record', what: newer.what });
-  const values = [by.user_id, now(context)] as const;
-  const rows = [
+function rewrite(context: Context, { records }: Locked, by: Actor, { groups, devices }: Rewritten): number {
+  for (const { id } of groups) refuseNewer('group', records.group(id)?.record ?? {});
+  for (const { id } of devices) refuseNewer('device', records.device(id)?.record ?? {});
+  const made = { by: by.user_id, at: now(context) };
+  const written = [
     // Devices come first, so that no reader meets a device that names a group which is gone.
-    ...(rewrites.devices.length === 0
-      ? []
-      : await tx.run(sql.rewriteDevices, [org, JSON.stringify(rewrites.devices), ...values])),
-    ...(rewrites.groups.length === 0
-      ? []
-      : await tx.run(sql.rewriteGroups, [org, JSON.stringify(rewrites.groups), ...values])),
+    ...devices.map((device) =>
+      records.putDevice({ ...device, updated_at: made.at }, made, { isKept: true, isIdentity: true }),
+    ),
+    ...groups.map((group) => records.putGroup({ ...group, updated_at: made.at }, made)),
   ];
-  return Math.max(0, ...rows.map(({ revision }) => revision));
+  return Math.max(0, ...written.map(({ revision }) => revision));
 }
 
-/** The devices hold these lists, and no others any more. */
-async function holdLists(
-  context: Context,
-  { tx, org }: Locked,
-  by: Actor,
-  lists: readonly { readonly id: string; readonly list: readonly string[]; readonly other: readonly string[] }[],
-): Promise<void> {
-  if (lists.length === 0) return;
-  await tx.run(relink, [lists.map(({ id }) => id), lists.map(({ list }) => JSON.stringify(list))]);
-  const leaving = [...new Set(lists.flatMap(({ other }) => other))];
-  await leaveView({ tx, org }, leaving, { by: by.user_id, at: now(context) });
-}
+/** Users' groups of these lists, which the devices hold no more. */
+const leave = (context: Context, locked: Locked, by: Actor, lists: readonly (readonly string[])[]): Promise<void> =>
+  leaveView(locked, lists.flat(), { by: by.user_id, at: now(context) });
 
 /** Another scope on all records. */
 export function rewriteScope(
@@ -81,13 +62,16 @@ export function rewriteScope(
   by: Actor,
   { groups, devices }: TriedRecords,
   scope: RecordTrial<never>['scope'],
-): Promise<number> {
-  const widened = ({ id, trial }: { readonly id: string; readonly trial: RecordTrial<object> }) => {
-    const { scope: _old, before, ...rest } = trial;
-    return { id, trial: JSON.stringify({ ...rest, ...(scope && { scope }), before }) };
-  };
-  return rewrite(context, locked, by, { groups: groups.map(widened), devices: devices.map(widened) });
+): number {
+  const widened = <T extends RecordTrial<object>>({ scope: _old, before, ...rest }: T): T =>
+    ({ ...rest, ...(scope && { scope }), before }) as T;
+  return rewrite(context, locked, by, {
+    groups: groups.map((group) => ({ ...group, trial: widened(group.trial) })),
+    devices: devices.map((device) => ({ ...device, trial: widened(device.trial) })),
+  });
 }
+
+const ended = <T extends { readonly trial: unknown }>({ trial: _trial, ...record }: T): Omit<T, 'trial'> => record;
 
 export async function keepChange(
   context: Context,
@@ -95,17 +79,12 @@ export async function keepChange(
   by: Actor,
   { groups, devices }: TriedRecords,
 ): Promise<number> {
-  const ended = ({ id }: { readonly id: string }) => ({ id, trial: null });
-  const revision = await rewrite(context, locked, by, { groups: groups.map(ended), devices: devices.map(ended) });
-  await holdLists(
+  const revision = rewrite(context, locked, by, { groups: groups.map(ended), devices: devices.map(ended) });
+  await leave(
     context,
     locked,
     by,
-    devices.map(({ id, security_groups, trial }) => ({
-      id,
-      list: security_groups,
-      other: trial.before?.security_groups ?? [],
-    })),
+    devices.map(({ trial }) => trial.before.security_groups),
   );
   return revision;
 }
@@ -117,45 +96,24 @@ export async function takeBack(
   by: Actor,
   { groups, devices }: TriedRecords,
 ): Promise<number> {
-  const lists = devices.map(({ id, security_groups, trial }) => ({
-    id,
-    list: trial.before?.security_groups ?? [],
-    other: security_groups,
-  }));
-  const made = groups.filter(({ trial }) => trial.before === null);
-  const restored = groups.flatMap(({ id, trial: { before } }): sql.GroupRewrite[] =>
-    before === null ? [] : [{ id, trial: null, ...fieldsBefore(before) }],
-  );
-  const revision = await rewrite(context, locked, by, {
-    groups: restored,
-    devices: lists.map(({ id, list }) => ({ id, trial: null, security_groups: list })),
+  const revision = rewrite(context, locked, by, {
+    groups: groups.flatMap(({ trial: { before }, ...group }) =>
+      before === null ? [] : [{ ...group, mode: undefined, ...before } as GroupContent],
+    ),
+    devices: devices.map(({ trial, ...device }) => ({ ...device, ...trial.before })),
   });
-  await holdLists(context, locked, by, lists);
-  if (made.length > 0) await locked.tx.run(sql.releaseGroups, [locked.org, made.map(({ id }) => id)]);
+  await leave(
+    context,
+    locked,
+    by,
+    devices.map(({ security_groups = [] }) => security_groups),
+  );
   const revisions = [revision];
-  for (const { id, user_id } of made) {
-    const owner = (user_id as Actor['user_id'] | null) ?? 'organization';
-    const options = { detach: true };
-    const { last } = await removeGroup(context, locked, { by, owner, id: parseGroupId(id), options });
+  for (const { trial, ...group } of groups) {
+    if (trial.before !== null) continue;
+    const options = { detach: true, onTrial: true };
+    const { last } = await removeGroup(context, locked, { by, owner: ownerOf(group), id: group.id, options });
     revisions.push(last.revision);
   }
   return Math.max(...revisions);
 }
-
-const fieldsBefore = ({
-  group_name,
-  group_description,
-  inbound_rules,
-  outbound_rules,
-  applies_to,
-  mode,
-}: GroupBefore) => ({
-  group_name,
-  group_description,
-  inbound_rules: JSON.stringify(inbound_rules),
-  outbound_rules: JSON.stringify(outbound_rules),
-  applies_to: JSON.stringify(applies_to),
-  mode: mode ?? 'enforce',
-  inbound_ranges: countNamed(inbound_rules),
-  outbound_ranges: countNamed(outbound_rules),
-});

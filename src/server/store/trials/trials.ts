@@ -25,9 +25,9 @@ import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
-import { openingOfStatement } from '../write/right.ts';
+import { openingOfAny } from '../write/right.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
-import { theServer } from '../write/history.ts';
+import { theServer } from '../write/the-server.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepChange, rewriteScope, takeBack, triedRecords, type TriedRecords } from './end.ts';
@@ -68,8 +68,8 @@ async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialR
 
 /** What the pure rules need to know of the records. */
 const recordsOf = ({ groups, devices }: TriedRecords): TrialRecords => ({
-  groups: groups.map(({ id, user_id, trial: { before } }) => ({ id, user_id, isNew: before === null })),
-  devices,
+  groups: groups.map(({ id, user_id = null, trial: { before } }) => ({ id, user_id, isNew: before === null })),
+  devices: devices.map((device) => ({ ...device, security_groups: device.security_groups ?? [] })),
 });
 
 /** Who acts, as it is in this transaction. The server may do everything. */
@@ -233,7 +233,7 @@ export function trialsIn(context: Context): Trials {
           return end(context, locked, by, pending, 'reverted');
         }
         const { groups, devices } = pending.tried;
-        const known = new Set([...groups, ...devices].map((one) => one.id));
+        const known = new Set<string>([...groups, ...devices].map((one) => one.id));
         const unknown = records.flatMap((record, index) => (known.has(record) ? [] : [index]));
         if (unknown.length > 0) return refuse({ code: 'not_on_trial', indexes: unknown });
         const caller = await callerOf(locked, by);
@@ -253,7 +253,7 @@ export function trialsIn(context: Context): Trials {
         if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
         const wider = isWithin(undefined, scope) ? undefined : scope;
         if (!isWithin(scopeOf(trial.scope), wider)) return refuse({ code: 'not_wider' });
-        const write = () => rewriteScope(context, locked, by, tried, wider);
+        const write = async () => rewriteScope(context, locked, by, tried, wider);
         const revision = await judged(locked, trial, options, write);
         const text = wider === undefined ? null : JSON.stringify(wider);
         const [row] = await locked.tx.run(sql.widenTrial, [org, id, text, revision]);
@@ -277,8 +277,8 @@ export function trialsIn(context: Context): Trials {
         kind: 'transaction',
         by,
         // The user who started the trial may have left since, so this checks no membership.
-        opening: openingOfStatement,
-        run: (tx, { revision }, model) => run({ org, tx, head: revision, model }),
+        opening: openingOfAny,
+        run,
       });
     },
   };

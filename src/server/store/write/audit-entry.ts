@@ -2,22 +2,19 @@
  * Owns the audit entry as part of its write: the same statement or the same transaction. So there is no change without
  * an entry and no entry without a change, also after a failure or a crash.
  */
-import type { Authority } from '../contract/actor.ts';
 import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
 import type { Stored } from '../contract/records.ts';
 import { statement } from '../postgres/sql.ts';
-import { checkTime, rightColumns, rightItem } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
 
 const auditColumns =
   'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id, subject_name, before, after, change_id';
 
-/** Inserts entries that this parameter holds as a JSON array. */
-export const insertEntries = (parameter: string): string =>
-  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, ${parameter}::json)`;
-
 /** Values: entries as a JSON array. */
-export const insertAudit = statement<never>('insert_audit', insertEntries('$1'));
+export const insertAudit = statement<never>(
+  'insert_audit',
+  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, $1::json)`,
+);
 
 /** What a write did to a record, where the history does not keep it. No secret is ever part of it. */
 export interface AuditChange {
@@ -82,66 +79,3 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): o
 /** The value that `insertAudit` takes, for one entry. */
 export const auditValue = (stamps: Stamps, note: AuditNote, { org_id, ...subject }: AuditSubject): string =>
   JSON.stringify([auditRow(stamps, { ...note, ...subject, organization_id: org_id ?? undefined })]);
-
-/** The columns that every single-statement write carries for its right and for its entry, beside its own `id`, `at` and `actor`. Without an `audit_id` there is no entry. */
-export const singleStatementColumns = {
-  ...rightColumns,
-  audit_id: 'uuid',
-  audit_operation: 'text',
-  audit_fields: 'text[]',
-  audit_credential: 'text',
-  audit_credential_id: 'uuid',
-  audit_address: 'text',
-  audit_request: 'text',
-  audit_change: 'uuid',
-} as const;
-
-export function singleStatementItem(stamps: Stamps, { right, audit: note }: Authority) {
-  checkTime(right, now(stamps));
-  // Named one by one: to spread an object takes thirty times as long, and this is done for every write.
-  const { may, token, session } = rightItem(right);
-  return {
-    may,
-    token,
-    session,
-    audit_id: note === undefined ? null : stamps.newId(),
-    audit_operation: note?.operation ?? null,
-    audit_fields: note?.fields ?? null,
-    audit_credential: note?.credential.kind ?? null,
-    audit_credential_id: note?.credential.id ?? null,
-    audit_address: note?.address ?? null,
-    audit_request: note?.request_id ?? null,
-    audit_change: note?.change_id ?? null,
-  };
-}
-
-/** The columns of the requested row `n` that `new` of a single-statement update returns when its audit entry shows before and after. */
-export const returnedToAudit = [
-  'audit_at',
-  'audit_actor',
-  ...Object.keys(singleStatementColumns).filter((column) => column.startsWith('audit_')),
-  'old_body',
-]
-  .map((column) => `n.${column}`)
-  .join(', ');
-
-/** The record before and after, as JSON, over the rows of `new`. */
-export interface SingleStatementChanges {
-  readonly before: string;
-  readonly after: string;
-}
-
-const singleStatementEntry = (revision: string, unchanged: string, { before, after }: SingleStatementChanges): string =>
-  `SELECT audit_id, audit_at, $1::uuid, audit_operation, id, ${revision}, ${unchanged}, audit_fields, audit_actor, audit_credential, audit_credential_id,
-     audit_address, audit_request, NULL, ${before}, ${after}, audit_change`;
-
-const untold: SingleStatementChanges = { before: 'NULL', after: 'NULL' };
-
-/**
- * A CTE over `seen` and `numbered` of a single-statement write. A write that changes nothing has an entry too, because
- * its caller gets a success.
- */
-export const singleStatementEntries = (changes?: SingleStatementChanges): string => `audited AS (
-  INSERT INTO audit (${auditColumns})
-  ${singleStatementEntry('revision', 'NULL::boolean', changes ?? untold)} FROM ${changes === undefined ? 'numbered' : 'new'} WHERE audit_id IS NOT NULL
-  UNION ALL ${singleStatementEntry('standing', 'true', untold)} FROM seen WHERE refusal = 'unchanged' AND audit_id IS NOT NULL)`;

@@ -2,7 +2,6 @@
  * Owns idempotency keys in the database. The row is written in the transaction of the create: a create and its key are
  * there together or not at all, on every server and after every crash.
  */
-import type { OrganizationId } from '../../../policy/ids.ts';
 import {
   idempotencyKeyMs,
   idempotencyKeysKept,
@@ -14,11 +13,8 @@ import { refuse } from '../../problems.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
 import type { Runner } from '../postgres/connection.ts';
-import type { OwnershipContext } from './pending-ownership.ts';
-import { openingOf } from './right.ts';
-import { asTransaction, type TransactionWrite } from './run-transaction.ts';
+import type { TransactionWrite } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
-import type { SingleStatementWrite } from './single-statement.ts';
 
 interface AnswerRow {
   readonly fingerprint: Buffer;
@@ -95,22 +91,10 @@ export async function recorded<T>(
 }
 
 /** A write of an organization that is recorded where its request has a key. */
-export function recordedWrite<T>(
-  context: OwnershipContext,
-  org: OrganizationId,
-  given: SingleStatementWrite<T> | TransactionWrite<T>,
-): SingleStatementWrite<T> | TransactionWrite<T> {
-  const { idempotency } = given.by;
-  if (idempotency === undefined) return given;
-  const write =
-    given.kind === 'transaction'
-      ? given
-      : { ...asTransaction(context, org, given), opening: openingOf(given.by, now(context)) };
-  return {
-    ...write,
-    run: (tx, head, model) => recorded(context, tx, idempotency, () => write.run(tx, head, model)),
-  };
-}
+export const recordedWrite = <T>(stamps: Pick<Stamps, 'clock'>, write: TransactionWrite<T>): TransactionWrite<T> => ({
+  ...write,
+  run: (locked) => recorded(stamps, locked.tx, write.by.idempotency, () => write.run(locked)),
+});
 
 export function idempotencyKeysIn(context: {
   readonly writes: Runner;

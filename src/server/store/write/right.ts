@@ -12,9 +12,6 @@ import { refuse, StoreError } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { found, inOrg, statement, type Statement, type Value } from '../postgres/sql.ts';
 
-/** The columns of a write `n` that carry its right, beside `actor`, `at` and `id`. Without them a write is refused. */
-export const rightColumns = { may: 'integer', token: 'bytea', session: 'uuid' } as const;
-
 const bytes = (hex: string): string => `\\x${hex}`;
 
 /** That the credential's time is not over; what the database knows of it is checked there. */
@@ -22,7 +19,7 @@ export function checkTime({ credential: { expires_at } }: Right, at: string): vo
   if (expires_at !== undefined && Date.parse(expires_at) <= Date.parse(at)) refuse({ code: 'credential_ended' });
 }
 
-/** The values of `rightColumns`. */
+/** The values of a write `n` that carry its right, beside `actor`, `at` and `id`. Without them a write is refused. */
 export function rightItem({ credential, roles }: Right) {
   return {
     may: roles,
@@ -35,18 +32,9 @@ export function rightItem({ credential, roles }: Right) {
 const isGoodToken = (n: string): string => found('tokens t', `t.digest = ${n}.token`);
 const isGoodSession = (n: string): string => found('sessions s', `s.id = ${n}.session`);
 
-/** Whose table a credential is looked up in. A single write looks in one of them only: a scan that is not needed still has to be prepared. */
-export type CredentialTable = 'tokens' | 'sessions' | 'both';
-
 /** Whether the credential of a row `n` has ended. */
-const hasEnded = (n: string, table: CredentialTable = 'both'): string => {
-  const token = `${n}.token IS NOT NULL AND NOT ${isGoodToken(n)}`;
-  const session = `${n}.session IS NOT NULL AND NOT ${isGoodSession(n)}`;
-  // A credential of the other table is refused: this text cannot judge it.
-  if (table === 'tokens') return `(${n}.session IS NOT NULL OR ${token})`;
-  if (table === 'sessions') return `(${n}.token IS NOT NULL OR ${session})`;
-  return `(${token} OR ${session})`;
-};
+export const hasEnded = (n: string): string =>
+  `(${n}.token IS NOT NULL AND NOT ${isGoodToken(n)} OR ${n}.session IS NOT NULL AND NOT ${isGoodSession(n)})`;
 
 /** Whether the right of a row `n` names one of these roles. */
 const names = (n: string, ...roles: readonly (keyof typeof rightRoles)[]): string =>
@@ -58,38 +46,13 @@ const isAllowed = (n: string, role: string, whose: string): string => `(
   OR ${role} = 'owner' AND (${names(n, 'owner')} OR ${names(n, 'ownerOfOwn')} AND ${whose} IS NULL)
   OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor)`;
 
-/**
- * Whether an allowed write `n` takes the role of an owner that its actor `m` has not accepted. What the actor may do without that role accepts nothing.
- * `forOwners`: conditions of what else only an owner may do.
- */
-export const takesPendingRole = (n: string, whose: string, forOwners: readonly string[] = []): string => `(m.is_pending
+/** Whether an allowed write `n` takes the role of an owner that its actor `m` has not accepted. What the actor may do without that role accepts nothing. */
+const takesPendingRole = (n: string, whose: string): string => `(m.is_pending
   AND NOT ${names(n, 'server', 'administrator', 'enrollmentKey', 'ownDevice')}
-  AND (${[`(${names(n, 'member')} OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor) IS NOT TRUE`, ...forOwners].join(' OR ')}))`;
+  AND (${names(n, 'member')} OR ${names(n, 'owningUser')} AND ${whose} = ${n}.actor) IS NOT TRUE)`;
 
 /** Joins the membership of the actor as `m`. */
 export const actorsMembership = 'LEFT JOIN members m ON m.org_id = $1 AND m.user_id = n.actor';
-
-/** What only an owner may do, beside what the right says, as a condition over a write `n`; refused with `code` for everybody else. */
-export interface ForOwners {
-  readonly when: string;
-  readonly code: string;
-}
-
-/** The branches of a CASE over `n` and `m`. The server itself may do all of it. */
-export const refusedToOthers = (forOwners: readonly ForOwners[]): string =>
-  forOwners
-    .map(({ when, code }) => `WHEN ${when} AND m.role <> 'owner' AND NOT ${names('n', 'server')} THEN '${code}'`)
-    .join(' ');
-
-/** The first branches of a CASE over `n` and `m`. `whose`: the user whom the record belongs to; `missing`: whether there is no such record. */
-export const rightRefusals = (
-  { whose, missing }: { readonly whose: string; readonly missing?: string },
-  table: CredentialTable,
-): string => `
-  WHEN ${hasEnded('n', table)} THEN 'credential_ended'
-  WHEN m.role IS NULL THEN 'not_a_member'
-  ${missing === undefined ? '' : `WHEN ${missing} THEN 'not_found'`}
-  WHEN ${isAllowed('n', 'm.role', whose)} IS NOT TRUE THEN 'forbidden'`;
 
 /** The branches for a report `n` of a device, which names its organization itself and has no lock. */
 export const reportRefusals = `
@@ -164,12 +127,12 @@ const openings: { readonly [Name in Place]: Statement<OpenedHead> } = {
   enrollment_key: openHead('enrollment_key'),
 };
 
-/** For a statement that judges its right itself. */
+/** For a write that judges its right itself. */
 const openAny = statement<OpenedHead>(
   'open_head',
   'SELECT h.revision, h.version, h.has_tests, NULL AS refusal, false AS accepts FROM heads h WHERE h.org_id = $1',
 );
-export const openingOfStatement: Opening = { statement: openAny, values: [] };
+export const openingOfAny: Opening = { statement: openAny, values: [] };
 
 const isOwner = statement<never>(
   'is_owner_in_transaction',

@@ -1,6 +1,9 @@
 /**
- * Owns how one transaction write runs under the organization's lock: first the check of its right, then the write, with
- * policy tests before and after.
+ * Owns how one write runs under the organization's lock: first the check of its right, then the write, with policy tests before and after.
+ *
+ * Two kinds of write:
+ * - `record`: decided from the records that it names, in this process. What it writes is appended together with that of the writes beside it.
+ * - `transaction`: several statements with decisions in between; beside others behind a savepoint. Its right is checked first.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../contract/actor.ts';
@@ -9,18 +12,59 @@ import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
-import { acceptByWriting, type OwnershipContext } from './pending-ownership.ts';
-import { checkSkip, openingOfStatement, refusedRight, type OpenedHead, type Opening } from './right.ts';
-import { runOne, type SingleStatementWrite } from './single-statement.ts';
+import type { Deciding } from './records/deciding.ts';
+import type { Records } from './records/records.ts';
+import { callersOf, type Caller } from './caller.ts';
+import { acceptByWriting } from './pending-ownership.ts';
+import { checkSkip, checkTime, openingOf, refusedRight, type Opening } from './right.ts';
+import { now } from './stamp.ts';
+import { NeedsTurn } from './turns.ts';
 import { isChecked, type WriteCheckSession } from './write-check.ts';
+
+/** An organization whose head this transaction holds. */
+export interface Locked {
+  readonly org: OrganizationId;
+  readonly tx: Runner;
+  /** The head at the start of the write. */
+  readonly head: number;
+  readonly version: number;
+  /** The organization as the transaction sees it. */
+  readonly model: ModelInTransaction;
+  readonly records: Records;
+}
 
 export interface TransactionWrite<T> {
   readonly kind: 'transaction';
   readonly by: Actor;
   readonly opening: Opening;
-  /** Receives the head at the start of the write, and the organization as the transaction sees it. */
-  readonly run: (tx: Runner, head: OpenedHead, model: ModelInTransaction) => Promise<T>;
+  readonly run: (locked: Locked) => Promise<T>;
 }
+
+/** What a decision looks at. */
+export interface Needs {
+  readonly groups?: readonly string[];
+  readonly devices?: readonly string[];
+  /** Digests of public keys. */
+  readonly keys?: readonly string[];
+  /** Whom a new record is to belong to. */
+  readonly whose?: string | undefined;
+  /** How many address ranges all groups of the organization name. */
+  readonly ranges?: boolean;
+}
+
+/** With how many address ranges all groups of the organization name, where it needs them. It counts on. */
+export type DecidingAlone = Deciding & { readonly ranges: { all: number } };
+
+export interface RecordWrite<T> {
+  readonly kind: 'record';
+  readonly by: Actor;
+  readonly needs: Needs;
+  /** Characters that it writes, about. */
+  readonly size: number;
+  readonly decide: (deciding: DecidingAlone) => T;
+}
+
+export type Write<T> = RecordWrite<T> | TransactionWrite<T>;
 
 export type Outcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly cause: unknown };
 
@@ -36,19 +80,57 @@ export class DryRunResult extends StoreError {
   }
 }
 
-/** A single statement as a transaction write. It judges its right itself. */
+export type DecidingContext = Deciding['context'];
+
+/** Values: organization. */
+const sumRanges = statement<{ ranges: number }>(
+  'sum_ranges',
+  'SELECT coalesce(sum(inbound_ranges + outbound_ranges), 0)::integer AS ranges FROM security_groups WHERE org_id = $1',
+);
+
+const rangesOfAll = async (tx: Runner, org: string): Promise<number> =>
+  (await tx.run(sumRanges, [org]))[0]?.ranges ?? 0;
+
+/** A decision inside a transaction that does more. The right of the whole was judged before it, and so was that of the record. */
+export async function decidingIn(
+  context: DecidingContext,
+  { tx, org, records }: Pick<Locked, 'tx' | 'org' | 'records'>,
+  by: Actor,
+  { whose }: Pick<Needs, 'whose'> = {},
+): Promise<Deciding & { readonly accept: () => Promise<void> }> {
+  checkTime(by.right, now(context));
+  const [caller] = await callersOf(tx, org, [{ by, whose }]);
+  if (caller === undefined) throw gone();
+  let accepts = false;
+  return {
+    context,
+    org,
+    records,
+    caller,
+    by,
+    at: now(context),
+    onAccepting: () => (accepts = true),
+    async accept() {
+      if (accepts) await acceptByWriting(context, tx, org, by);
+    },
+  };
+}
+
+/** The same write as one of several statements. */
 export const asTransaction = <T>(
-  ownership: OwnershipContext,
-  org: OrganizationId,
-  { by, operation, item, decode }: SingleStatementWrite<T>,
+  context: DecidingContext,
+  { by, needs, decide }: RecordWrite<T>,
 ): TransactionWrite<T> => ({
   kind: 'transaction',
   by,
-  opening: openingOfStatement,
-  async run(tx) {
-    const row = await runOne(ownership, { tx, org }, by, operation, item);
-    if (row === undefined) throw gone();
-    return decode(row);
+  opening: openingOf(by, now(context)),
+  async run(locked) {
+    await locked.records.load(needs);
+    const deciding = await decidingIn(context, locked, by, needs);
+    const all = needs.ranges === true ? await rangesOfAll(locked.tx, locked.org) : 0;
+    const value = decide({ ...deciding, ranges: { all } });
+    await deciding.accept();
+    return value;
   },
 });
 
@@ -56,23 +138,21 @@ const savepoint = statement<never>('savepoint', 'SAVEPOINT write');
 const release = statement<never>('release', 'RELEASE SAVEPOINT write');
 const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
 
-export interface LockedTransaction {
-  readonly tx: Runner;
-  readonly org: OrganizationId;
+export interface LockedTransaction extends Pick<Locked, 'tx' | 'org' | 'model' | 'records'> {
   readonly check: WriteCheckSession;
-  readonly model: ModelInTransaction;
-  readonly ownership: OwnershipContext;
+  readonly context: DecidingContext;
 }
 
 /** Runs a transaction write, if its right holds now. */
 async function opened(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<unknown> {
   const value = await judged(locked, write);
   if (write.by.isDryRun === true) throw new DryRunResult(value);
+  await locked.records.flush();
   return value;
 }
 
 async function judged(
-  { tx, org, check, model, ownership }: LockedTransaction,
+  { tx, org, check, model, records, context }: LockedTransaction,
   write: TransactionWrite<unknown>,
 ): Promise<unknown> {
   const { opening, run, by } = write;
@@ -81,10 +161,11 @@ async function judged(
   if (head.refusal !== null) throw refusedRight(head.refusal);
   if (by.tests === 'skip') await checkSkip(tx, org, by);
   // Before the write, so that it is judged as by an owner who counts. A refusal takes both back.
-  if (head.accepts || by.tests === 'skip') await acceptByWriting(ownership, tx, org, by);
-  if (!head.has_tests || !isChecked(by)) return run(tx, head, model);
+  if (head.accepts || by.tests === 'skip') await acceptByWriting(context, tx, org, by);
+  const locked: Locked = { org, tx, head: head.revision, version: head.version, model, records };
+  if (!head.has_tests || !isChecked(by)) return run(locked);
   await check.before(tx);
-  const value = await run(tx, head, model);
+  const value = await run(locked);
   await check.after(tx);
   return value;
 }
@@ -97,8 +178,8 @@ export const runAlone = async (locked: LockedTransaction, write: TransactionWrit
 
 /** Behind a savepoint: refused or failed, it leaves no trace in the transaction it shares. */
 export async function runContained(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<Outcome> {
-  const { tx, model } = locked;
-  const { mark } = model;
+  const { tx, records } = locked;
+  const mark = records.mark();
   await tx.run(savepoint, []);
   try {
     const value = await opened(locked, write);
@@ -107,7 +188,85 @@ export async function runContained(locked: LockedTransaction, write: Transaction
   } catch (cause) {
     if (isPassing(cause)) throw cause;
     await tx.run(undo, []);
-    model.reset(mark);
+    records.reset(mark);
+    return { ok: false, cause };
+  }
+}
+
+/** Decides writes one after the other. What one is refused, or a dry run, leaves no trace; what they leave is not flushed. */
+export async function decideAll(
+  locked: LockedTransaction,
+  writes: readonly RecordWrite<unknown>[],
+  hasTests: () => boolean,
+): Promise<readonly Outcome[]> {
+  const { tx, org, records } = locked;
+  const wanted = (what: 'groups' | 'devices' | 'keys'): string[] => writes.flatMap(({ needs }) => needs[what] ?? []);
+  const [callers, all] = await Promise.all([
+    callersOf(
+      tx,
+      org,
+      writes.map(({ by, needs }) => ({ by, whose: needs.whose })),
+    ),
+    writes.some(({ needs }) => needs.ranges === true) ? rangesOfAll(tx, org) : 0,
+    records.load({ groups: wanted('groups'), devices: wanted('devices'), keys: wanted('keys') }),
+  ]);
+  const outcomes: Outcome[] = [];
+  const ranges = { all };
+  for (const [index, write] of writes.entries()) {
+    const caller = callers[index];
+    if (caller === undefined) throw gone();
+    outcomes.push(await decideOne(locked, write, { caller, ranges, hasTests: hasTests() }));
+  }
+  return outcomes;
+}
+
+interface Facts {
+  readonly caller: Caller;
+  readonly ranges: DecidingAlone['ranges'];
+  readonly hasTests: boolean;
+}
+
+async function decideOne(
+  { tx, org, records, check, context }: LockedTransaction,
+  { by, decide }: RecordWrite<unknown>,
+  { caller, ranges, hasTests }: Facts,
+): Promise<Outcome> {
+  const mark = records.mark();
+  let accepts = false;
+  const attempt = (): unknown =>
+    decide({
+      context,
+      org,
+      records,
+      caller,
+      by,
+      at: now(context),
+      onAccepting: () => (accepts = true),
+      ranges,
+    });
+  try {
+    checkTime(by.right, now(context));
+    let value = attempt();
+    const isPolicy = records.entries
+      .slice(mark.entries)
+      .some(({ kind, identity }) => kind === 'security-groups' || identity !== undefined);
+    if (hasTests && isPolicy) {
+      if (by.tests === 'skip') {
+        await checkSkip(tx, org, by);
+        accepts = true;
+      } else if (isChecked(by)) {
+        records.reset(mark);
+        await check.before(tx);
+        value = attempt();
+        await check.after(tx);
+      }
+    }
+    if (by.isDryRun === true) throw new DryRunResult(value);
+    if (accepts) await acceptByWriting(context, tx, org, by);
+    return { ok: true, value };
+  } catch (cause) {
+    if (isPassing(cause) || cause instanceof NeedsTurn) throw cause;
+    records.reset(mark);
     return { ok: false, cause };
   }
 }

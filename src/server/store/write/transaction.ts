@@ -1,36 +1,16 @@
 /** Owns writes of several statements, each with its audit entry: inside an organization's order and outside of it. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor, Authority } from '../contract/actor.ts';
-import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { statement } from '../postgres/sql.ts';
-import { auditValue, insertAudit, insertEntries, type AuditSubject } from './audit-entry.ts';
+import { auditRow, auditValue, insertAudit, type AuditSubject } from './audit-entry.ts';
 import type { Context } from './context.ts';
 import { recorded } from './idempotency.ts';
 import { holdRight } from './right.ts';
+import type { Locked } from './run-transaction.ts';
 import { now } from './stamp.ts';
 import { transactionWrite } from './writer.ts';
 
-/**
- * Where no revision was taken: single-statement writes that looked before, at a member who is gone now, must look again. Values: organization, the version
- * as it was at the opening.
- */
-const closing = 'UPDATE heads SET version = version + 1 WHERE org_id = $1 AND version = $2';
-const closeHead = statement<never>('close_head', closing);
-const closeHeadWithEntry = statement<never>(
-  'close_head_with_entry',
-  `WITH entry AS (${insertEntries('$3')}) ${closing}`,
-);
-
-/** An organization whose head this transaction holds. */
-export interface Locked {
-  readonly org: OrganizationId;
-  readonly tx: Runner;
-  /** The head at the start of the write. */
-  readonly head: number;
-  /** The organization as the transaction sees it. */
-  readonly model: ModelInTransaction;
-}
+export type { Locked };
 
 /** A transaction write in an organization, with its audit entry. That the organization is there and the right holds is checked before it begins. */
 export function inOrganization<T>(
@@ -40,15 +20,12 @@ export function inOrganization<T>(
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
 ): Promise<T> {
-  const write = transactionWrite(context, by, async (tx, { revision, version }, model) => {
-    const result = await work({ org, tx, head: revision, model });
-    if (by.audit === undefined) await tx.run(closeHead, [org, version]);
-    else
-      await tx.run(closeHeadWithEntry, [
-        org,
-        version,
-        auditValue(context, by.audit, { org_id: org, ...subject(result) }),
-      ]);
+  const write = transactionWrite(context, by, async (locked) => {
+    const result = await work(locked);
+    if (by.audit !== undefined) {
+      const { org_id, ...entry } = { org_id: org, ...subject(result) };
+      locked.records.note(auditRow(context, { ...by.audit, ...entry, organization_id: org_id ?? undefined }));
+    }
     return result;
   });
   return context.writer.write(org, write);

@@ -21,9 +21,6 @@ export function startTrial(context: Context, by: Actor, { confirm_within, scope 
   };
 }
 
-/** The `trial` of a record, as it is kept. `before`: its fields before the write; null where it did not exist. */
-export const trialText = (trial: StartedTrial, before: object | null): string => JSON.stringify({ ...trial, before });
-
 /** Values: trial, organization, start, end, who, scope, groups, devices, revision. */
 const insertTrial = statement<never>(
   'insert_trial',

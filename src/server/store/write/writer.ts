@@ -2,53 +2,42 @@
  * Owns the order of writes: writes that arrive for an organization while a transaction is in flight share the next one.
  *
  * Writers of one organization queue on its row in `heads`, and many of them slow each other down. So a server sends one
- * transaction at a time, and a second one behind it on the same connection when many wait, so that PostgreSQL has work
- * while this process reads answers. There is no timer: a write to an idle organization is sent at once.
- *
- * Two kinds of write:
- * - `single-statement`: one statement decides and writes. Alone it is its own transaction. Its snapshot may be older
- *   than the lock it then waits for, so the statement compares the version it saw with the version it updates. When
- *   they differ, it changes nothing (no row comes back) and is repeated under the lock. Concurrent ones run as sets.
- * - `transaction`: several statements with decisions in between, run under the lock; beside others behind a savepoint.
- *   Its right is checked first.
- *
- * Where the organization has policy tests, a single statement that can change a verdict refuses itself with
- * `needs_tests` and runs again as a transaction, which `write-check` checks. The same with `needs_acceptance` where its
- * actor takes the role of an owner that it has not accepted.
+ * transaction at a time. There is no timer: a write to an idle organization is sent at once. A transaction locks the head, then reads what
+ * its writes look at, all in one message; then the writes are decided in this process, one after the other; then what they leave is appended
+ * and committed, in one message too.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it breaks nothing. An SQL error, which no
  * write should cause, rolls the shared transaction back, and its writes run again one by one.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
-import type { PipelinedConnection, PipelinedConnections, Transactions } from '../postgres/connection.ts';
+import type { Transactions } from '../postgres/connection.ts';
 import type { Actor } from '../contract/actor.ts';
 import type { Entry } from '../contract/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
-import { loggedBy, oneOf, oneValues, type SingleStatementRow, type SingleStatementWrite } from './single-statement.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
-import { decoded, loggedIn, needsTransaction, outcomesOf } from './outcomes.ts';
-import type { OwnershipContext } from './pending-ownership.ts';
+import { Records } from './records/records.ts';
 import { openingOf } from './right.ts';
 import {
   asTransaction,
+  decideAll,
   DryRunResult,
   gone,
   runAlone,
   runContained,
+  type DecidingContext,
   type Outcome,
+  type RecordWrite,
   type TransactionWrite,
+  type Write,
 } from './run-transaction.ts';
 import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import { NeedsTurn, type Turns } from './turns.ts';
 import type { WriteCheck } from './write-check.ts';
-import { inWaves, setValues } from './waves.ts';
-
-export type Write<T> = SingleStatementWrite<T> | TransactionWrite<T>;
 
 export const transactionWrite = <T>(
   stamps: Pick<Stamps, 'clock'>,
@@ -67,13 +56,11 @@ interface Pending {
   readonly reject: (cause: unknown) => void;
 }
 
-type Outcomes = ReadonlyMap<Write<unknown>, Outcome>;
-
 /** What is known of transactions that were answered as committed. */
 interface Committed {
   /** Absent where nothing was written. */
   readonly head?: WrittenHead | undefined;
-  /** What one transaction logged, ascending and whole. Undefined: that is not known here, or there were several; the log knows. */
+  /** What one transaction logged, ascending and whole. Undefined: there were several; the log knows. */
   readonly logged?: readonly Entry[] | undefined;
 }
 
@@ -82,114 +69,68 @@ interface Attempt extends Committed {
   readonly outcomes: readonly Outcome[];
 }
 
-interface BatchResult extends Committed {
-  readonly outcomes: Outcomes;
+interface LockedHead {
+  readonly revision: number;
+  readonly devices: number;
+  readonly groups: number;
+  readonly has_tests: boolean;
 }
 
-const committedWith = (logged: readonly Entry[]): Committed => ({ head: logged.at(-1), logged });
-
-const lockHead = statement<{ revision: number }>(
+const lockHead = statement<LockedHead>(
   'lock_head',
-  'SELECT revision FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
+  'SELECT revision, devices, groups, has_tests FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
 );
-/** The head that a transaction has reached, by the organization's row that it holds. */
-const readHead = statement<WrittenHead>(
-  'read_written_head',
-  'SELECT revision, (SELECT id FROM eras ORDER BY serial DESC LIMIT 1) AS era FROM heads WHERE org_id = $1',
-);
-/** Every write that looked before must look again. */
 const moveVersion = statement<never>('move_version', 'UPDATE heads SET version = version + 1 WHERE org_id = $1');
 
-/** Bounds of one transaction: writes, and characters of their values. */
+/** Bounds of one transaction: writes, and characters that they write. */
 const maxBatch = 512;
 const maxBatchSize = 4 << 20;
 /** The most writes that may wait for one organization. Beyond it, callers get an error and should retry. */
 const maxWaiting = 20_000;
-/** How many make a transaction worth sending behind another: fewer are better off together. */
-const enoughForSecond = 16;
 
-/**
- * The pending writes of one organization. Its batches use one connection: a later batch waits behind the earlier one
- * and blocks no other organization.
- */
-interface Queue {
-  readonly waiting: Pending[];
-  readonly connection: PipelinedConnection;
-  /** How many loops take from it: one, or two when many write. */
-  loops: number;
-  /** How many transactions are sent and not answered. */
-  inFlight: number;
-  /** Whether the one in flight thinks in between, on a connection of its own: what is sent behind it would only wait for its lock. */
-  thinking: boolean;
-}
-
-const newQueue = (connection: PipelinedConnection): Queue => ({
-  waiting: [],
-  connection,
-  loops: 0,
-  inFlight: 0,
-  thinking: false,
-});
-
-function sizeOf(write: Write<unknown>): number {
-  let size = 0;
-  if (write.kind === 'transaction') return size;
-  for (const name in write.item) {
-    const value = write.item[name];
-    size += typeof value === 'string' ? value.length : 8;
-  }
-  return size;
-}
-
-const isSingleStatement = ({ write }: Pending): boolean => write.kind === 'single-statement';
-
-const refused = (writes: readonly Write<unknown>[], cause: unknown): Outcomes =>
-  new Map(writes.map((write) => [write, { ok: false, cause }]));
+const refused = (writes: readonly unknown[], cause: unknown): readonly Outcome[] =>
+  writes.map(() => ({ ok: false, cause }));
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 
 export class Writer {
-  readonly #connections: PipelinedConnections;
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
   readonly #models: OrganizationModels;
-  readonly #ownership: OwnershipContext;
+  readonly #context: DecidingContext;
   readonly #turns: Turns;
   readonly #committed: (org: OrganizationId, what: Committed) => void;
-  readonly #queues = new Map<OrganizationId, Queue>();
+  /** What waits, of each organization that has a transaction in flight. */
+  readonly #queues = new Map<OrganizationId, Pending[]>();
   #idle: (() => void) | undefined;
 
   /** `committed` is called once for each transaction that was answered as committed, in the order of the answers. */
   constructor(parts: {
-    connections: PipelinedConnections;
     transactions: Transactions;
     guard: HistoryGuard;
     check: WriteCheck;
     models: OrganizationModels;
-    ownership: OwnershipContext;
+    context: DecidingContext;
     turns: Turns;
     committed: (org: OrganizationId, what: Committed) => void;
   }) {
-    this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
     this.#check = parts.check;
     this.#models = parts.models;
-    this.#ownership = parts.ownership;
+    this.#context = parts.context;
     this.#turns = parts.turns;
     this.#committed = parts.committed;
   }
 
   write<T>(org: OrganizationId, given: Write<T>): Promise<T> {
-    const isStatement = given.kind === 'single-statement' && given.by.isDryRun === true;
-    const write = recordedWrite(this.#ownership, org, isStatement ? asTransaction(this.#ownership, org, given) : given);
+    const write = given.by.idempotency === undefined ? given : this.#recorded(given);
     return new Promise<T>((resolve, reject) => {
-      const queue = this.#queues.get(org) ?? newQueue(this.#connections.pick());
-      if (queue.waiting.length >= maxWaiting) {
+      const waiting = this.#queues.get(org);
+      if (waiting !== undefined && waiting.length >= maxWaiting) {
         reject(new StoreError({ code: 'unavailable' }, { message: 'too many writes wait for one organization' }));
         return;
       }
-      this.#queues.set(org, queue);
       const committed = (value: unknown): void => {
         given.by.onCommitted?.();
         resolve(value as T);
@@ -198,16 +139,24 @@ export class Writer {
         if (cause instanceof DryRunResult) resolve(cause.value as T);
         else reject(cause);
       };
-      queue.waiting.push({ write, resolve: committed, reject: failed });
-      if (queue.loops === 0) void this.#drain(org, queue);
-      else if (queue.loops === 1 && queue.waiting.length === enoughForSecond) void this.#drainToo(org, queue);
+      const pending: Pending = { write, resolve: committed, reject: failed };
+      if (waiting !== undefined) waiting.push(pending);
+      else {
+        const queue = [pending];
+        this.#queues.set(org, queue);
+        void this.#drain(org, queue);
+      }
     });
+  }
+
+  #recorded<T>(given: Write<T>): TransactionWrite<T> {
+    return recordedWrite(this.#context, given.kind === 'record' ? asTransaction(this.#context, given) : given);
   }
 
   /**
    * Resolves when no write that read the database before this call can still commit in the organization. For rights
    * that end outside of the organization's order: earlier holders of the lock have committed by then, and later ones
-   * find another version.
+   * look after it.
    */
   async drain(org: OrganizationId): Promise<void> {
     await this.#transactions.run((tx) => tx.run(moveVersion, [org]));
@@ -218,19 +167,12 @@ export class Writer {
     if (this.#queues.size > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
   }
 
-  async #drain(org: OrganizationId, queue: Queue): Promise<void> {
-    queue.loops += 1;
+  async #drain(org: OrganizationId, queue: Pending[]): Promise<void> {
     for (let batch = next(queue); batch.length > 0; batch = next(queue)) {
-      if (queue.loops === 1 && queue.waiting.length >= enoughForSecond) void this.#drainToo(org, queue);
-      queue.inFlight += 1;
-      queue.thinking = !batch.every(isSingleStatement);
-      const [only] = batch;
-      const attempt =
-        batch.length === 1 && only !== undefined
-          ? await this.#alone(org, queue.connection, only.write)
-          : await this.#attempt(org, queue.connection, batch);
-      const { outcomes, ...committed } = await this.#repeated(org, batch, attempt);
-      queue.inFlight -= 1;
+      const { outcomes, ...committed } = await this.#attempt(
+        org,
+        batch.map(({ write }) => write),
+      );
       if (outcomes.some(({ ok }) => ok)) this.#committed(org, committed);
       batch.forEach(({ resolve, reject }, index) => {
         const outcome = outcomes[index] ?? unforeseen();
@@ -240,126 +182,29 @@ export class Writer {
       // Where many write, those just answered have more to write: let them say so, and share the next transaction.
       if (batch.length > 1) await setImmediate();
     }
-    queue.loops -= 1;
-    if (queue.loops > 0) return;
     this.#queues.delete(org);
     if (this.#queues.size === 0) this.#idle?.();
   }
 
-  /** Runs the writes again that policy tests must be looked at for, or that accept an ownership. */
-  async #repeated(org: OrganizationId, batch: readonly Pending[], attempt: Attempt): Promise<Attempt> {
-    if (!attempt.outcomes.some(needsTransaction)) return attempt;
-    const outcomes = [...attempt.outcomes];
-    let { head } = attempt;
-    for (const [index, { write }] of batch.entries()) {
-      const outcome = outcomes[index];
-      if (outcome === undefined || !needsTransaction(outcome) || write.kind !== 'single-statement') continue;
-      const again = asTransaction(this.#ownership, org, write);
-      outcomes[index] = await this.#guard
-        .whenVerified(() => this.#interleaved(org, [again]))
-        .then(
-          (made) => {
-            head = made?.head ?? head;
-            return [...(made?.outcomes.values() ?? [])][0] ?? unforeseen();
-          },
-          (cause: unknown) => ({ ok: false, cause }),
-        );
-    }
-    return { outcomes, head };
-  }
-
-  /** The second loop, begun when everybody who speaks just now has spoken. */
-  async #drainToo(org: OrganizationId, queue: Queue): Promise<void> {
-    queue.loops += 1;
-    await setImmediate();
-    queue.loops -= 1;
-    await this.#drain(org, queue);
-  }
-
   /** Never rejects: every write gets its own outcome, in their order. */
-  async #attempt(org: OrganizationId, connection: PipelinedConnection, batch: readonly Pending[]): Promise<Attempt> {
-    const writes = batch.map(({ write }) => write);
+  async #attempt(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Attempt> {
     try {
-      const together = await this.#guard.whenVerified(() => this.#together(org, connection, writes));
-      if (together !== undefined) {
-        const { outcomes, ...committed } = together;
-        return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), ...committed };
-      }
+      const together = await this.#guard.whenVerified(() => this.#together(org, writes));
+      if (together !== undefined) return together;
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
-      return { outcomes: writes.map(() => ({ ok: false, cause })) };
+      return { outcomes: refused(writes, cause) };
     }
     const attempts: Attempt[] = [];
-    for (const write of writes) attempts.push(await this.#alone(org, connection, write));
+    for (const write of writes) attempts.push(await this.#attempt(org, [write]));
     return {
       outcomes: attempts.flatMap(({ outcomes }) => outcomes),
       head: attempts.findLast(({ head }) => head !== undefined)?.head,
     };
   }
 
-  /** Never rejects either. A single statement is sent before this returns. */
-  async #alone(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
-    try {
-      return await this.#guard.whenVerified(() => this.#onItsOwn(org, connection, write));
-    } catch (cause) {
-      return { outcomes: [{ ok: false, cause }] };
-    }
-  }
-
-  async #onItsOwn(org: OrganizationId, connection: PipelinedConnection, write: Write<unknown>): Promise<Attempt> {
-    if (write.kind === 'single-statement') {
-      const [row] = await connection.run(
-        oneOf(write.operation, write.item),
-        oneValues(org, write.operation, write.item),
-      );
-      // No row: the organization changed under the statement, or does not exist. Under the lock it will be clear.
-      if (row !== undefined) {
-        const entry = loggedBy(row);
-        return { outcomes: [decoded(write, row)], ...committedWith(entry === undefined ? [] : [entry]) };
-      }
-    }
-    const made = await this.#interleaved(org, [write]);
-    return { outcomes: [made?.outcomes.get(write) ?? unforeseen()], head: made?.head };
-  }
-
   /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */
-  async #together(
-    org: OrganizationId,
-    connection: PipelinedConnection,
-    writes: readonly Write<unknown>[],
-  ): Promise<BatchResult | undefined> {
-    const single = writes.filter((write) => write.kind === 'single-statement');
-    if (single.length === writes.length) return this.#pipelined(org, connection, single);
-    return this.#interleaved(org, writes);
-  }
-
-  /** All single statements: everything is sent in one piece, the commit included. */
-  async #pipelined(
-    org: OrganizationId,
-    connection: PipelinedConnection,
-    writes: readonly SingleStatementWrite<unknown>[],
-  ): Promise<BatchResult | undefined> {
-    const sets = inWaves(writes).flat();
-    const statements = sets.map((set) => ({ statement: set.operation.many, values: setValues(org, set) }));
-    const { rows, committed } = await connection.batch([{ statement: lockHead, values: [org] }, ...statements]);
-    const failed = rows.find((answer) => answer.status === 'rejected');
-    if (!committed || failed?.status === 'rejected') {
-      const passing = rows.find((answer) => answer.status === 'rejected' && isPassing(answer.reason));
-      if (passing?.status === 'rejected') throw passing.reason;
-      return undefined;
-    }
-    const outcomes = new Map<Write<unknown>, Outcome>();
-    const all: SingleStatementRow[] = [];
-    sets.forEach((set, index) => {
-      const answer = rows[index + 1];
-      const answers = answer?.status === 'fulfilled' ? (answer.value as readonly SingleStatementRow[]) : [];
-      for (const [write, outcome] of outcomesOf(set, answers)) outcomes.set(write, outcome);
-      all.push(...answers);
-    });
-    return { outcomes, ...committedWith(loggedIn(all)) };
-  }
-
-  async #interleaved(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<BatchResult | undefined> {
+  async #together(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Attempt | undefined> {
     try {
       return await this.#inTransaction(org, writes, { hasTurn: false });
     } catch (cause) {
@@ -378,27 +223,14 @@ export class Writer {
     org: OrganizationId,
     writes: readonly Write<unknown>[],
     { hasTurn }: { readonly hasTurn: boolean },
-  ): Promise<BatchResult | undefined> {
+  ): Promise<Attempt | undefined> {
     let broken: unknown;
     const model = this.#models.inTransaction(org, { hasTurn });
     const check = this.#check.begin(org, model);
     try {
       const made = await this.#transactions.run(async (tx) => {
-        const outcomes = new Map<Write<unknown>, Outcome>();
         try {
-          const [head] = await tx.run(lockHead, [org]);
-          if (head === undefined) return { outcomes: refused(writes, gone()) };
-          // The transaction writes go first. Writes that arrived together have no defined order.
-          const run = writes.length === 1 ? runAlone : runContained;
-          for (const write of writes)
-            if (write.kind === 'transaction')
-              outcomes.set(write, await run({ tx, org, check, model, ownership: this.#ownership }, write));
-          for (const set of inWaves(writes.filter((write) => write.kind === 'single-statement')).flat()) {
-            const rows = await tx.run(set.operation.many, setValues(org, set));
-            for (const [write, outcome] of outcomesOf(set, rows)) outcomes.set(write, outcome);
-          }
-          const [reached] = await tx.run(readHead, [org]);
-          return { outcomes, head: reached };
+          return await this.#run({ tx, org, model, check }, writes);
         } catch (cause) {
           broken = cause;
           throw cause;
@@ -414,21 +246,52 @@ export class Writer {
       return writes.length === 1 ? { outcomes: refused(writes, cause) } : undefined;
     }
   }
+
+  async #run(
+    place: Pick<Parameters<typeof runAlone>[0], 'tx' | 'org' | 'model' | 'check'>,
+    writes: readonly Write<unknown>[],
+  ): Promise<Attempt> {
+    const { tx, org, model } = place;
+    const outcomes = new Map<Write<unknown>, Outcome>();
+    const records = new Records({ tx, org, model });
+    const locked = { ...place, records, context: this.#context };
+    const decisions = writes.filter((write): write is RecordWrite<unknown> => write.kind === 'record');
+    const others = writes.filter((write) => write.kind === 'transaction');
+    let head: LockedHead | undefined;
+    const locking = tx.run(lockHead, [org]).then(([row]) => {
+      head = row;
+      if (row === undefined) throw gone();
+      records.begin(row);
+    });
+    const hasTests = (): boolean => head?.has_tests === true;
+    // The transaction writes go first. Writes that arrived together have no defined order.
+    if (others.length > 0) {
+      await locking;
+      const run = writes.length === 1 ? runAlone : runContained;
+      for (const write of others) outcomes.set(write, await run(locked, write));
+      records.forget();
+    }
+    if (decisions.length > 0) {
+      const [decided] = await Promise.all([decideAll(locked, decisions, hasTests), locking]);
+      decisions.forEach((write, index) => outcomes.set(write, decided[index] ?? unforeseen()));
+    }
+    await records.flush();
+    return {
+      outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()),
+      head: records.reached,
+      logged: records.entries,
+    };
+  }
 }
 
-/**
- * What goes into the next transaction. When none is in flight and many wait, half of them: the other half follows at once, so that
- * PostgreSQL always has one to do while this process reads the answers of another. Behind one in flight only many together go.
- */
-function next({ waiting, inFlight, thinking }: Queue): readonly Pending[] {
-  const divisible = waiting.length >= enoughForSecond && waiting.every(isSingleStatement);
-  if (inFlight > 0 && (thinking || !divisible)) return [];
-  const half = inFlight === 0 && divisible && waiting.length >= 2 * enoughForSecond;
-  const share = half ? Math.ceil(waiting.length / 2) : waiting.length;
+const sizeOf = ({ write }: Pending): number => (write.kind === 'record' ? write.size : 0);
+
+/** What goes into the next transaction. */
+function next(waiting: Pending[]): readonly Pending[] {
   let count = 0;
-  for (let size = 0; count < Math.min(share, maxBatch) && size < maxBatchSize; count += 1) {
+  for (let size = 0; count < Math.min(waiting.length, maxBatch) && size < maxBatchSize; count += 1) {
     const pending = waiting[count];
-    if (pending !== undefined) size += sizeOf(pending.write);
+    if (pending !== undefined) size += sizeOf(pending);
   }
   return waiting.splice(0, count);
 }

@@ -1,0 +1,56 @@
+/** Owns the wire text of a device, as a whole and as the view `identity` shows it: every field in wire order, what is empty left out. */
+import type { DeviceRecord } from '../../contract/records.ts';
+import { keepable } from './keepable.ts';
+
+/** Without its revision, which every state gets by itself. */
+export type DeviceContent = Omit<DeviceRecord, 'revision'>;
+
+const textsIn = ({ addresses = [], labels = [], security_groups = [], isolated, trial }: DeviceContent) => ({
+  ...(addresses.length > 0 && { addresses: addresses.map(keepable) }),
+  ...(labels.length > 0 && { labels: labels.map(keepable) }),
+  ...(security_groups.length > 0 && { security_groups }),
+  ...(isolated !== undefined && { isolated }),
+  ...(trial !== undefined && { trial }),
+});
+
+export const deviceContent = (device: DeviceContent): DeviceContent => ({
+  id: device.id,
+  user_id: device.user_id,
+  organization_id: device.organization_id,
+  public_key: keepable(device.public_key),
+  local_ip: keepable(device.local_ip),
+  tunnel_ip: keepable(device.tunnel_ip),
+  child_prefix: device.child_prefix?.map(keepable) ?? null,
+  relay: device.relay,
+  discovery: device.discovery,
+  reflexive_ip4: keepable(device.reflexive_ip4),
+  endpoint_local_address_ip4: keepable(device.endpoint_local_address_ip4),
+  symmetric_nat: device.symmetric_nat,
+  hostname: keepable(device.hostname),
+  ...textsIn(device),
+  created_at: device.created_at,
+  updated_at: device.updated_at,
+});
+
+/** What a device is and which groups it has. */
+export const identityContent = (device: DeviceContent): object => ({
+  id: device.id,
+  hostname: device.hostname,
+  tunnel_ip: device.tunnel_ip,
+  ...textsIn(device),
+});
+
+/** The fields that say what a device is and which groups it has: the view `identity` shows these and no other. */
+export const identityFields = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups', 'isolated'] as const;
+
+/** The fields that decide who may reach a device, and which rules of others match it. The history keeps each of their states. */
+export const policyFields = ['security_groups', 'tunnel_ip', 'addresses', 'labels', 'isolated'] as const;
+
+/** Whether the devices differ in one of these. */
+export const differIn = (a: DeviceContent, b: DeviceContent, names: readonly (keyof DeviceContent)[]): boolean =>
+  names.some((name) => a[name] !== b[name] && JSON.stringify(a[name]) !== JSON.stringify(b[name]));
+
+/** The groups that it lists, or listed before the change that is being tried. */
+export const listedBy = ({ security_groups = [], trial }: DeviceContent): readonly string[] => [
+  ...new Set<string>([...security_groups, ...(trial?.before.security_groups ?? [])]),
+];

@@ -1,0 +1,65 @@
+/** Owns the states of records, as a transaction finds them and leaves them. */
+import type { DeviceContent } from './device-text.ts';
+import type { GroupContent } from './group-text.ts';
+
+/** A record as a transaction finds it or leaves it. */
+export class RecordState<Content> {
+  readonly id: string;
+  readonly revision: number;
+  /** The wire text before the revision. */
+  readonly body: string;
+  /** The revision by which it was made. */
+  readonly born: number;
+  #record: Content | undefined;
+
+  constructor({
+    id,
+    revision,
+    body,
+    born,
+    record,
+  }: {
+    readonly id: string;
+    readonly revision: number;
+    readonly body: string;
+    readonly born: number;
+    readonly record?: Content;
+  }) {
+    this.id = id;
+    this.revision = revision;
+    this.body = body;
+    this.born = born;
+    this.#record = record;
+  }
+
+  get record(): Content {
+    return (this.#record ??= JSON.parse(`${this.body}}`) as Content);
+  }
+}
+
+export class GroupState extends RecordState<GroupContent> {
+  /** Of a user's group: whether any device lists it, which is when every member may see it. */
+  readonly isApplied: boolean;
+  /** The revision at which it last left everyone's view; 0: never. */
+  readonly leftAt: number;
+
+  constructor({
+    isApplied,
+    leftAt,
+    ...state
+  }: ConstructorParameters<typeof RecordState<GroupContent>>[0] & {
+    readonly isApplied: boolean;
+    readonly leftAt: number;
+  }) {
+    super(state);
+    this.isApplied = isApplied;
+    this.leftAt = leftAt;
+  }
+
+  /** Who alone may see it; null: every member. */
+  get onlyFor(): string | null {
+    return this.isApplied ? null : (this.record.user_id ?? null);
+  }
+}
+
+export class DeviceState extends RecordState<DeviceContent> {}
