@@ -118,8 +118,8 @@ describe('help', () => {
 
   it('says in plain words that a file is not there', async () => {
     for (const args of [
-      ['evidence', 'verify', 'nowhere.html'],
-      ['policy', 'fmt', 'nowhere.html'],
+      ['evidence', 'verify', 'nowhere.json'],
+      ['policy', 'fmt', 'nowhere.json'],
     ]) {
       expect(await program.run(args)).toMatchObject({
         code: 2,
