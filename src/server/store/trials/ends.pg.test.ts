@@ -4,6 +4,7 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { endsOfTime } from '../../ends.ts';
 import type { Store } from '../contract/store.ts';
+import { theServer } from '../write/the-server.ts';
 import { device, group, makeWorld, openTestStore, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -44,6 +45,11 @@ test('isolations whose time is over are lifted, but for a device with fields of 
     devices.map(async (id) => (await store.devices.get(org, id)).record.isolated !== undefined),
   );
   expect(left).toEqual([false, true, false]);
+  const authors = await query(
+    url,
+    `SELECT DISTINCT ON (id) user_id FROM history WHERE id = ANY ('{${devices[0]},${devices[2]}}') ORDER BY id, revision DESC`,
+  );
+  expect(authors).toEqual([{ user_id: theServer }, { user_id: theServer }]);
 });
 
 test('of three servers that look at once, each trial and each isolation is ended by one, in the order of their ends', async () => {

@@ -7,6 +7,7 @@ import type { Trials } from '../contract/change/trials.ts';
 import type { Devices } from '../contract/devices.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import { theServer } from '../write/the-server.ts';
 
 /** Values: until when. */
 const findEnds = statement<{
@@ -55,8 +56,8 @@ export function endsIn(
         return;
       }
       const { org, id, revision, owner } = ending;
-      const user_id = parseUserId(owner);
-      const by: Actor = { ...asServer, user_id, audit: liftNote(user_id) };
+      // The server lifts it, also where nobody is left who isolated the device.
+      const by: Actor = { ...asServer, user_id: theServer, audit: liftNote(parseUserId(owner)) };
       await devices.update(org, by, id, { isolated: null }, { if_match: revision });
     },
   };

@@ -8,6 +8,7 @@ import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { actorsMembership, hasEnded, rightItem } from './right.ts';
+import { theServer } from './the-server.ts';
 
 /** The actor as the transaction sees it. */
 export interface Caller {
@@ -54,10 +55,10 @@ const names = ({ right }: Actor, ...roles: readonly (keyof typeof rightRoles)[])
 
 const isServer = (by: Actor): boolean => names(by, 'server');
 
-/** Throws unless the actor may write at all. */
-export function holdCredential({ has_ended, role }: Caller): void {
+/** Throws unless the actor may write at all. The server is no member of any organization. */
+export function holdCredential({ user_id }: Actor, { has_ended, role }: Caller): void {
   if (has_ended) refuse({ code: 'credential_ended' });
-  if (role === null) refuse({ code: 'not_a_member' });
+  if (role === null && user_id !== theServer) refuse({ code: 'not_a_member' });
 }
 
 /** Throws unless a role that the right names is left. `whose`: the user whom the record belongs to; null: the organization's. */

@@ -32,7 +32,7 @@ export function createDevice(
 ): Stored<DeviceRecord> {
   const { context, org, records, caller, by, at } = deciding;
   const limit = context.quotas.devices;
-  holdCredential(caller);
+  holdCredential(by, caller);
   holdRole(by, caller, user_id);
   const isForOther = user_id !== by.user_id;
   const hasLabels = fields.labels.length > 0;
@@ -95,7 +95,7 @@ function patched(record: DeviceContent, patch: DevicePatch): DeviceContent {
 /** A device whose list is given: that the list may be so was checked before. */
 export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }: DeviceUpdate): Stored<DeviceRecord> {
   const { org, records, caller, by, at } = deciding;
-  holdCredential(caller);
+  holdCredential(by, caller);
   const before = records.device(id);
   if (before === undefined) return refuse({ code: 'not_found', what: 'device' });
   const record = { ...emptyLists, ...before.record } as DeviceContent;

@@ -33,7 +33,7 @@ export function createGroup(deciding: Deciding, { id, owner, group, trial }: Gro
   const { context, org, records, caller, by, at } = deciding;
   const { quotas } = context;
   const user_id = owner === 'organization' ? undefined : owner;
-  holdCredential(caller);
+  holdCredential(by, caller);
   holdRole(by, caller, user_id ?? null);
   if (user_id !== undefined && !caller.is_member) refuse({ code: 'not_a_member' });
   if (rangesOf(group) > quotas.group_ranges) refuse({ code: 'too_many_ranges', limit: quotas.group_ranges });
@@ -94,7 +94,7 @@ export function updateGroup(
   { id, owner, patch, if_match, trial, ranges: known = { all: 0 } }: GroupUpdate,
 ): SavedGroup {
   const { context, records, caller, by, at } = deciding;
-  holdCredential(caller);
+  holdCredential(by, caller);
   const before = records.group(id);
   if (before === undefined || (owner !== undefined && ownerOf(before.record) !== owner))
     return refuse({ code: 'not_found', what: 'group' });
