@@ -8,8 +8,7 @@ import type { Database } from '../../src/server/database/supervise.ts';
 import { getDevice } from '../../src/server/store/devices/statements.ts';
 import { getGroup } from '../../src/server/store/groups/statements.ts';
 import type { Statement } from '../../src/server/store/postgres/sql.ts';
-import { appends, moveHead } from '../../src/server/store/write/append.ts';
-import { insertAudit } from '../../src/server/store/write/audit-entry.ts';
+import { appends } from '../../src/server/store/write/append.ts';
 import type { AuditNote } from '../../src/server/store/contract/audit.ts';
 
 const run = promisify(execFile);
@@ -23,30 +22,27 @@ const asFunction = (name: string, types: readonly string[], text: string, answer
    #variable_conflict use_column
    BEGIN RETURN QUERY ${text}; END $bench$`;
 
-/** A statement's text with these values in the place of its parameters, without what it gives back. */
+/** A statement's text with these values in the place of its parameters; what it gives back goes into `reached`. */
 const filledIn = ({ text }: Statement<unknown>, values: readonly string[]): string =>
-  (text.split(/\bRETURNING h\./)[0] ?? '').replaceAll(
-    /\$(\d+)/g,
-    (_, place: string) => `(${values[Number(place) - 1]})`,
-  );
+  text
+    .replace(/SELECT revision, era FROM head\s*$/, 'SELECT revision INTO reached FROM head')
+    .replaceAll(/\$(\d+)/g, (_, place: string) => `(${values[Number(place) - 1]})`);
 
 /** What the store sends for a change of a record: it locks the head, reads the record, and appends the next state with its audit entry. */
 const appendFunction = ({ name, table, kind, more, field, operation }: Readonly<Record<string, string>>): string => {
   const append = appends[kind as keyof typeof appends].changed;
   return `CREATE OR REPLACE FUNCTION ${name} (place uuid, record_id uuid, me uuid, n bigint) RETURNS void LANGUAGE plpgsql AS $bench$
    #variable_conflict use_column
-   DECLARE head record; old record; entry text; note text;
+   DECLARE old_head record; old record; entry text; note text; reached bigint;
    BEGIN
-     SELECT revision INTO head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
+     SELECT revision INTO old_head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
      SELECT * INTO old FROM ${table} WHERE id = record_id;
-     ${filledIn(moveHead, ['place', 'head.revision', '1', '0', '0'])};
-     entry := concat('[{"revision":', head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
+     entry := concat('[{"revision":', old_head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
        ',"left_at":0,"actor":"', me, '","at":"', now(), '"', ${more}, ',"record":',
        regexp_replace(old.body, '"${field}":"[^"]*"', '"${field}":"host ' || n || '"'), '}}]');
-     ${filledIn(append, ['place', 'entry'])};
      note := json_build_array(json_build_object('id', gen_random_uuid(), 'at', now(), 'org_id', place, 'operation', '${operation}', 'subject_id', record_id,
-       'revision', head.revision + 1, 'fields', ARRAY['${field}'], 'user_id', me, 'credential', 'user_token', 'credential_id', me, 'address', '127.0.0.1', 'request_id', 'request'))::text;
-     ${filledIn(insertAudit, ['note'])};
+       'revision', old_head.revision + 1, 'fields', ARRAY['${field}'], 'user_id', me, 'credential', 'user_token', 'credential_id', me, 'address', '127.0.0.1', 'request_id', 'request'))::text;
+     ${filledIn(append, ['place', 'entry', 'note', 'old_head.revision', '1', '0', '0'])};
    END $bench$`;
 };
 

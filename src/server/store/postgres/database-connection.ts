@@ -26,6 +26,8 @@ export interface ConnectionParts {
   readonly begin: string;
   /** Closes the connection at once. */
   readonly destroy: () => void;
+  /** What is written until the end of this turn's work goes out together. */
+  readonly gather: () => void;
 }
 
 export class DatabaseConnection {
@@ -102,6 +104,7 @@ export class DatabaseConnection {
   }
 
   #query(config: QueryConfig, done: Done): void {
+    this.#parts.gather();
     this.client.query(config, (error: Error | null | undefined, result: Result) => {
       // Packets are dropped somewhere, or the database hangs: nothing more will come from here. Or it is a standby now.
       if (error?.message === 'Query read timeout' || sqlState(error) === '25006') this.destroy();

@@ -234,7 +234,16 @@ export class Primary {
       this.#checkTimeline(row.timeline ?? 0);
       const isPooled = row.pid !== namedProcess(client);
       const begin = isPooled ? beginWith(timeouts) : 'BEGIN';
-      const connection = new DatabaseConnection({ client, isPooled, begin, destroy: () => socket.destroy() });
+      const connection = new DatabaseConnection({
+        client,
+        isPooled,
+        begin,
+        destroy: () => socket.destroy(),
+        gather() {
+          socket.cork();
+          process.nextTick(() => socket.uncork());
+        },
+      });
       this.#open.set(connection, row.timeline ?? 0);
       client.once('end', () => this.#open.delete(connection));
       return connection;

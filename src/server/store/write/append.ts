@@ -5,6 +5,7 @@
 import type { WatchKind } from '../../../api/kinds.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
 import type { WrittenHead } from '../schema/history-guard.ts';
+import { insertEntries } from './audit-entry.ts';
 
 /** The newest era: the one that writes now, because writes of any other are refused. */
 const era = '(SELECT e.id FROM eras e ORDER BY e.serial DESC LIMIT 1)';
@@ -12,16 +13,17 @@ const era = '(SELECT e.id FROM eras e ORDER BY e.serial DESC LIMIT 1)';
 /**
  * Under the lock. A write takes a revision only in a verified database. After a restart of PostgreSQL, or after tables were replaced, a server first
  * compares the history with what it knows. The newest era says which run of which database was compared (`schema/eras.ts`).
- * Values: organization, the head before, how many revisions, how many devices and groups more. No row: the head is another.
+ * Parameters from this one on: the head before, how many revisions, how many devices and groups more. No row: the head is another.
  */
-export const moveHead = statement<WrittenHead>(
-  'move_head',
-  `UPDATE heads h SET revision = h.revision + $3::bigint, version = h.version + 1, devices = h.devices + $4::integer, groups = h.groups + $5::integer
-   WHERE h.org_id = $1 AND h.revision = $2::bigint AND CASE WHEN (
-       SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1
-     ) THEN true ELSE refuse_unverified() END
-   RETURNING h.revision, ${era} AS era`,
-);
+const movedHead = (n: number): string => `
+  UPDATE heads h SET revision = h.revision + $${n + 1}::bigint, version = h.version + 1, devices = h.devices + $${n + 2}::integer, groups = h.groups + $${n + 3}::integer
+  WHERE h.org_id = $1 AND h.revision = $${n}::bigint AND CASE WHEN (
+      SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1
+    ) THEN true ELSE refuse_unverified() END
+  RETURNING h.revision, ${era} AS era`;
+
+/** Values: organization, and those of the head. */
+export const moveHead = statement<WrittenHead>('move_head', movedHead(2));
 
 /** What becomes of the record that has the entries: it is new, it is there, it goes. */
 export type Place = 'new' | 'changed' | 'gone';
@@ -69,11 +71,11 @@ const writes = ({ name, columns }: Pick<Table, 'name' | 'columns'>, place: Place
   if (place === 'new')
     return `INSERT INTO ${name} (org_id, id, ${names.join(', ')}, revision, born, body)
      SELECT $1, n.id, ${Object.values(columns).join(', ')}, n.revision, n.born, n.body FROM n WHERE n.is_last`;
-  return `UPDATE ${name} r SET ${names.map((column) => `${column} = ${columns[column]}`).join(', ')}, revision = n.revision, body = n.body
+  return `UPDATE ${name} r SET ${names.map((column) => `${column} = ${column === 'key_digest' ? 'coalesce(n.key_digest, r.key_digest)' : columns[column]}`).join(', ')}, revision = n.revision, body = n.body
      FROM n WHERE n.is_last AND r.id = n.id AND (r.org_id = $1) IS TRUE`;
 };
 
-function append(table: Table, place: Place): Statement<never> {
+function append(table: Table, place: Place): Statement<WrittenHead> {
   const { kind, name, entry, fields, identity, besides } = table;
   // Without the closing brace: a body is the wire text before its revision.
   return statement(
@@ -85,9 +87,13 @@ function append(table: Table, place: Place): Statement<never> {
      kept AS (
        INSERT INTO history (org_id, kind, id, revision, type, owner_id, only_for, user_id, at, body)
        SELECT $1, '${kind}', n.id, n.revision, n.type, n.user_id, n.only_for, n.actor, n.at, n.body FROM n WHERE n.is_kept)
-     ${place === 'gone' ? '' : besides}
-     INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity, era, born)
-     SELECT $1, n.revision, '${kind}', n.type, n.id, n.body, n.only_for, n.left_at, ${identity}, ${era}, CASE WHEN n.type = 'delete' THEN n.born ELSE 0 END FROM n`,
+     ${place === 'gone' ? '' : besides},
+     audited AS (${insertEntries('$3')}),
+     logged AS (
+       INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity, era, born)
+       SELECT $1, n.revision, '${kind}', n.type, n.id, n.body, n.only_for, n.left_at, ${identity}, ${era}, CASE WHEN n.type = 'delete' THEN n.born ELSE 0 END FROM n),
+     head AS (${movedHead(4)})
+     SELECT revision, era FROM head`,
   );
 }
 
@@ -176,13 +182,13 @@ const devices: Table = {
        ON CONFLICT (device_id) DO UPDATE SET revision = excluded.revision, body = excluded.body)`,
 };
 
-const each = (table: Table): Readonly<Record<Place, Statement<never>>> => ({
+const each = (table: Table): Readonly<Record<Place, Statement<WrittenHead>>> => ({
   new: append(table, 'new'),
   changed: append(table, 'changed'),
   gone: append(table, 'gone'),
 });
 
-/** Values: organization, entries as a JSON array. */
+/** Values: organization, entries and those of the audit as JSON arrays, and those of the head; null where it was moved already. */
 export const appends = { device: each(devices), 'security-groups': each(groups) };
 
 /** The organization itself has changed. Values: organization, revision. */

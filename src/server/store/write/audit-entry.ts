@@ -10,11 +10,12 @@ import { now, type Stamps } from './stamp.ts';
 const auditColumns =
   'id, at, org_id, operation, subject_id, revision, unchanged, fields, user_id, credential, credential_id, address, request_id, subject_name, before, after, change_id';
 
+/** Inserts entries that this parameter holds as a JSON array. */
+export const insertEntries = (parameter: string): string =>
+  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, ${parameter}::json)`;
+
 /** Values: entries as a JSON array. */
-export const insertAudit = statement<never>(
-  'insert_audit',
-  `INSERT INTO audit (${auditColumns}) SELECT ${auditColumns} FROM json_populate_recordset(NULL::audit, $1::json)`,
-);
+export const insertAudit = statement<never>('insert_audit', insertEntries('$1'));
 
 /** What a write did to a record, where the history does not keep it. No secret is ever part of it. */
 export interface AuditChange {
@@ -24,6 +25,8 @@ export interface AuditChange {
   readonly before?: object | undefined;
   /** The same as the write left them; absent after a deletion. */
   readonly after?: object | undefined;
+  /** Both as JSON, where they are known so. */
+  readonly texts?: { readonly before: string; readonly after?: string | undefined } | undefined;
   /** The write was allowed, and the record was already as it asks. */
   readonly unchanged?: true | undefined;
 }
@@ -56,6 +59,8 @@ export const subjectOf = ({ id, revision }: Stored<unknown>): Omit<AuditSubject,
   revision,
 });
 
+const textOf = (value: object | undefined): string | null => (value === undefined ? null : JSON.stringify(value));
+
 export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): object => ({
   id: stamps.newId(),
   at: now(stamps),
@@ -71,8 +76,8 @@ export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): o
   address: entry.address,
   request_id: entry.request_id,
   subject_name: entry.name ?? null,
-  before: entry.before === undefined ? null : JSON.stringify(entry.before),
-  after: entry.after === undefined ? null : JSON.stringify(entry.after),
+  before: entry.texts?.before ?? textOf(entry.before),
+  after: entry.texts?.after ?? textOf(entry.after),
   change_id: entry.change_id ?? null,
 });
 

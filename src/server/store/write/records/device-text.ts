@@ -1,13 +1,13 @@
 /** Owns the wire text of a device, as a whole and as the view `identity` shows it: every field in wire order, what is empty left out. */
 import type { DeviceRecord } from '../../contract/records.ts';
-import { keepable } from './keepable.ts';
+import { keepable, keepableList } from './keepable.ts';
 
 /** Without its revision, which every state gets by itself. */
 export type DeviceContent = Omit<DeviceRecord, 'revision'>;
 
 const textsIn = ({ addresses = [], labels = [], security_groups = [], isolated, trial }: DeviceContent) => ({
-  ...(addresses.length > 0 && { addresses: addresses.map(keepable) }),
-  ...(labels.length > 0 && { labels: labels.map(keepable) }),
+  ...(addresses.length > 0 && { addresses: keepableList(addresses) }),
+  ...(labels.length > 0 && { labels: keepableList(labels) }),
   ...(security_groups.length > 0 && { security_groups }),
   ...(isolated !== undefined && { isolated }),
   ...(trial !== undefined && { trial }),
@@ -20,7 +20,7 @@ export const deviceContent = (device: DeviceContent): DeviceContent => ({
   public_key: keepable(device.public_key),
   local_ip: keepable(device.local_ip),
   tunnel_ip: keepable(device.tunnel_ip),
-  child_prefix: device.child_prefix?.map(keepable) ?? null,
+  child_prefix: device.child_prefix && keepableList(device.child_prefix),
   relay: device.relay,
   discovery: device.discovery,
   reflexive_ip4: keepable(device.reflexive_ip4),
@@ -46,9 +46,13 @@ export const identityFields = ['hostname', 'tunnel_ip', 'addresses', 'labels', '
 /** The fields that decide who may reach a device, and which rules of others match it. The history keeps each of their states. */
 export const policyFields = ['security_groups', 'tunnel_ip', 'addresses', 'labels', 'isolated'] as const;
 
+/** A list that is left out is empty. */
+const nothing = '[]';
+const textOf = (value: unknown): string => (value === undefined ? nothing : JSON.stringify(value));
+
 /** Whether the devices differ in one of these. */
 export const differIn = (a: DeviceContent, b: DeviceContent, names: readonly (keyof DeviceContent)[]): boolean =>
-  names.some((name) => a[name] !== b[name] && JSON.stringify(a[name]) !== JSON.stringify(b[name]));
+  names.some((name) => a[name] !== b[name] && textOf(a[name]) !== textOf(b[name]));
 
 /** The groups that it lists, or listed before the change that is being tried. */
 export const listedBy = ({ security_groups = [], trial }: DeviceContent): readonly string[] => [

@@ -71,7 +71,6 @@ export interface DeviceUpdate {
   readonly trial?: StartedTrial | undefined;
 }
 
-const emptyLists = { addresses: [], labels: [], security_groups: [] } as const;
 /** What people and agents write. */
 const writable = [
   'public_key',
@@ -87,9 +86,10 @@ const writable = [
 
 /** Only what the patch gives. An isolation that is null is lifted. */
 function patched(record: DeviceContent, patch: DevicePatch): DeviceContent {
-  const given = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
-  const { isolated, ...rest } = { ...record, ...given } as DeviceContent & Pick<DevicePatch, 'isolated'>;
-  return { ...rest, ...(isolated != null && { isolated }) };
+  const after: Record<string, unknown> = { ...record };
+  for (const [name, value] of Object.entries(patch)) if (value !== undefined) after[name] = value;
+  if (patch.isolated === null) delete after['isolated'];
+  return after as unknown as DeviceContent;
 }
 
 /** A device whose list is given: that the list may be so was checked before. */
@@ -98,7 +98,7 @@ export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }:
   holdCredential(by, caller);
   const before = records.device(id);
   if (before === undefined) return refuse({ code: 'not_found', what: 'device' });
-  const record = { ...emptyLists, ...before.record } as DeviceContent;
+  const { record } = before;
   holdRole(by, caller, record.user_id);
   if (if_match !== undefined && if_match !== before.revision)
     refuse({ code: 'precondition_failed', revision: before.revision });
@@ -110,7 +110,7 @@ export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }:
     note(deciding, { subject_id: id, revision, unchanged: true });
     return stored(before);
   }
-  refuseNewer('device', before.record);
+  refuseNewer('device', record);
   const relabels = differIn(after, record, ['labels']);
   const isolates = differIn(after, record, ['isolated']);
   const isMarked = (record.labels ?? []).length > 0 || record.isolated !== undefined;
@@ -136,8 +136,7 @@ export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }:
   note(deciding, {
     subject_id: id,
     revision: state.revision,
-    ...(isTold && { before: before.record }),
-    ...(isTold && !isKept && { after: state.record }),
+    ...(isTold && { texts: { before: `${before.body}}`, after: isKept ? undefined : `${state.body}}` } }),
   });
   return stored(state);
 }

@@ -8,3 +8,7 @@ export function keepable(given: string): string {
   if (given.includes('\0')) return refuse({ code: 'invalid_text' });
   return /\p{Surrogate}/u.test(given) ? Buffer.from(given).toString() : given;
 }
+
+/** The list itself, where each of its texts is so: then it is seen at once that it is the same. */
+export const keepableList = (given: readonly string[]): readonly string[] =>
+  given.every((text) => keepable(text) === text) ? given : given.map(keepable);

@@ -89,6 +89,11 @@ interface Wanted {
 
 const bodyOf = (content: object): string => JSON.stringify(content).slice(0, -1);
 
+type Send = (statement: Statement<unknown>, values: readonly Value[]) => void;
+
+/** The audit and the head were sent already. */
+const none: readonly Value[] = [null, null, null, null, null];
+
 /** What was known of the record at the last flush. */
 function remember(known: Map<string, string>, id: string, value: unknown): void {
   if (!known.has(id)) known.set(id, JSON.stringify(value));
@@ -251,16 +256,21 @@ export class Records {
     const revision = this.#next(before === undefined ? { devices: 1 } : {});
     const state = new DeviceState({ id, revision, body: bodyOf(record), record, born: before?.born ?? revision });
     this.#set(this.#devices, id, state);
-    const digest = keyDigest(this.#org, record.public_key);
-    if (before !== undefined && before.record.public_key !== record.public_key)
-      this.#set(this.#keys, keyDigest(this.#org, before.record.public_key), undefined);
-    if (before?.record.public_key !== record.public_key) this.#set(this.#keys, digest, id);
+    const oldKey = before?.record.public_key;
+    const digest = oldKey === record.public_key ? undefined : keyDigest(this.#org, record.public_key);
+    if (digest !== undefined) {
+      if (oldKey !== undefined) this.#set(this.#keys, keyDigest(this.#org, oldKey), undefined);
+      this.#set(this.#keys, digest, id);
+    }
     remember(this.#relinked, id, before === undefined ? [] : listedBy(before.record));
     this.#write(
       'device',
       before,
       state,
-      { ...this.#common(state, 'change', { by, at, isKept }), key_digest: `\\x${digest}` },
+      {
+        ...this.#common(state, 'change', { by, at, isKept }),
+        ...(digest !== undefined && { key_digest: `\\x${digest}` }),
+      },
       isIdentity ? bodyOf(identityContent(record)) : undefined,
     );
     return state;
@@ -355,19 +365,24 @@ export class Records {
     if (this.isEmpty) return;
     const written = this.#written;
     const sent: Promise<unknown>[] = [];
-    const send = (statement: Statement<unknown>, values: readonly Value[]): void =>
-      void sent.push(this.#tx.run(statement, values));
+    const send: Send = (statement, values) => void sent.push(this.#tx.run(statement, values));
     let moving: Promise<readonly WrittenHead[]> | undefined;
-    if (written.length > 0) {
-      const { revision, devices, groups } = this.#counts;
-      const more = [written.length, devices - this.#head.devices, groups - this.#head.groups];
-      if (revision !== this.#head.revision + written.length) throw new Error('revisions have gaps');
-      moving = this.#tx.run(moveHead, [this.#org, this.#head.revision, ...more]);
+    /** The head moves with the first entries, and the audit is written with them. */
+    let first: readonly Value[] | undefined = this.#headValues(written);
+    const append = (statement: Statement<WrittenHead>, values: readonly Value[]): void => {
+      const sending = this.#tx.run(statement, [...values, ...(first ?? none)]);
+      if (first !== undefined) moving = sending;
+      first = undefined;
+      sent.push(sending);
+    };
+    if (written.length > 0) this.#sendRecords(written, append, send);
+    if (first !== undefined && written.length > 0) {
+      const [audit = null, ...head] = first;
+      moving = this.#tx.run(moveHead, [this.#org, ...head]);
       sent.push(moving);
-      this.#sendRecords(written, send);
-    }
+      if (audit !== null) send(insertAudit, [audit]);
+    } else if (first !== undefined && this.#notes.length > 0) send(insertAudit, [JSON.stringify(this.#notes)]);
     for (const { statement, values } of this.#besides) send(statement, values);
-    if (this.#notes.length > 0) send(insertAudit, [JSON.stringify(this.#notes)]);
     this.#written = [];
     this.#notes = [];
     this.#besides = [];
@@ -381,16 +396,26 @@ export class Records {
     const era = reached?.era;
     if (era !== undefined) {
       this.#era = era;
-      const first = this.#entries.length - written.length;
-      this.#entries = this.#entries.map((entry, index) => (index < first ? entry : { ...entry, era }));
+      const known = this.#entries.length - written.length;
+      this.#entries = this.#entries.map((entry, index) => (index < known ? entry : { ...entry, era }));
     }
     this.#model?.flushed();
+  }
+
+  /** The entries of the audit, and how the head moves. */
+  #headValues({ length }: readonly Written[]): readonly Value[] {
+    const { revision, devices, groups } = this.#counts;
+    const head = this.#head;
+    if (revision !== head.revision + length) throw new Error('revisions have gaps');
+    const audit = this.#notes.length === 0 ? null : JSON.stringify(this.#notes);
+    return [audit, head.revision, length, devices - head.devices, groups - head.groups];
   }
 
   /** Groups before the devices that list them; what goes, the other way round. */
   #sendRecords(
     written: readonly Written[],
-    send: (statement: Statement<unknown>, values: readonly Value[]) => void,
+    sendEntries: (statement: Statement<WrittenHead>, values: readonly Value[]) => void,
+    send: Send,
   ): void {
     const lastOf = new Map<string, Written>();
     const lastIdentityOf = new Map<string, Written>();
@@ -414,7 +439,7 @@ export class Records {
             : `,"identity":${one.identity}},"is_identity":${String(lastIdentityOf.get(one.id) === one && lastOf.get(`${kind} ${one.id}`)?.entry.type === 'change')}`;
         return `{${one.columns},"is_last":${String(isLast)}${identity},"record":${one.body}}}`;
       });
-      send(appends[kind][place], [this.#org, `[${texts.join(',')}]`]);
+      sendEntries(appends[kind][place], [this.#org, `[${texts.join(',')}]`]);
     };
     for (const place of ['new', 'changed'] as const) append('security-groups', place);
     for (const place of ['new', 'changed'] as const) append('device', place);
@@ -426,7 +451,7 @@ export class Records {
   }
 
   /** What is known of lists and of labels beside the records. */
-  #sendLists(send: (statement: Statement<unknown>, values: readonly Value[]) => void): void {
+  #sendLists(send: Send): void {
     const devices: [string, string][] = [];
     for (const [id, list] of this.#relinked) {
       const device = this.#devices.get(id);
