@@ -134,7 +134,9 @@ export async function buildWeb({ outdir }) {
           codeSplitting: {
             includeDependenciesRecursively: false,
             groups: [
-              // Not Mantine, whose first file names all of its parts.
+              // Each some hundred bytes, which every page asks for.
+              { name: 'hooks', test: /@mantine\/hooks\/.*\/(random-id|use-id|use-merged-ref)\// },
+              // Not the rest of Mantine, whose first file names all of its parts.
               { name: 'frame-libraries', test: (id) => id.includes('/@tanstack/') && ofFrame.has(id) },
               { name: 'frame', test: (id) => isOurs(id) && ofFrame.has(id) && !ofSignIn.has(id) && !isOnDemand(id) },
               { name: 'overview-parts', test: (id) => isPart(id) && ofOverview.has(id), minShareCount: 2 },

@@ -220,6 +220,7 @@ export const keepSelectors = statement<never>(
 
 interface StateRow {
   readonly id: string;
+  readonly user_id: string | null;
   readonly revision: number;
   readonly body: string;
   readonly born: number;
@@ -228,12 +229,12 @@ interface StateRow {
 /** Values: organization, ids. */
 export const loadGroups = statement<StateRow & { readonly is_applied: boolean; readonly left_at: number }>(
   'load_groups',
-  'SELECT id, revision, body, born, is_applied, left_at FROM security_groups WHERE id = ANY ($2::uuid[]) AND (org_id = $1) IS TRUE',
+  'SELECT id, user_id, revision, body, born, is_applied, left_at FROM security_groups WHERE id = ANY ($2::uuid[]) AND (org_id = $1) IS TRUE',
 );
 /** Values: organization, ids. */
 export const loadDevices = statement<StateRow>(
   'load_devices',
-  'SELECT id, revision, body, born FROM devices WHERE id = ANY ($2::uuid[]) AND (org_id = $1) IS TRUE',
+  'SELECT id, user_id, revision, body, born FROM devices WHERE id = ANY ($2::uuid[]) AND (org_id = $1) IS TRUE',
 );
 /** Which devices have these public keys. Values: digests. */
 export const loadKeys = statement<{ readonly id: string; readonly digest: string }>(

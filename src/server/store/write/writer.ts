@@ -60,7 +60,7 @@ interface Pending {
 interface Committed {
   /** Absent where nothing was written. */
   readonly head?: WrittenHead | undefined;
-  /** What one transaction logged, ascending and whole. Undefined: there were several; the log knows. */
+  /** What one transaction logged, ascending and whole. Undefined: there were several, or it is long; the log knows. */
   readonly logged?: readonly Entry[] | undefined;
 }
 
@@ -279,10 +279,14 @@ export class Writer {
     return {
       outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()),
       head: records.reached,
-      logged: records.entries,
+      logged: isBrief(records.entries) ? records.entries : undefined,
     };
   }
 }
+
+/** What is longer, readers take from the log, piece by piece. */
+const isBrief = (entries: readonly Entry[]): boolean =>
+  entries.length <= maxBatch && entries.reduce((sum, { json }) => sum + json.length, 0) <= maxBatchSize;
 
 const sizeOf = ({ write }: Pending): number => (write.kind === 'record' ? write.size : 0);
 

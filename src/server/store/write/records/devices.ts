@@ -99,7 +99,7 @@ export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }:
   const before = records.device(id);
   if (before === undefined) return refuse({ code: 'not_found', what: 'device' });
   const { record } = before;
-  holdRole(by, caller, record.user_id);
+  holdRole(by, caller, before.owner);
   if (if_match !== undefined && if_match !== before.revision)
     refuse({ code: 'precondition_failed', revision: before.revision });
   if (record.trial !== undefined && patch.security_groups !== undefined)
@@ -122,7 +122,7 @@ export function updateDevice(deciding: Deciding, { id, patch, if_match, trial }:
   }
   if (after.public_key !== record.public_key && records.isTaken(keyDigest(org, after.public_key), id))
     refuse({ code: 'public_key_taken' });
-  acceptsFor(deciding, record.user_id, relabels || isolates || moves);
+  acceptsFor(deciding, before.owner, relabels || isolates || moves);
   const list = record.security_groups ?? [];
   // What leaves the list as it is is no trial.
   const tried = trial &&

@@ -96,17 +96,16 @@ export function updateGroup(
   const { context, records, caller, by, at } = deciding;
   holdCredential(by, caller);
   const before = records.group(id);
-  if (before === undefined || (owner !== undefined && ownerOf(before.record) !== owner))
+  if (before === undefined || (owner !== undefined && (before.owner ?? 'organization') !== owner))
     return refuse({ code: 'not_found', what: 'group' });
-  const { record } = before;
-  const whose = record.user_id ?? null;
+  const { record, owner: whose } = before;
   holdRole(by, caller, whose);
   if (if_match !== undefined && if_match !== before.revision)
     refuse({ code: 'precondition_failed', revision: before.revision });
   if (record.trial !== undefined) refuse({ code: 'trial_pending', trial: record.trial.id });
   const given = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
   const after = { ...record, ...given } as GroupContent;
-  if (patchable.every((name) => valueOf(after, name) === valueOf(record, name))) {
+  if (patchable.every((name) => after[name] === record[name] || valueOf(after, name) === valueOf(record, name))) {
     note(deciding, { subject_id: id, revision: before.revision, unchanged: true });
     return saved(before, deciding);
   }

@@ -38,7 +38,7 @@ import {
   type DeviceContent,
 } from './device-text.ts';
 import { groupContent, type GroupContent } from './group-text.ts';
-import { DeviceState, GroupState, type RecordState } from './states.ts';
+import { DeviceState, GroupState } from './states.ts';
 
 export type { DeviceState, GroupState };
 
@@ -489,7 +489,7 @@ export class Records {
   }
 
   #common(
-    { revision, born }: RecordState<unknown>,
+    { revision, born }: GroupState | DeviceState,
     type: 'change' | 'delete',
     { by, at, isKept }: Made & { readonly isKept: boolean },
   ): object {
@@ -508,7 +508,7 @@ export class Records {
 
   #write(
     kind: WatchKind,
-    before: RecordState<object> | undefined,
+    before: GroupState | DeviceState | undefined,
     state: GroupState | DeviceState,
     columns: object,
     identity?: string,

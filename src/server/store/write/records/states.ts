@@ -3,7 +3,7 @@ import type { DeviceContent } from './device-text.ts';
 import type { GroupContent } from './group-text.ts';
 
 /** A record as a transaction finds it or leaves it. */
-export class RecordState<Content> {
+export class RecordState<Content extends { readonly user_id?: string }> {
   readonly id: string;
   readonly revision: number;
   /** The wire text before the revision. */
@@ -11,6 +11,7 @@ export class RecordState<Content> {
   /** The revision by which it was made. */
   readonly born: number;
   #record: Content | undefined;
+  readonly #owner: string | null | undefined;
 
   constructor({
     id,
@@ -18,18 +19,27 @@ export class RecordState<Content> {
     body,
     born,
     record,
+    user_id,
   }: {
     readonly id: string;
     readonly revision: number;
     readonly body: string;
     readonly born: number;
     readonly record?: Content;
+    /** Where it was read beside the text. */
+    readonly user_id?: string | null;
   }) {
     this.id = id;
     this.revision = revision;
     this.body = body;
     this.born = born;
     this.#record = record;
+    this.#owner = user_id;
+  }
+
+  /** The user whom it belongs to; null: the organization. */
+  get owner(): string | null {
+    return this.#owner === undefined ? (this.record.user_id ?? null) : this.#owner;
   }
 
   get record(): Content {
