@@ -3,7 +3,7 @@ import type { DeviceContent } from './device-text.ts';
 import type { GroupContent } from './group-text.ts';
 
 /** A record as a transaction finds it or leaves it. */
-export class RecordState<Content extends { readonly user_id?: string }> {
+class RecordState<Content extends { readonly user_id?: string }> {
   readonly id: string;
   readonly revision: number;
   /** The wire text before the revision. */
