@@ -123,7 +123,7 @@ describe('help', () => {
     ]) {
       expect(await program.run(args)).toMatchObject({
         code: 2,
-        stderr: 'ringfence: cannot read nowhere.html: there is no such file\n',
+        stderr: 'ringfence: cannot read nowhere.json: there is no such file\n',
       });
     }
   });
