@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { unusedExports } from './lib/exports.ts';
-import { circlesBetween, privateUses } from './lib/house.ts';
+import { circlesBetween, ownDecisions, privateUses } from './lib/house.ts';
 import {
   cycleIn,
   importsOf,
@@ -22,7 +22,7 @@ import { storeRooms } from './lib/store-rooms.ts';
 
 /** A room of client commands: how they are declared, and what each does when it runs. */
 const noun = (more: readonly string[], why: string): Room => ({
-  may: [...more, 'cli/command-line', 'cli/session', 'cli/terminal', 'client', 'policy', 'api'],
+  may: [...more, 'cli/command-line', 'cli/session', 'cli/terminal', 'client', 'organization', 'policy', 'api'],
   npm: ['commander'],
   node: true,
   why,
@@ -227,7 +227,7 @@ const rooms: Rooms = {
     why: 'how commands and options are declared; it knows no command',
   },
   'cli/lookup': {
-    may: ['cli/session', 'cli/terminal', 'node', 'client', 'policy', 'api'],
+    may: ['cli/session', 'cli/terminal', 'node', 'client', 'organization', 'policy', 'api'],
     npm: [],
     node: true,
     why: 'devices and groups by name or id, for every noun that names them',
@@ -259,7 +259,7 @@ const rooms: Rooms = {
   'cli/trial': noun(['cli/lookup', 'node'], 'changes that are being tried: their devices, and how they end'),
   'cli/webhook': noun([], 'where alerts go'),
   'cli/policy-test': noun(
-    ['cli/group', 'cli/lookup', 'cli/policy', 'node', 'organization'],
+    ['cli/group', 'cli/lookup', 'cli/policy', 'node'],
     'what must be allowed or refused, and whether it is',
   ),
   'cli/status': noun(['cli/lookup'], 'the fleet at a glance, and which devices are isolated'),
@@ -326,7 +326,12 @@ const rooms: Rooms = {
     node: true,
     why: 'the one program: server, agent and client commands behind one name',
   },
-  web: { may: ['client', ...ruleset, 'policy', 'api'], npm: 'any', node: false, why: 'runs in a browser' },
+  web: {
+    may: ['client', ...ruleset, 'organization', 'policy', 'api'],
+    npm: 'any',
+    node: false,
+    why: 'runs in a browser',
+  },
 };
 
 const top = fileURLToPath(new URL('..', import.meta.url));
@@ -370,18 +375,16 @@ describe('the house', () => {
     expect(privateUses(product)).toEqual([]);
   });
 
-  // `selectGroups` decides which groups a device has. Who compares selectors with labels beside it has another question: which groups an agent
-  // loads, and whom a trial concerns.
-  it('decides in one function which groups a device has', () => {
-    const others = src.filter(
-      ({ path, text }) => /\bmatchesAny\(/.test(text) && !isTest(path) && !path.startsWith('src/policy/'),
-    );
-    expect(others.map(({ path }) => path).toSorted()).toEqual([
-      'src/agent/source/group-selection.ts',
-      'src/agent/source/known-groups.ts',
-      'src/server/http/handlers/trials.ts',
-      'src/web/trial/scope-input.tsx',
-    ]);
+  it('compares selectors with labels, and decides which groups a device has, only in policy and organization', () => {
+    expect(ownDecisions(src)).toEqual([]);
+    const wrong = [
+      ['src/web/model/x.ts', "import { matches } from '../../policy/fleet/selector.ts';"],
+      ['src/server/x.ts', "import { listFor, selectGroups } from '../policy/effective.ts';"],
+      ['src/cli/x.ts', 'const found = wanted.every((label) => labels.includes(label));'],
+      ['src/agent/x.ts', 'selector.labels.some((label) => !device.labels.includes(label))'],
+      ['src/server/y.ts', 'selector.labels.every((one) => carried.has(one))'],
+    ].map(([path = '', text = '']) => ({ path, text }));
+    expect(ownDecisions(wrong)).toEqual(wrong.map(({ path }) => path));
   });
 });
 

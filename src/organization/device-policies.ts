@@ -36,7 +36,7 @@ export class DevicePolicies {
   /** By what decides which groups are in effect: devices that share it share their policy. */
   readonly #byCohort = new Map<string, DevicePolicy>();
   readonly #isolations: Isolations;
-  /** By the groups in effect. */
+  /** By the groups in effect, and by the isolation where one concerns the device. */
   readonly #byGroups = new Map<string, EffectivePolicy>();
   readonly #resolved = new Map<PolicyGroup, PolicyGroup>();
   readonly #groups: GroupsInEffect;
@@ -67,7 +67,12 @@ export class DevicePolicies {
   }
 
   #isolate(policy: EffectivePolicy, isolation: PolicyIsolation): EffectivePolicy {
-    return { ...policy, isolation: resolveIsolation(isolation, this.fleet) };
+    const key = `${groupsKey(policy)}|${isolationKey(isolation)}`;
+    const known = this.#byGroups.get(key);
+    if (known !== undefined) return known;
+    const isolated = { ...policy, isolation: resolveIsolation(isolation, this.fleet) };
+    this.#byGroups.set(key, isolated);
+    return isolated;
   }
 
   /** Which groups the device has, and why. */

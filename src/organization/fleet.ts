@@ -2,6 +2,7 @@
 import type { Address } from '../policy/address.ts';
 import type { DeviceIdentity } from '../policy/fleet/identity.ts';
 import { isNamed, peerKey } from '../policy/fleet/selector.ts';
+import type { PeerLookup } from '../policy/fleet/rule-peers.ts';
 import type { DeviceId } from '../policy/ids.ts';
 import { mergeRanges, type Range, type RangeSet } from '../policy/range.ts';
 import type { Family, Members, Peer } from '../policy/rule.ts';
@@ -145,6 +146,30 @@ export const isOtherPeer = (
   after: DeviceIdentity | undefined,
 ): boolean => !sameAddresses(addressesIf(peer, before), addressesIf(peer, after));
 
+/** Those of the devices that the peer names. */
+export function* namedBy<Device extends Pick<OrganizationDevice, 'identity'>>(
+  peer: Peer,
+  devices: Iterable<Device>,
+): Generator<Device> {
+  for (const device of devices) if (isNamed(peer, device.identity)) yield device;
+}
+
+const noMembers: Members = { v4: [], v6: [] };
+
+/** Whom rules name, as far as one address is among them: expanding a whole fleet would be too much for one packet. `owners`: the devices that have it. */
+export function peersAt(
+  { family, value }: Address,
+  owners: readonly Pick<OrganizationDevice, 'identity'>[],
+  get: PeerLookup['get'],
+): PeerLookup {
+  const only = [{ first: value, last: value }];
+  const members: Members = family === 4 ? { v4: only, v6: [] } : { v4: [], v6: only };
+  return {
+    addressesOf: (peer) => (owners.some(({ identity }) => isNamed(peer, identity)) ? members : noMembers),
+    get,
+  };
+}
+
 /** What an address set is called: its devices, and whether it holds other addresses too. */
 export interface NamedSet {
   /** By name, then by id; each once. */
@@ -191,8 +216,8 @@ export class OrganizationFleet {
   }
 
   /** The devices that the peer names. */
-  *devicesOf(peer: Peer): Generator<OrganizationDevice> {
-    for (const device of this.#candidates(peer)) if (isNamed(peer, device.identity)) yield device;
+  devicesOf(peer: Peer): Generator<OrganizationDevice> {
+    return namedBy(peer, this.#candidates(peer));
   }
 
   /** The devices whose own addresses are in the set. */

@@ -39,6 +39,10 @@ export class GroupRules {
     this.#fields = { inbound_rules, outbound_rules };
   }
 
+  get inbound(): readonly StoredRule[] {
+    return this.#fields.inbound_rules ?? [];
+  }
+
   get hash(): string {
     return (this.#hash ??= rulesHash(this.#fields));
   }

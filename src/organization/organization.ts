@@ -29,7 +29,8 @@ export interface OrganizationDevice {
 
 /** What decides which devices have a group, in a state that it has or had before a trial, and its rules in that state. */
 export interface GroupState extends SelectableGroup {
-  readonly trial?: Trial<Pick<GroupState, 'appliesTo' | 'mode' | 'rules'>> | undefined;
+  readonly trial?: Trial<Pick<GroupState, 'name' | 'appliesTo' | 'mode' | 'rules'>> | undefined;
+  readonly name: string;
   readonly rules: GroupRules;
 }
 

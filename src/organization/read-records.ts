@@ -31,6 +31,7 @@ function deviceOf(record: DevicePolicyFields): OrganizationDevice {
 
 /** The fields of a group's record, or of its state before a trial, from which one sees who has it and what rules. */
 interface StateFields extends RuleFields {
+  readonly group_name?: string;
   readonly applies_to?: readonly Selector[];
   readonly mode?: string;
 }
@@ -38,14 +39,14 @@ interface StateFields extends RuleFields {
 interface GroupFields extends StateFields {
   readonly id: string;
   readonly revision?: number;
-  readonly group_name?: string;
   readonly user_id?: unknown;
   readonly is_default?: unknown;
   readonly guardrail?: string;
   readonly trial?: Trial<StateFields>;
 }
 
-const stateOf = (fields: StateFields): Pick<GroupState, 'appliesTo' | 'mode' | 'rules'> => ({
+const stateOf = (fields: StateFields): Pick<GroupState, 'name' | 'appliesTo' | 'mode' | 'rules'> => ({
+  name: fields.group_name ?? '',
   appliesTo: fields.applies_to ?? [],
   mode: fields.mode === 'observe' ? 'observe' : 'enforce',
   rules: new GroupRules(fields),

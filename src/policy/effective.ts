@@ -104,9 +104,14 @@ export interface EffectiveInput extends SelectingDevice, GroupSource<PolicyGroup
 /** Whether the group takes part in enforcement. One that is watch only is as if it were not there (reference 1.6). */
 export const isEnforced = ({ mode }: Pick<SelectableGroup, 'mode'>): boolean => mode !== 'observe';
 
-/** Whether some device may have the group by label, with a change that is being tried or without it. */
-export const mayApplyByLabel = ({ appliesTo = [], trial }: SelectableGroup): boolean =>
-  appliesTo.length > 0 || (trial?.before?.appliesTo ?? []).length > 0;
+/** Whether some device, or one that carries these labels, may have the group by label, with a change that is being tried or without it. */
+export const mayApplyByLabel = (
+  { appliesTo = [], trial }: Pick<SelectableGroup, 'appliesTo' | 'trial'>,
+  labels?: readonly string[],
+): boolean =>
+  [appliesTo, trial?.before?.appliesTo ?? []].some((selectors) =>
+    labels === undefined ? selectors.length > 0 : matchesAny(selectors, labels),
+  );
 
 /** The list that counts for a device, without doubles. `when`: in milliseconds since 1970; absent: as the records say. */
 export function listFor({ list, labels = [], trial }: SelectingDevice, when?: number): readonly GroupId[] {

@@ -1,6 +1,6 @@
 /** Owns the measures of the house: circles between files, and private parts of others. */
 import { posix } from 'node:path';
-import { importsOf, type Source } from './layers.ts';
+import { importsOf, isTest, type Source } from './layers.ts';
 
 /** Files that import each other in a circle, each circle sorted; imports of types count, because they tie files together too. */
 export function circlesBetween(sources: readonly Source[]): readonly (readonly string[])[] {
@@ -58,3 +58,18 @@ export const privateUses = (sources: readonly Source[]): readonly string[] =>
   sources.flatMap(({ path, text }) =>
     privateParts.flatMap((part) => [...text.matchAll(part)].map(([found]) => `${path}: ${found.replace(/\s+/g, ' ')}`)),
   );
+
+/** How code works out for itself whom a selector names, or which groups a device has. Two lists of labels may be compared with `filter`. */
+const decidingParts = [
+  /\bimport\s+\{[^}]*\b(?:matches|matchesAny|isNamed)\b[^}]*\}\s+from\s+'[^']*policy\/fleet\/selector\.ts'/,
+  /\bimport\s+\{[^}]*\bselectGroups\b[^}]*\}\s+from\s+'[^']*policy\/effective\.ts'/,
+  /\.(?:every|some)\(\(label\) => !?[\w.?]*\.(?:includes|has)\(label\)\)/,
+  /[lL]abels\??\.(?:every|some)\(\((\w+)\) => !?[\w.?]*\.(?:includes|has)\(\1\)\)/,
+];
+
+/** Files outside of the rooms that decide these (`policy` and `organization`). */
+export const ownDecisions = (sources: readonly Source[]): readonly string[] =>
+  sources
+    .filter(({ path }) => !/^src\/(policy|organization)\//.test(path) && !isTest(path))
+    .filter(({ text }) => decidingParts.some((part) => part.test(text)))
+    .map(({ path }) => path);

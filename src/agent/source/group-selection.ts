@@ -1,10 +1,10 @@
 /** Owns the choice of groups that an agent holds in memory: those that concern its device, and others while they are small. */
 import type { DeviceIdentity } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
+import { mayApplyByLabel } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
 import { countsOf } from './budget.ts';
-import { readApplication, selectorsOf } from './read-group.ts';
+import { readApplication } from './read-group.ts';
 
 /** What a device says about its groups. */
 export type GroupsOfDevice = Pick<DeviceIdentity, 'security_groups' | 'labels' | 'trial'>;
@@ -14,7 +14,7 @@ function mayConcern(group: SecurityGroup, device: GroupsOfDevice | undefined): b
   const lists = [...(device?.security_groups ?? []), ...(device?.trial?.before.security_groups ?? [])];
   if (group.is_default === true || lists.includes(group.id)) return true;
   const application = readApplication(group);
-  return application instanceof NotUnderstood || matchesAny(selectorsOf(application), device?.labels ?? []);
+  return application instanceof NotUnderstood || mayApplyByLabel(application, device?.labels ?? []);
 }
 
 /** What a group takes in memory, roughly, in ranges. */

@@ -1,12 +1,11 @@
 /** Owns the groups of an organization that an agent knows: it reads each once, and knows which apply by label. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { Change } from '../../client/cache.ts';
-import { isEnforced } from '../../policy/effective.ts';
+import { isEnforced, mayApplyByLabel } from '../../policy/effective.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
 import type { GroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
-import { readApplication, selectorsOf, understood, withoutRules, type Application } from './read-group.ts';
+import { readApplication, understood, withoutRules, type Application } from './read-group.ts';
 
 /** Groups whose rules were dropped. What is left shows which devices the group applies to. */
 const outlines = new WeakSet<SecurityGroup>();
@@ -14,7 +13,7 @@ const outlines = new WeakSet<SecurityGroup>();
 /** What is kept of a group that has no room: which devices it applies to, and that it is there. */
 export function outlineOf(group: SecurityGroup): SecurityGroup {
   const application = readApplication(group);
-  const appliesByLabel = !(application instanceof NotUnderstood) && selectorsOf(application).length > 0;
+  const appliesByLabel = !(application instanceof NotUnderstood) && mayApplyByLabel(application);
   const { id, org_id, revision } = group;
   const outline = appliesByLabel
     ? withoutRules(group)
@@ -48,7 +47,7 @@ export class KnownGroups {
     if (change.new.is_default === true) this.#default = change.new;
     const application = readApplication(change.new);
     if (application instanceof NotUnderstood) this.#unclear.set(change.id, application);
-    else if (selectorsOf(application).length > 0) this.#applying.set(change.id, application);
+    else if (mayApplyByLabel(application)) this.#applying.set(change.id, application);
   }
 
   get defaultGroup(): SecurityGroup | undefined {
@@ -64,7 +63,7 @@ export class KnownGroups {
   /** The groups that apply to a device with these labels, with a change that is being tried or without it; guardrails among them. */
   applyingTo(labels: readonly string[]): readonly { readonly id: GroupId; readonly replacesDefault: boolean }[] {
     return [...this.#applying].flatMap(([id, application]) =>
-      mayEnforce(application) && matchesAny(selectorsOf(application), labels)
+      mayEnforce(application) && mayApplyByLabel(application, labels)
         ? [{ id, replacesDefault: application.guardrail === undefined && application.trial === undefined }]
         : [],
     );

@@ -5,16 +5,10 @@
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { NotUnderstood } from '../../policy/fleet/not-understood.ts';
-import type { PolicyGroup, Selector } from '../../policy/rule.ts';
+import type { PolicyGroup } from '../../policy/rule.ts';
 
 /** To whom a group applies besides those that name it, and how. */
 export type Application = Pick<PolicyGroup, 'appliesTo' | 'guardrail' | 'mode' | 'trial'>;
-
-/** The devices that the group applies to by label, with the change that is being tried or without it. */
-export const selectorsOf = ({ appliesTo = [], trial }: Application): readonly Selector[] => [
-  ...appliesTo,
-  ...(trial?.before?.appliesTo ?? []),
-];
 
 const read = new WeakMap<SecurityGroup, Application | NotUnderstood>();
 

@@ -1,7 +1,7 @@
 /** Owns the names of a device's groups for output. */
 import type { AppliedGroup, Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { allGroups } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 

@@ -1,7 +1,7 @@
 /** Owns `--dry-run` of the commands that write a group: what would change and on which devices, with nothing written. */
 import type { SecurityGroup } from '../../api/group.ts';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
-import { devicesOf } from '../../client/policy.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { parseGroupId } from '../../policy/ids.ts';

@@ -8,7 +8,7 @@ import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { describeRules, goneDevices, problemLines, rulesInWords, selectorsInWords } from './text.ts';
 import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
-import { devicesOf } from '../../client/policy.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { printDryRun } from './dry-run.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';

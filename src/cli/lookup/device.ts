@@ -1,5 +1,6 @@
 /** Owns the lookup of devices by host name, public key, tunnel address or id. */
 import type { Device } from '../../api/device.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
@@ -49,7 +50,7 @@ export function pickDevices(devices: readonly Device[], text: string): Devices {
 }
 
 export const withLabels = (devices: readonly Device[], wanted: readonly string[]): readonly Device[] =>
-  devices.filter(({ labels = [] }) => wanted.every((label) => labels.includes(label)));
+  devicesNamed([{ labels: wanted }], devices);
 
 /** Every device that carries all of these labels. */
 export function pickLabelled(devices: readonly Device[], wanted: readonly string[]): Devices {

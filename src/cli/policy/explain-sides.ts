@@ -2,26 +2,28 @@
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { organizationOf } from '../../organization/of-records.ts';
 import { mismatchWords } from '../../client/words/mismatch.ts';
 import { peerWord, ruleWords } from '../../client/words/rule.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { admittingRules, decide, rulesOf, type Decision, type RuleReason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import type { Fleet } from '../../policy/fleet/fleet.ts';
+import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { peerNames, type PeerNames } from '../group/peer-text.ts';
 import { deviceName } from '../lookup/device.ts';
 import { doubtAbout, enforcementData, type Doubts } from './enforcement.ts';
 import type { EndpointPair, ExplainEndpoint, TransportOf } from './explain-endpoints.ts';
-import { fleetOf, knownPolicy } from './nft.ts';
+import { knownPolicy } from './nft.ts';
 
 /** What is known of the organization. */
 export interface ExplainedPolicies {
   readonly policyOf: (device: Device) => EffectivePolicy;
   /** Absent for the past: only the present is known to be in force or not. */
   readonly statuses: ReadonlyMap<string, DeviceStatus> | undefined;
-  readonly fleet: Fleet;
+  readonly fleet: PeerLookup;
   readonly names: PeerNames;
 }
 
@@ -36,9 +38,9 @@ export function explainedPolicies({
   /** The moment, in milliseconds since 1970; absent for now. */
   readonly at: number | undefined;
 }): ExplainedPolicies {
-  const fleet = fleetOf(devices);
-  const policyOf = ofTheLastTwo((device: Device) => knownPolicy(device, groups, fleet, at));
-  return { policyOf, statuses, fleet, names: peerNames(devices) };
+  const model = organizationOf(devices, groups);
+  const policyOf = ofTheLastTwo((device: Device) => knownPolicy(device, model, at));
+  return { policyOf, statuses, fleet: policiesOf(model).fleet, names: peerNames(devices) };
 }
 
 /** The policies of a large fleet are too much to keep. A connection has two ends. */

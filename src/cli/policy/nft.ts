@@ -2,16 +2,17 @@
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
-import { groupFromRecord, policyOfDevice } from '../../client/policy.ts';
+import { policiesOf } from '../../organization/device-policies.ts';
+import { organizationOf, policyOn } from '../../organization/of-records.ts';
+import type { Organization } from '../../organization/organization.ts';
 import { compile } from '../../nft/compile/compile.ts';
 import { BadName, parseInterfaceName } from '../../nft/names.ts';
 import { install } from '../../nft/plan/plan.ts';
 import { printCommands } from '../../nft/print.ts';
 import { canonicalize, canonicalizeNames } from '../../policy/canonicalize.ts';
 import { isClosed } from '../../policy/decide.ts';
-import type { EffectivePolicy, MissingGroups } from '../../policy/effective.ts';
-import { Fleet } from '../../policy/fleet/fleet.ts';
-import { deviceIdentity } from '../../policy/fleet/identity.ts';
+import type { EffectivePolicy } from '../../policy/effective.ts';
+import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
@@ -21,17 +22,10 @@ import { policyAt } from '../../policy/time/policy-at.ts';
 import { allReports } from '../lookup/device-report.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
-export const fleetOf = (devices: readonly Device[]): Fleet => new Fleet(devices.map(deviceIdentity));
-
 /** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */
-export function knownPolicy(
-  device: Device,
-  groups: readonly SecurityGroup[],
-  fleet: Fleet,
-  at = Date.now(),
-): EffectivePolicy {
-  const policy: EffectivePolicy | MissingGroups = policyOfDevice(device, groups, fleet.isolated);
-  if (!('missing' in policy)) return resolvePolicy(policyAt(policy, at).policy, fleet);
+export function knownPolicy(device: Device, model: Organization, at = Date.now()): EffectivePolicy {
+  const policy = policyOn(model, device.id, at);
+  if (!('missing' in policy)) return policy;
   const missing = policy.missing === 'default' ? 'the default group' : policy.missing.join(', ');
   throw new CliError(
     'notFound',
@@ -92,11 +86,15 @@ function policyNamed(
   );
   if ('device' in found) {
     const { device } = found;
-    return { what: `device ${deviceName(device)}`, policy: knownPolicy(device, groups, fleetOf(devices)), device };
+    return {
+      what: `device ${deviceName(device)}`,
+      policy: knownPolicy(device, organizationOf(devices, groups)),
+      device,
+    };
   }
   const { group } = found;
   const source = group.is_default === true ? 'default' : 'list';
-  const { policy: now } = policyAt({ source, groups: [groupFromRecord(group)] }, Date.now());
-  const policy = resolvePolicy(now, fleetOf(devices));
+  const { policy: now } = policyAt({ source, groups: [readGroupRecord(group)] }, Date.now());
+  const policy = resolvePolicy(now, policiesOf(organizationOf(devices, groups)).fleet);
   return { what: `group ${group.group_name}`, policy };
 }

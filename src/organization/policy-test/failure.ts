@@ -2,12 +2,11 @@
 import { printAddress, type Address } from '../../policy/address.ts';
 import { decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
-import { isNamed } from '../../policy/fleet/selector.ts';
-import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import { normalizeRules } from '../../policy/normalize.ts';
 import type { Direction, Peer, StoredRule } from '../../policy/rule.ts';
 import { transportOf } from './admitted.ts';
+import { peersAt } from '../fleet.ts';
 import type { FleetIndex } from './fleet-index.ts';
 import type { FailedEnd, PolicyTest, TestEnd, TestFailure } from '../../policy/policy-test/policy-test.ts';
 
@@ -34,17 +33,6 @@ export interface FailureContext {
 function endOf({ id, address: { family, value } }: PairEnd, fleet: FleetIndex): FailedEnd {
   const address = printAddress(family, value);
   return id === undefined ? { address } : { address, device_id: id, hostname: fleet.find(id)?.hostname ?? '' };
-}
-
-/** Whom rules name, as far as one address is among them. */
-function atAddress(address: Address, fleet: FleetIndex): PeerLookup {
-  const owners = fleet.ownersAt(address).flatMap((place) => fleet.devices[place] ?? []);
-  const only = [{ first: address.value, last: address.value }];
-  const [v4, v6] = address.family === 4 ? [only, []] : [[], only];
-  return {
-    addressesOf: (peer) => (owners.some(({ identity }) => isNamed(peer, identity)) ? { v4, v6 } : { v4: [], v6: [] }),
-    get: (id) => fleet.find(id)?.identity,
-  };
 }
 
 /** The rule that admits what the test names as its other end. */
@@ -77,7 +65,8 @@ export function failureOf(test: PolicyTest, pair: FailedPair, { fleet, policyAt 
     remote: address.value,
     transport: transportOf(test, address.family),
   };
-  const { reason } = decide(policy, packet, { fleet: atAddress(address, fleet) });
+  const owners = fleet.ownersAt(address).flatMap((owner) => fleet.devices[owner] ?? []);
+  const { reason } = decide(policy, packet, { fleet: peersAt(address, owners, (id) => fleet.find(id)?.identity) });
   const rule = reason.kind === 'no-rule' ? fixOf(test, far, address.family) : undefined;
   const group = policy.groups[0];
   return {

@@ -8,6 +8,16 @@ import type { Effort } from './effort.ts';
 import type { FleetIndex } from './fleet-index.ts';
 import type { TestEnd } from '../../policy/policy-test/policy-test.ts';
 
+/** Whether the end of a test names the device. */
+export function isEnd(end: TestEnd, device: DeviceIdentity): boolean {
+  if (!('address' in end)) return isNamed(end, device);
+  const address = parseAddress(end.address);
+  return (
+    !('fault' in address) &&
+    device.addresses.some(({ family, value }) => family === address.family && value === address.value)
+  );
+}
+
 /** Devices, and the policies of their kinds. */
 export interface TestedFleet {
   readonly fleet: FleetIndex;

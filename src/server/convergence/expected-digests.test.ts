@@ -15,7 +15,7 @@ const record = {
   group_name: 'web',
   inbound_rules: [{ ip_protocol: 'tcp', from_port: 80, to_port: 80, peers: [{ all_devices: true }] }],
 };
-const groups = [{ id, rules: new GroupRules(record as RuleFields) }];
+const groups = [{ id, name: '', rules: new GroupRules(record as RuleFields) }];
 
 let now = 0;
 

@@ -2,12 +2,11 @@
 import type { EvidenceInForce, EvidenceReceipt, EvidenceTests, EvidenceTraffic } from '../../api/evidence/document.ts';
 import type { Flow } from '../../api/flows/flow.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
-import { parseAddress } from '../../policy/address.ts';
-import { isNamed } from '../../policy/fleet/selector.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
+import { isEnd } from '../../organization/policy-test/touched-ends.ts';
 import { testResults } from '../../organization/policy-test/evaluate.ts';
-import { testLimits, type PolicyTest, type TestEnd } from '../../policy/policy-test/policy-test.ts';
-import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
+import { testLimits, type PolicyTest } from '../../policy/policy-test/policy-test.ts';
+import type { Organization } from '../../organization/organization.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
@@ -93,15 +92,6 @@ export async function trafficOf(
   };
 }
 
-function names(end: TestEnd, { identity }: OrganizationDevice): boolean {
-  if (!('address' in end)) return isNamed(end, identity);
-  const address = parseAddress(end.address);
-  return (
-    !('fault' in address) &&
-    identity.addresses.some(({ family, value }) => family === address.family && value === address.value)
-  );
-}
-
 export async function testsOf(
   { org, device, to }: ObservedSpan,
   snapshot: Organization,
@@ -111,7 +101,9 @@ export async function testsOf(
   if (all === undefined) return { known: false, tests: [] };
   const own = snapshot.devices.get(device);
   const about =
-    own === undefined ? [] : all.filter(({ from, to: target }: PolicyTest) => names(from, own) || names(target, own));
+    own === undefined
+      ? []
+      : all.filter(({ from, to: target }: PolicyTest) => isEnd(from, own.identity) || isEnd(target, own.identity));
   const results = await slices.run(testResults(snapshot, about, { most: testLimits.steps }));
   return {
     known: true,

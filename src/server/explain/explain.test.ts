@@ -49,7 +49,7 @@ async function sideAt(
     revision: 7,
     devices: new Map([[web, { id: web, hostname: 'web', identity }]]),
     isolationOn: () => undefined,
-    groupsOn: () => records.map((record) => ({ id: record.id, rules: new GroupRules(record) })),
+    groupsOn: () => records.map((record) => ({ id: record.id, name: '', rules: new GroupRules(record) })),
     enforcementStatuses: () => Promise.resolve([{ device_id: web, hostname: 'web', in_force: 'yes', online: true }]),
   };
   const stranger = parseAddress('203.0.113.9');

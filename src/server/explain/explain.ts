@@ -2,13 +2,13 @@
 import type { Explanation, ExplainedSide } from '../../api/enforcement/explanation.ts';
 import { surroundingsOf } from '../../api/enforcement/surroundings.ts';
 import type { DeviceReport } from '../../api/device.ts';
+import { peersAt } from '../../organization/fleet.ts';
 import { stateWithHash } from '../../organization/group-rules.ts';
 import { printAddress, type Address } from '../../policy/address.ts';
 import { admittingRules, decide, type Reason } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import type { PeerLookup } from '../../policy/fleet/rule-peers.ts';
-import { isNamed } from '../../policy/fleet/selector.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
@@ -154,15 +154,9 @@ async function readPolicies(
   return policies;
 }
 
-/** Looks up peers for one address only: expanding a whole fleet would be too much for one packet. */
-function atAddress(address: Address, { devices }: Survey): PeerLookup {
+function peersIn({ devices }: Survey, address: Address): PeerLookup {
   const owners = [...devices.values()].filter(({ identity }) => identity.addresses.some((own) => same(own, address)));
-  const only = [{ first: address.value, last: address.value }];
-  const [v4, v6] = address.family === 4 ? [only, []] : [[], only];
-  return {
-    addressesOf: (peer) => (owners.some(({ identity }) => isNamed(peer, identity)) ? { v4, v6 } : { v4: [], v6: [] }),
-    get: (id) => devices.get(id as DeviceId)?.identity,
-  };
+  return peersAt(address, owners, (id) => devices.get(id as DeviceId)?.identity);
 }
 
 function* answerOf(
@@ -178,7 +172,7 @@ function* answerOf(
     if (device === undefined || policy === undefined || enforcement === undefined) return [];
     const packet: Packet = { direction, family: far.address.family, remote: far.address.value, transport };
     const surroundings = surroundingsOf(enforcement.status as DeviceReport | undefined);
-    const fleet = atAddress(far.address, survey);
+    const fleet = peersIn(survey, far.address);
     const { verdict, reason } = decide(policy, packet, { ...surroundings, fleet });
     const { in_force, online, last_seen_at } = enforcement;
     return [

@@ -4,13 +4,12 @@ import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
-import { groupFromRecord } from '../../client/policy.ts';
 import { exactTraffic, notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
 import { Lines } from '../components/lines.tsx';
 import { sentence } from '../components/sentence.ts';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { Tag } from '../components/tag.tsx';
-import { isOpenGroup } from '../model/open-devices.ts';
+import { isOpen } from '../model/open-devices.ts';
 import { plural } from '../model/rule-text.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { deviceName } from '../state/live.ts';
@@ -137,7 +136,7 @@ function Warning({ warning }: { readonly warning: Simulation['warnings'][number]
   if (code === 'group_in_use')
     return `${who} ${isOne ? 'uses' : 'use'} the group. It is taken off ${isOne ? 'it' : 'them'}.`;
   const effect =
-    defaultGroup !== undefined && isOpenGroup(groupFromRecord(defaultGroup))
+    defaultGroup !== undefined && isOpen(defaultGroup.inbound_rules ?? [])
       ? 'will admit everything there'
       : 'will apply';
   return `${who} ${isOne ? 'is' : 'are'} left without a group of ${isOne ? 'its' : 'their'} own: the default group ${effect}.`;

@@ -12,7 +12,7 @@ import { useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';

@@ -1,7 +1,7 @@
 /** Owns where an open device is on its way to enforced rules: observe, propose, watch only, try, enforce. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import type { Snapshot } from '../state/live.ts';
 import type { GroupOn } from '../model/device-policy.ts';
 import { isOpenGroup } from '../model/open-devices.ts';

@@ -13,7 +13,7 @@ import {
   proposalCoverage,
   seenWords,
 } from '../../client/words/proposal.ts';
-import { matches } from '../../policy/fleet/selector.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
 import { DialogFoot } from '../components/dialog-foot.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { RadioList } from '../components/radio-list.tsx';
@@ -155,8 +155,7 @@ export function ProposalDialog({ device, close }: { readonly device: Device; rea
     notify(`${groupName.trim()} is there, and watch only.`, () => client.changes.revert(org, change_id));
     close();
   });
-  const carriers = (one: string): number =>
-    devices.filter((other) => matches({ labels: [one] }, other.labels ?? [])).length;
+  const carriers = (one: string): number => devicesNamed([{ labels: [one] }], devices).length;
   return (
     <Modal opened onClose={close} title={`Propose rules for ${name}`} size="xl">
       <div className="stack">

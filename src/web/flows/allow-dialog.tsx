@@ -7,7 +7,7 @@ import type { Device } from '../../api/device.ts';
 import type { Flow } from '../../api/flows/flow.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { devicesOf } from '../../client/policy.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { flowDirection, flowTraffic } from '../../client/words/flow.ts';
 import { ruleWords, sameRule } from '../../client/words/rule.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';

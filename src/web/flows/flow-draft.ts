@@ -2,7 +2,7 @@
 import type { Device } from '../../api/device.ts';
 import type { Flow } from '../../api/flows/flow.ts';
 import { flowTraffic } from '../../client/words/flow.ts';
-import { matches } from '../../policy/fleet/selector.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { deviceChip, labelChip, readChips, type DeviceNames } from '../model/far-end.ts';
@@ -55,7 +55,7 @@ export function farEndChoices(
   const byLabel = [...together, ...common.map((label) => [label])]
     .map((labels): FarEndChoice => ({
       chip: labelChip(labels),
-      devices: devices.filter((device) => matches({ labels }, device.labels ?? [])),
+      devices: devicesNamed([{ labels }], devices),
     }))
     .toSorted((a, b) => a.devices.length - b.devices.length);
   const known = far_devices.flatMap(({ device_id }) => devices.find(({ id }) => id === device_id) ?? []);

@@ -4,18 +4,19 @@ import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { Compiled } from '../components/ruleset.tsx';
+import { policiesOf } from '../../organization/device-policies.ts';
 import type { Content } from '../model/draft.ts';
 import { difference } from '../model/group-diff.ts';
 import { policyOfContent } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
-import { useFleet } from '../state/fleet.ts';
+import { useModel } from '../state/fleet.ts';
 import { Changes } from './changes.tsx';
 
 /** The text is compiled when someone opens it. */
 function RulesetText({ content }: { readonly content: Content }): ReactNode {
   const [isOpen, setOpen] = useState(false);
-  const fleet = useFleet();
-  const policy = useMemo(() => policyOfContent(content, fleet), [content, fleet]);
+  const model = useModel();
+  const policy = useMemo(() => policyOfContent(content, policiesOf(model).fleet), [content, model]);
   return (
     <details className="disclosure" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>nftables</summary>

@@ -1,6 +1,6 @@
 /** Owns reachability between clusters: devices by label or group, and how many of their pairs may connect. */
 import type { Device } from '../../api/device.ts';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { decide } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction } from '../../policy/rule.ts';

@@ -1,9 +1,8 @@
 /** Owns which groups apply to a device, and which devices a group applies to. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { groupsOf, policyOfDevice, type HasGroups } from '../../client/policy.ts';
-import { idsIn, type EffectivePolicy, type MissingGroups } from '../../policy/effective.ts';
-import type { Fleet } from '../../policy/fleet/fleet.ts';
+import { groupsOf, type HasGroups } from '../../organization/of-records.ts';
+import { idsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
@@ -28,17 +27,6 @@ export function policyOfContent(content: Content, fleet: Membership): EffectiveP
   if (guardrail === undefined) return resolved({ source: 'list', groups: [group] });
   const guardrails = { forbid: [], require: [], [guardrail]: [{ ...group, guardrail }] };
   return resolved({ source: 'list', groups: [], guardrails });
-}
-
-/** The policy of a device with the addresses that its peers have now. */
-export function policyOf(
-  device: Device,
-  groups: readonly SecurityGroup[],
-  fleet: Membership & Pick<Fleet, 'isolated'>,
-  now: number = Date.now(),
-): EffectivePolicy | MissingGroups {
-  const policy = policyOfDevice(device, groups, fleet.isolated);
-  return 'missing' in policy ? policy : resolvePolicy(policyAt(policy, now).policy, fleet);
 }
 
 /** How many devices a group applies to, and on how many of them the policy is in force. */

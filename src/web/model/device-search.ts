@@ -1,7 +1,7 @@
 /** Owns which devices the list shows and in which order: filters and sorting from the URL. */
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { idsIn } from '../../policy/effective.ts';
 import { deviceName, type Snapshot } from '../state/live.ts';
 import { sortKey } from '../state/order.ts';

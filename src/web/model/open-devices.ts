@@ -1,7 +1,8 @@
 /** Owns the check which devices admit everything: any packet of a family, from anywhere, to every port. */
 import type { Device } from '../../api/device.ts';
-import { groupsOf } from '../../client/policy.ts';
-import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
+import { groupsOf } from '../../organization/of-records.ts';
+import type { GroupState } from '../../organization/organization.ts';
+import type { StoredRule } from '../../policy/rule.ts';
 import type { Snapshot } from '../state/live.ts';
 
 const everywhere = new Set(['0.0.0.0/0', '::/0']);
@@ -12,20 +13,22 @@ const admitsAll = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers }: S
   return ip_ranges.length === 0 ? peers === undefined : ip_ranges.some((range) => everywhere.has(range));
 };
 
-/** Whether a device with this group admits everything of at least one family. */
-export const isOpenGroup = ({ inbound, guardrail }: PolicyGroup): boolean =>
-  guardrail === undefined && inbound.some(admitsAll);
+/** Whether a device with such a group admits everything of at least one family. */
+export const isOpen = (inbound: readonly StoredRule[]): boolean => inbound.some(admitsAll);
+
+export const isOpenGroup = ({ rules, guardrail }: GroupState): boolean =>
+  guardrail === undefined && isOpen(rules.inbound);
 
 /** The devices with such a group, in the order given. Guardrails may still forbid some of it. */
 export function openDevices({ devices, groups }: Pick<Snapshot, 'devices' | 'groups'>): readonly Device[] {
   // Each group is looked at once: many devices have the same.
-  const known = new Map<PolicyGroup, boolean>();
-  const isOpen = (group: PolicyGroup): boolean => {
+  const known = new Map<GroupState, boolean>();
+  const opens = (group: GroupState): boolean => {
     const open = known.get(group) ?? isOpenGroup(group);
     known.set(group, open);
     return open;
   };
   return devices.filter((device) =>
-    groupsOf(device, groups).groups.some(({ group }) => group !== undefined && isOpen(group)),
+    groupsOf(device, groups).groups.some(({ group }) => group !== undefined && opens(group)),
   );
 }

@@ -7,7 +7,7 @@ import type { EffectivePolicy } from '../../policy/effective.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { Facts, type Fact } from '../components/facts.tsx';
 import { BackIcon, TrashIcon } from '../components/icons.tsx';
-import { policyOf } from '../model/device-policy.ts';
+import { policyOn } from '../../organization/of-records.ts';
 import { Compiled } from '../components/ruleset.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { DeviceAgent } from '../device/agent-status.tsx';
@@ -29,7 +29,7 @@ import { notify } from '../components/toast.tsx';
 import { PageTitle } from '../components/page-title.tsx';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
-import { useFleet } from '../state/fleet.ts';
+import { useModel } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useSession } from '../state/session.ts';
 
@@ -132,11 +132,10 @@ export function DevicePage(): ReactNode {
   const navigate = useNavigate();
   const [confirmation, setConfirmation] = useState<Confirmation>();
   const device = snapshot.deviceById.get(id.toLowerCase());
-  const { groups } = snapshot;
-  const fleet = useFleet();
+  const model = useModel();
   const policy = useMemo(
-    () => (device === undefined ? undefined : policyOf(device, groups, fleet)),
-    [device, groups, fleet],
+    () => (device === undefined ? undefined : policyOn(model, device.id, Date.now())),
+    [device, model],
   );
   const back = (
     <Link className="link row small" to="/o/$org/devices" params={{ org }}>

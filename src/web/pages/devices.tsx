@@ -13,7 +13,7 @@ import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
 import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.tsx';
 import { DeviceTable } from '../device/device-table.tsx';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';

@@ -6,7 +6,7 @@ import { isEnforced } from '../../policy/effective.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
-import { devicesOf } from '../../client/policy.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { WatchedGroup } from '../flows/group-observation.tsx';

@@ -5,7 +5,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { EnrollmentKey } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
-import { groupsOf } from '../../client/policy.ts';
+import { groupsOf } from '../../organization/of-records.ts';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';

@@ -2,10 +2,11 @@
 import { useMemo } from 'react';
 import type { Device } from '../../api/device.ts';
 import { printAddress } from '../../policy/address.ts';
-import { Fleet } from '../../policy/fleet/fleet.ts';
+import { devicesNamed, organizationOf } from '../../organization/of-records.ts';
+import type { Organization } from '../../organization/organization.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { deviceNames, type DeviceNames } from '../model/far-end.ts';
-import { matches, peerKey } from '../../policy/fleet/selector.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
 import type { Selector } from '../../policy/rule.ts';
 import { deviceName } from './live.ts';
 import { useSnapshot } from './organization.ts';
@@ -21,7 +22,6 @@ function remembered<T>(make: (devices: readonly Device[]) => T): (devices: reado
 }
 
 const namesOf = remembered(deviceNames);
-const fleetOf = remembered((devices) => new Fleet(devices.map(deviceIdentity)));
 
 const ownersOf = remembered((devices): ReadonlyMap<string, string> => {
   const owners = new Map<string, string>();
@@ -40,9 +40,10 @@ export function useDeviceNames(): DeviceNames {
   return useMemo(() => namesOf(devices), [devices]);
 }
 
-export function useFleet(): Fleet {
-  const { devices } = useSnapshot();
-  return useMemo(() => fleetOf(devices), [devices]);
+/** The organization as the reader sees it. */
+export function useModel(): Organization {
+  const { devices, groups } = useSnapshot();
+  return useMemo(() => organizationOf(devices, groups), [devices, groups]);
 }
 
 /** The names of the devices that have each address, for addresses that stand in rules. */
@@ -56,7 +57,7 @@ const countsOf = remembered((devices) => {
   const known = new Map<string, number>();
   return (selector: Selector): number => {
     const key = peerKey(selector);
-    const count = known.get(key) ?? devices.filter(({ labels = [] }) => matches(selector, labels)).length;
+    const count = known.get(key) ?? devicesNamed([selector], devices).length;
     known.set(key, count);
     return count;
   };

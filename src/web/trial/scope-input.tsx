@@ -1,7 +1,7 @@
 /** Owns the field for the devices that try a change: labels as chips, each with how many devices carry it. */
 import { useMemo, type ReactNode } from 'react';
 import { labelsIn } from '../../client/words/unknown-labels.ts';
-import { matchesAny } from '../../policy/fleet/selector.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
 import type { Selector } from '../../policy/rule.ts';
 import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { FarEndInput } from '../group/far-end-input.tsx';
@@ -45,10 +45,7 @@ export function ScopeInput({
 }): ReactNode {
   const { devices } = useSnapshot();
   const selectors = useMemo(() => chips.flatMap((chip) => selectorOf(chip) ?? []), [chips]);
-  const count = useMemo(
-    () => devices.filter(({ labels = [] }) => matchesAny(selectors, labels)).length,
-    [selectors, devices],
-  );
+  const count = useMemo(() => devicesNamed(selectors, devices).length, [selectors, devices]);
   return (
     <div className="stack tight">
       <FarEndInput

@@ -1,9 +1,10 @@
 /** Owns the operations on trials (reference 4.15): what is being tried, the state of its devices, and how it ends. */
 import { type Trial, UpdateTrial } from '../../../api/trial/trials.ts';
 import { check } from '../../../api/validate.ts';
-import { matchesAny } from '../../../policy/fleet/selector.ts';
+import { mayApplyByLabel } from '../../../policy/effective.ts';
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { EnforcementStatus, Survey } from '../../convergence/contract.ts';
+import { isTried } from '../../../policy/trial/trial.ts';
 import { failingIn } from '../../store/contract/change/failing-tests.ts';
 import type { TrialRecord } from '../../store/contract/change/trials.ts';
 import type { GroupRecord } from '../../store/contract/records.ts';
@@ -20,11 +21,11 @@ const mostTests = 20;
 function devicesOf(trial: TrialRecord, survey: Survey, groups: readonly GroupRecord[]): readonly DeviceId[] {
   const [ids, lists] = [new Set<string>(trial.security_groups), new Set<string>(trial.devices)];
   return [...survey.devices.values()].flatMap(({ id, identity: { labels } }) => {
-    if (trial.scope !== undefined && !matchesAny(trial.scope, labels)) return [];
+    if (!isTried(trial, labels)) return [];
     const concerned =
       lists.has(id) ||
       survey.groupsOn(id)?.some((group) => ids.has(group.id)) === true ||
-      groups.some((group) => matchesAny(group.trial?.before?.applies_to, labels));
+      groups.some(({ trial: tried }) => mayApplyByLabel({ appliesTo: tried?.before?.applies_to }, labels));
     return concerned ? [id] : [];
   });
 }

@@ -1,6 +1,6 @@
 /** Owns the operations that tell what observed traffic says of groups: the usage of rules, what a watch-only group would have done, and proposals (reference 4.18, 4.22, 4.23). */
 import type { ProposalRequest } from '../../../api/usage/proposal.ts';
-import { matches } from '../../../policy/fleet/selector.ts';
+import { namedBy } from '../../../organization/fleet.ts';
 import { parseDeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Organization, OrganizationDevice } from '../../../organization/organization.ts';
 import { groupReader } from '../../identity/authenticate.ts';
@@ -70,9 +70,7 @@ function* devicesFor(
   { device_ids, labels }: ProposalRequest,
   { devices }: Organization,
 ): Generator<OrganizationDevice> {
-  if (labels !== undefined) {
-    for (const device of devices.values()) if (matches({ labels }, device.identity.labels)) yield device;
-  }
+  if (labels !== undefined) yield* namedBy({ labels }, devices.values());
   for (const [index, text] of device_ids?.entries() ?? []) {
     const device = devices.get(parseDeviceId(text));
     const detail = `The organization has no device ${text}.`;

@@ -2,12 +2,9 @@
 import { expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
-import { Fleet } from '../../policy/fleet/fleet.ts';
-import { deviceIdentity } from '../../policy/fleet/identity.ts';
-import { policyOf } from '../model/device-policy.ts';
-import { clustersOf } from '../model/clusters.ts';
-import { addressOf, reach, type Endpoint } from '../model/reachability.ts';
-import { policiesOf } from './policies.ts';
+import { organizationOf, policiesOn, policyOn } from '../../organization/of-records.ts';
+import { clustersOf } from './clusters.ts';
+import { addressOf, reach, type Endpoint } from './reachability.ts';
 
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const device = (n: number, more: object = {}): Device =>
@@ -19,6 +16,8 @@ const group = (n: number, more: object = {}): SecurityGroup =>
     inbound_rules: [{ ip_protocol: 'tcp', from_port: 22, to_port: 22 }],
     ...more,
   }) as unknown as SecurityGroup;
+const now = Date.parse('2026-06-01T00:00:00Z');
+const idsOf = (devices: readonly Device[]): readonly string[] => devices.map(({ id }) => id);
 const normal = [group(91, { is_default: true })];
 
 /** What every pair answers, as "from → to". */
@@ -27,11 +26,11 @@ function answers(
   groups: readonly SecurityGroup[],
   port = 22,
 ): Readonly<Record<string, string>> {
-  const fleet = new Fleet(devices.map(deviceIdentity));
-  const policies = policiesOf(devices, groups, fleet);
+  const model = organizationOf(devices, groups);
+  const policies = policiesOn(model, idsOf(devices), now);
   const ends = devices.map((one, index): Endpoint => {
     const policy = policies[index] ?? { missing: 'default' };
-    expect(policy).toEqual(policyOf(one, groups, fleet));
+    expect(policy).toEqual(policyOn(organizationOf([...devices], [...groups]), one.id, now));
     return { device: one, policy, address: addressOf(one) };
   });
   return Object.fromEntries(
@@ -53,26 +52,26 @@ it('tells an isolated device, one that it allows and others apart, in any order'
     expect([found['d1 d3'], found['d3 d1'], found['d1 d4'], found['d4 d1']]).toEqual(['no', 'no', 'no', 'no']);
   }
   // Devices that nothing tells apart share the policy.
-  const fleet = new Fleet(devices.map(deviceIdentity));
-  const [, , three, four] = policiesOf(devices, normal, fleet);
+  const [, , three, four] = policiesOn(organizationOf(devices, normal), idsOf(devices), now);
   expect(three).toBe(four);
 });
 
 it('tells apart devices that try a change of a group from those that do not, and a device whose own list is on trial', () => {
   const ends_at = '2999-01-01T00:00:00Z';
+  const id = uuid(99);
   const before = { group_name: 'g92', inbound_rules: [], outbound_rules: [], applies_to: [] };
-  const tried = group(92, { trial: { ends_at, scope: [{ labels: ['canary'] }], before } });
+  const tried = group(92, { trial: { id, ends_at, scope: [{ labels: ['canary'] }], before } });
   const web = [tried.id];
   const devices = [
     device(1, { security_groups: web, labels: ['canary'] }),
     device(2, { security_groups: web }),
-    device(3, { security_groups: web, trial: { ends_at, before: { security_groups: [] } } }),
+    device(3, { security_groups: web, trial: { id, ends_at, before: { security_groups: [] } } }),
   ];
   for (const order of [devices, devices.toReversed()]) {
     const found = answers(order, [group(91, { is_default: true }), tried]);
     expect([found['d2 d1'], found['d1 d2'], found['d1 d3']]).toEqual(['yes', 'no', 'no']);
   }
-  const scoped = { ends_at, scope: [{ labels: ['canary'] }], before: { security_groups: [] } };
+  const scoped = { id, ends_at, scope: [{ labels: ['canary'] }], before: { security_groups: [] } };
   const same = [device(4, { security_groups: web }), device(5, { security_groups: web, trial: scoped })];
   const clusters = clustersOf('group', same, { groups: [group(91, { is_default: true }), group(92)] });
   expect(clusters.map(({ name, members }) => [name, members])).toEqual([

@@ -1,24 +1,30 @@
 /** Proves which devices have a group, as pages and commands say it. */
 import { describe, expect, it } from 'vitest';
-import type { Device } from '../api/device.ts';
-import type { SecurityGroup } from '../api/group.ts';
-import { devicesOf, groupsOf } from './policy.ts';
+import { parseGroupId } from '../policy/ids.ts';
+import { devicesOf, groupsOf, type HasGroups } from './of-records.ts';
+
+interface Group {
+  readonly id: string;
+}
+interface Device extends HasGroups {
+  readonly id: string;
+}
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
-const group = (n: number, more: object = {}): SecurityGroup =>
+const group = (n: number, more: object = {}): Group =>
   ({
     id: idOf(n),
     group_name: `group ${n}`,
     inbound_rules: [],
     outbound_rules: [],
     ...more,
-  }) as unknown as SecurityGroup;
-const device = (n: number, ...labels: string[]): Device => ({ id: idOf(100 + n), labels }) as unknown as Device;
+  }) as Group;
+const device = (n: number, ...labels: string[]): Device => ({ id: idOf(100 + n), labels });
 const labelled = (...labels: string[]): object => ({ applies_to: [{ labels }] });
 
 const standard = group(1, { is_default: true });
 const numbers = (devices: readonly Device[]): readonly number[] => devices.map(({ id }) => Number(id.slice(-2)));
-const having = (one: SecurityGroup, devices: readonly Device[], groups: readonly SecurityGroup[]): readonly number[] =>
+const having = (one: Group, devices: readonly Device[], groups: readonly Group[]): readonly number[] =>
   numbers(devicesOf(one.id, devices, groups));
 
 describe('a group', () => {
@@ -47,7 +53,7 @@ describe('a group', () => {
   });
 
   it('that the reader may not see still takes the place of the default group', () => {
-    const listed = { security_groups: [idOf(7)], labels: [] } as unknown as Device;
+    const listed = { security_groups: [parseGroupId(idOf(7))] };
     expect(groupsOf(listed, [standard]).groups).toEqual([{ id: idOf(7), by: 'list', group: undefined }]);
   });
 });
